@@ -1,0 +1,50 @@
+# Everything runs in .venv, which make creates and keeps up to date by itself; only Python 3.11 or later is needed.
+#   make demo     five fake Functions hosts, one of them killed: does exclusivity hold?
+#   make test     the whole suite
+#   make lint     ruff, mypy, import-linter
+#   make bench    the benchmarks: make bench ARGS="virtual storage drift" for some of them
+#   make clean    remove what make made
+# Another interpreter: make PYTHON=python3.12 demo
+
+VENV := .venv
+BIN := $(VENV)/bin
+ifndef PYTHON
+PYTHON := $(shell tools/find-python)
+endif
+# pytest arguments of your own: make test ARGS="-k proxy"
+ARGS ?=
+HOSTS ?= 5
+KILL ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean venv-sim venv-test venv-dev python
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: venv-sim
+	@$(BIN)/singleton-sim --hosts $(HOSTS) --kill $(KILL)
+
+test: venv-test
+	@$(BIN)/python -m simulator.azurite
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: venv-dev
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: venv-test
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+venv-sim venv-test venv-dev: venv-%: python
+	@"$(PYTHON)" tools/environment.py $(VENV) $*
+
+python:
+	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { \
+	  echo "Python 3.11 or later is needed, and $(if $(PYTHON),$(PYTHON) is not that,none is on PATH)." \
+	    "Install one, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 3; }

@@ -1,0 +1,31 @@
+"""``python -m benchmarks``: all of them; with names (``virtual``, ``storage``, ``drift``), only those."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from benchmarks import bench_storage, bench_virtual, drift
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_ALL: dict[str, Callable[[], None]] = {
+    "virtual": bench_virtual.main,
+    "storage": bench_storage.main,
+    "drift": drift.main,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the benchmarks of these names, or all."""
+    if unknown := [name for name in names if name not in _ALL]:
+        sys.stderr.write(f"{unknown[0]!r} is no benchmark: give some of {', '.join(_ALL)}, or nothing for all.\n")
+        return 2
+    for name in names or _ALL:
+        _ALL[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

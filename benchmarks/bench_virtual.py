@@ -1,0 +1,146 @@
+"""How fast is virtual time? A fleet in which each host renews a lease of its own, and scenarios of ``explore``.
+
+The fleet runs the shipped lock on machines with clocks, over the network and the service of the virtual worlds, with
+fencing tokens. Measured is the steady state: all hold, all renew, nobody comes or goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.measuring import heading, machine, say, table
+from simulator.virtual.explore import Plan, Summary, explore
+from simulator.virtual.faults import KINDS
+from simulator.virtual.loop import VirtualLoop
+from simulator.virtual.machine import Machine
+from simulator.virtual.network import Network, NetworkStore
+from simulator.virtual.service import Service
+from simulator.virtual.workloads import WORKLOADS
+from singleton.lock import Lock, Timing, release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SETTLED: Final = 20.0
+"""Seconds of virtual time after which every host of a fleet holds its lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a fleet did in its steady state; ``cpu``: seconds of one core."""
+
+    hosts: int
+    seconds: float
+    cpu: float
+    renewals: int
+
+    @property
+    def host_seconds(self) -> float:
+        """Host-seconds of virtual time for a second of a core."""
+        return self.hosts * self.seconds / self.cpu
+
+
+def run_fleet(hosts: int, seconds: float) -> Pace:
+    """Let a fleet renew for so many seconds of virtual time."""
+    loop = VirtualLoop()  # type: ignore[abstract]
+    service = Service(loop)
+    network = Network(loop, random.Random(1), (0.002, 0.03))
+    marks: list[tuple[float, int]] = []
+
+    async def hold(host: Machine) -> None:
+        store = NetworkStore(network, service, host)
+        rng = random.Random(host.index)
+        lock = Lock(store, f"locks/{host.index}", timing=Timing(), rng=rng)
+        await asyncio.sleep(rng.uniform(0.0, 7.5))
+        held = await lock.acquire()
+        await asyncio.sleep(_SETTLED + seconds)
+        assert not held.lost.is_set()
+        await release(held)
+
+    def mark() -> None:
+        marks.append((time.process_time(), service.calls["renew"]))
+
+    async def live() -> None:
+        loop.call_at(_SETTLED, mark)
+        loop.call_at(_SETTLED + seconds, mark)
+        machines = [Machine(index, loop) for index in range(hosts)]
+        await asyncio.gather(*(loop.create_task(hold(host), context=host.context()) for host in machines))
+
+    gc.collect()
+    loop.run_until_complete(live())
+    (began, before), (ended, after) = marks
+    return Pace(hosts, seconds, ended - began, after - before)
+
+
+def bench_fleets(rounds: int) -> None:
+    """A thousand hosts and ten thousand, in turn."""
+    heading("A renewing fleet under virtual time")
+    say(machine())
+    small, large = [], []
+    for _ in range(rounds):
+        small.append(run_fleet(1_000, 300.0))
+        large.append(run_fleet(10_000, 60.0))
+    rows: list[Sequence[str]] = [("hosts", "host-seconds a second of one core", "µs a renewal")]
+    rows += [_row(paces) for paces in (small, large)]
+    table(rows)
+    factors = [one.host_seconds / ten.host_seconds for one, ten in zip(small, large, strict=True)]
+    say(f"  A host-second of 10,000 hosts costs {statistics.median(factors):.2f} times one of 1,000.")
+
+
+def _row(paces: Sequence[Pace]) -> Sequence[str]:
+    rates = [pace.host_seconds for pace in paces]
+    cost = statistics.median(pace.cpu / pace.renewals for pace in paces) * 1e6
+    return (
+        f"{paces[0].hosts:,}",
+        f"{statistics.median(rates):,.0f} ({min(rates):,.0f} … {max(rates):,.0f})",
+        f"{cost:.0f}",
+    )
+
+
+def bench_scenarios(rounds: int) -> None:
+    """Scenarios of ``explore``, with one process and with two, in turn."""
+    heading("Scenarios of `singleton-sim explore --hosts 5 --faults all`")
+    say(machine())
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(rounds):
+        for jobs, measured in rates.items():
+            measured.append(_scenarios_a_second(jobs, number))
+    table(
+        [
+            ("jobs", "scenarios a second"),
+            *((str(jobs), f"{statistics.median(measured):.1f}") for jobs, measured in rates.items()),
+        ]
+    )
+    factors = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
+    say(f"  Two processes do {statistics.median(factors):.2f} times what one does.")
+
+
+def _scenarios_a_second(jobs: int, seed: int) -> float:
+    """Measure from the first report on, so that starting the processes is not in it."""
+    reports: list[tuple[float, int]] = []
+
+    def report(summary: Summary) -> None:
+        reports.append((time.perf_counter(), summary.scenarios))
+
+    plan = Plan(scenarios=1_000, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=1 + seed, jobs=jobs)
+    summary = explore(plan, report)
+    if summary.broken is not None:
+        say(f"  Scenario {summary.broken} of seed {plan.seed} breaks a promise: see singleton-sim explore.")
+    (began, before), (ended, after) = reports[0], reports[-1]
+    return (after - before) / (ended - began)
+
+
+def main(rounds: int = 3) -> None:
+    """Run both."""
+    bench_fleets(rounds)
+    bench_scenarios(rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Never two inside: the bodies of one lock don't overlap, and each runs under its lock."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.checks import Finding, count, label, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simulator.history import History, Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """One of the two bodies of an overlap; times count from the start of the run."""
+
+    host: str
+    function: str
+    owner: str
+    token: int | None
+    start: float
+    end: float
+    ending: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Two bodies of one lock that were inside at the same time."""
+
+    lock: str
+    at: float
+    seconds: float
+    first: Inside
+    second: Inside
+
+
+def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
+    """Find every pair of bodies of one lock that shared some time, the earlier one first.
+
+    A body that starts at the very instant at which the other ends shares none with it.
+    """
+    by_lock: dict[str, list[Section]] = defaultdict(list)
+    for section in sections:
+        by_lock[section.lock].append(section)
+    pairs = []
+    for members in by_lock.values():
+        members.sort(key=lambda section: (section.start, section.end))
+        inside: list[tuple[float, int, Section]] = []  # a heap: who leaves next
+        for number, section in enumerate(members):
+            while inside and inside[0][0] <= section.start:
+                heapq.heappop(inside)
+            pairs += [(other, section) for _, _, other in inside]
+            heapq.heappush(inside, (section.end, number, section))
+    return pairs
+
+
+def find_overlaps(history: History) -> list[Overlap]:
+    """Return all overlaps of the run, the longest first."""
+    overlaps = [
+        Overlap(
+            lock=first.lock,
+            at=second.start - history.start,
+            seconds=min(first.end, second.end) - second.start,
+            first=_inside(first, history.start),
+            second=_inside(second, history.start),
+        )
+        for first, second in overlapping(history.sections)
+    ]
+    return sorted(overlaps, key=lambda overlap: (-overlap.seconds, overlap.at, overlap.lock))
+
+
+def judge_overlaps(overlaps: list[Overlap]) -> list[Finding]:
+    """Say what the overlaps amount to."""
+    if not overlaps:
+        return []
+    worst = overlaps[0]
+    return [
+        violation(
+            f"{count(len(overlaps), 'overlap')}: two bodies of one lock ran at the same time; the longest for "
+            f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"
+        )
+    ]
+
+
+def judge_guards(history: History) -> list[Finding]:
+    """Find guarded functions whose bodies ran past their guard, or without the lock."""
+    findings = []
+    bare = [section for section in history.sections if not section.held]
+    if bare:
+        why = "" if history.setup.get("singleton", True) else " (--no-singleton)"
+        bodies = count(len(bare), "guarded body", "guarded bodies")
+        findings.append(violation(f"{bodies} ran without holding the lock{why}"))
+    guarded = {(section.host, section.owner) for section in history.sections}
+    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    past: dict[str, int] = defaultdict(int)
+    for invocation in history.invocations:
+        where = (invocation.host, invocation.id)
+        succeeded = invocation.ending == "ok" and history.function(invocation.function).guarded
+        if succeeded and where not in guarded and where not in refused:
+            past[invocation.function] += 1
+    for function, number in sorted(past.items()):
+        calls = count(number, "invocation")
+        findings.append(violation(f"{calls} of {function!r} succeeded without passing through its guard"))
+    return findings
+
+
+def _inside(section: Section, start: float) -> Inside:
+    return Inside(
+        host=section.host,
+        function=section.function,
+        owner=section.owner,
+        token=section.token,
+        start=section.start - start,
+        end=section.end - start,
+        ending=section.ending,
+    )

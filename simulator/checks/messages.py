@@ -1,0 +1,175 @@
+"""No message lost, none stuck: what became of each message that the fleet sent.
+
+Each is in exactly one state at the end: completed, skipped (its function chose not to run: `on_contention="skip"`),
+poisoned, stuck (still in its queue), lost, or open (the run was broken off before it was through). Queues deliver
+at least once: after a kill a message may run again, and is counted as duplicated; without one that's a violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from simulator.checks import Finding, count, note, unproven, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history import History, Invocation, Message
+
+LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
+"""Errors by which the lock itself fails an invocation."""
+
+State = Literal["completed", "skipped", "poisoned", "stuck", "lost", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One message with which something went wrong."""
+
+    id: str
+    queue: str
+    key: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messages:
+    """How many messages ended in which state; `troubles` has those that did not simply complete."""
+
+    sent: int = 0
+    completed: int = 0
+    skipped: int = 0
+    poisoned: int = 0
+    stuck: int = 0
+    lost: int = 0
+    open: int = 0
+    duplicated: int = 0
+    redelivered: int = 0
+    troubles: tuple[Trouble, ...] = ()
+
+
+def check_messages(history: History) -> tuple[Messages, list[Finding]]:
+    """Follow every message that was sent; return the counts, and what is wrong."""
+    bodies = {(section.host, section.owner) for section in history.sections}
+    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    states: Counter[str] = Counter()
+    troubles: list[Trouble] = []
+    findings: list[Finding] = []
+    for message in history.messages.values():
+        if message.sent is None:
+            continue
+        ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
+        state = _state(history, message, ran=bool(ran))
+        states[state] += 1
+        states["sent"] += 1
+        states["redelivered"] += len(message.receipts) > 1
+        if len(ran) > 1:
+            states["duplicated"] += 1
+            if not _excused(history, message, ran):
+                troubles.append(_trouble(message, "ran twice without a kill"))
+        if _at_once(message):
+            troubles.append(_trouble(message, "ran twice at once"))
+        if state not in {"completed", "skipped", "open"}:
+            troubles.append(_trouble(message, _why(history, message, state)))
+        if state == "poisoned":
+            findings.append(_judge_poison(history, message))
+    messages = Messages(**states, troubles=tuple(troubles))
+    return messages, [*_judge(messages), *_merged(findings)]
+
+
+def _ran(history: History, call: Invocation, bodies: set[tuple[str, str]], refused: set[tuple[str, str]]) -> bool:
+    """Tell whether this call's body ran without an error, to its end or until its host died."""
+    where = (call.host, call.id)
+    if call.ending in {"killed", "crashed"}:
+        return where in bodies or not history.function(call.function).guarded
+    return call.ending == "ok" and (where in bodies or where not in refused)
+
+
+def _state(history: History, message: Message, *, ran: bool) -> State:
+    succeeded = [call for call in message.invocations if call.ending == "ok"]
+    unlogged = any(call.host in history.deaths for call in succeeded)  # died between deleting and saying so
+    if message.poisoned:
+        return "poisoned"
+    if message.id in history.ready_left.get(message.queue, ()):
+        return "stuck"
+    if message.completed or (unlogged and not history.invisible_left.get(message.queue)):
+        if not succeeded:
+            return "lost"
+        return "completed" if ran else "skipped"
+    if message.queue not in history.ready_left:
+        return "open"
+    return "stuck" if history.invisible_left.get(message.queue) else "lost"
+
+
+def _why(history: History, message: Message, state: State) -> str:
+    calls = len(message.invocations)
+    last = message.receipts[-1][1] if message.receipts else ""
+    if state == "lost" and message.completed:
+        return "deleted from its queue although no invocation of it succeeded"
+    if state == "lost":
+        return f"gone from its queue after {count(calls, 'invocation')}, none of which finished it"
+    if state == "stuck" and not message.receipts:
+        return "still in its queue: no host ever received it"
+    if state == "stuck" and last in history.deaths:
+        return f"still in its queue: {last} had received it before it died, and nobody since"
+    if state == "stuck":
+        return f"still in its queue after {count(calls, 'invocation')}, the last of them on {last}"
+    errors = [call.error for call in message.invocations if call.error]
+    return f"poisoned after {count(calls, 'invocation')}" + (f": {errors[-1]}" if errors else "")
+
+
+def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
+    """Tell whether all runs but one were on hosts that died before they could delete the message."""
+    undeleted = [
+        call
+        for call in ran
+        if call.ending in {"killed", "crashed"} or (call.host in history.deaths and call.host not in message.completed)
+    ]
+    return len(undeleted) >= len(ran) - 1
+
+
+def _at_once(message: Message) -> bool:
+    calls = sorted(message.invocations, key=lambda call: call.start)
+    return any(later.start < earlier.end for earlier, later in pairwise(calls))
+
+
+def _trouble(message: Message, what: str) -> Trouble:
+    return Trouble(id=message.id, queue=message.queue, key=message.key, what=what)
+
+
+def _judge(messages: Messages) -> Iterator[Finding]:
+    if messages.lost:
+        yield violation(f"{count(messages.lost, 'message')} lost: gone from the queue, never processed")
+    if messages.stuck:
+        yield violation(f"{count(messages.stuck, 'message')} stuck: still in the queue at the end")
+    what = Counter(trouble.what for trouble in messages.troubles)
+    if twice := what["ran twice without a kill"]:
+        yield violation(f"{count(twice, 'message')} ran twice although nobody had been killed")
+    if at_once := what["ran twice at once"]:
+        yield violation(f"{count(at_once, 'message')} ran in two invocations at the same time")
+    if messages.open:
+        yield unproven(f"{count(messages.open, 'message')} not through when the run was broken off")
+
+
+def _judge_poison(history: History, message: Message) -> Finding:
+    """Poison is the function's own doing if its own errors, or its own policy, brought it there."""
+    failed = [call for call in message.invocations if call.ending == "error"]
+    names = {call.error.partition(":")[0].rpartition(".")[2] for call in failed}
+    where = f"poisoned from {message.queue!r}"
+    if faults := sorted(names & LOCK_FAULTS):
+        return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
+    if not failed:
+        return violation(f"{where} without one failed invocation")
+    if "LockNotAcquired" in names:
+        policies = {history.function(call.function).on_contention for call in failed}
+        why = 'on_contention="raise"' if "raise" in policies else "its timeout"
+        return note(f"{where}: {why} gives a delivery up each time the lock is taken")
+    return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
+
+
+def _merged(findings: list[Finding]) -> Iterator[Finding]:
+    for finding, number in Counter(findings).items():
+        yield Finding(finding.kind, f"{count(number, 'message')} {finding.text}")

@@ -1,0 +1,229 @@
+"""``singleton-sim``: the command line.
+
+Exit codes: 0 the verdict holds; 1 it does not; 2 an option or the app is wrong; 3 storage, processes or installation
+failed; 128 + n when signal n ended the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import tempfile
+import traceback
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from simulator.explore_cli import explore, replay
+from simulator.report.json import JsonReporter
+from simulator.report.plain import PlainReporter
+from simulator.run import Outcome, Trouble, run
+from simulator.scenario import LOAD, Scenario, ScenarioError, default_app
+from simulator.signals import Interrupt, Signals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.report import Reporter
+    from simulator.verdict import Verdict
+
+HOLDS: Final = 0
+VIOLATED: Final = 1
+USAGE: Final = 2
+ENVIRONMENT: Final = 3
+PROGRAM: Final = "singleton-sim"
+
+
+HELP: Final = """Run a fleet of fake Functions hosts over your app, kill some, and prove that @singleton holds.
+
+Each host is a process that imports your function_app.py unchanged and runs its timers and queue triggers the way
+the Functions host does, against an Azurite that is installed and started for the run. The verdict comes from what
+the hosts wrote down: never two inside one lock, no message lost, every lock of a killed host taken over in time.
+
+\b
+  singleton-sim --hosts 5 --kill 1
+  singleton-sim --hosts 5 --no-singleton
+"""
+
+
+def _version() -> str:
+    try:
+        return metadata.version("azure-functions-singleton")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+class _Group(click.Group):
+    """A group whose own options are those of a run, so that no subcommand is needed for one."""
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, "[OPTIONS]")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.commands:
+            super().format_commands(ctx, formatter)
+
+
+@click.group(
+    cls=_Group,
+    help=HELP,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 the verdict holds, 1 it does not, 2 a wrong option or app, 3 storage or processes failed.",
+)
+@click.option("--hosts", type=int, default=5, show_default=True, help="How many fake hosts run the app.")
+@click.option("--kill", type=int, default=0, show_default=True, help="SIGKILL so many, each while it holds a lock.")
+@click.option(
+    "--app",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The app's folder. Default: this one, else the sample.",
+)
+@click.option(
+    "--duration", type=float, default=LOAD, show_default=True, metavar="SECONDS", help="For how long work is offered."
+)
+@click.option("--messages", type=click.Path(path_type=Path), metavar="FILE", help="Queue messages of your own.")
+@click.option("--no-singleton", is_flag=True, help="Don't lock, to see the difference.")
+@click.option("--same-app", is_flag=True, help="Hosts are instances of one app, with its timer lock.")
+@click.option(
+    "--timer-every",
+    type=float,
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Slower timers tick this often; 0: as the app says.",
+)
+@click.option(
+    "--visibility",
+    type=float,
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a dead host's messages come back.",
+)
+@click.option("--seed", type=int, metavar="N", help="Repeat an earlier run's choices: keys, pauses, victims.")
+@click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
+@click.option("--keep", is_flag=True, help="Keep the journals, and say where they are.")
+@click.option(
+    "--storage",
+    metavar="CONNECTION",
+    envvar="SINGLETON_SIM_STORAGE",
+    show_envvar=True,
+    help="An Azurite that runs already. Default: one of its own.",
+)
+@click.option("--allow-cloud", is_flag=True, help="Allow --storage to be an account in the cloud.")
+@click.version_option(_version(), prog_name=PROGRAM)
+@click.pass_context
+def cli(context: click.Context, /, **options: Any) -> None:
+    """Run the options' scenario, unless a subcommand is asked for."""
+    if context.invoked_subcommand is None:
+        context.exit(_simulate(**options))
+
+
+cli.add_command(explore)
+cli.add_command(replay)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and leave with its exit code; say what is wrong in one line, never in a traceback."""
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except click.ClickException as error:
+        code = _complain(error.format_message(), USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        code = _complain("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has gone; nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 141
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+        with tempfile.NamedTemporaryFile("w", prefix="singleton-sim-", suffix=".log", delete=False) as log:
+            traceback.print_exc(file=log)
+        code = _complain(f"unexpected {type(error).__name__}: {error}; the traceback is in {log.name}", ENVIRONMENT)
+    sys.exit(code)
+
+
+def _simulate(**options: Any) -> int:
+    as_json = options["as_json"]
+    reporter = _reporter(as_json=as_json)
+    outcome: Outcome | None = None
+    with Signals() as signals, contextlib.closing(reporter):
+        try:
+            scenario = _scenario(**options)
+            outcome = run(scenario, reporter, signals)
+            if outcome.verdict is not None:
+                if isinstance(reporter, JsonReporter):
+                    reporter.journals = outcome.journals
+                reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals))
+        except ScenarioError as error:
+            reporter.close()
+            return _complain(str(error), USAGE)
+        except Trouble as error:
+            reporter.close()
+            return _complain(str(error), ENVIRONMENT)
+        except Interrupt:
+            pass
+        reporter.close()
+        if signals.received:
+            kept = f", but the journals in {outcome.journals}" if outcome and outcome.journals else ""
+            return _complain(f"interrupted; nothing is left behind{kept}", signals.exit_code)
+    assert outcome is not None
+    return HOLDS if outcome.verdict is not None and outcome.verdict.holds else VIOLATED
+
+
+def _scenario(**options: Any) -> Scenario:
+    seed = options["seed"]
+    return Scenario(
+        app=(options["app"] or default_app(Path.cwd())).resolve(),
+        hosts=options["hosts"],
+        kill=options["kill"],
+        duration=options["duration"],
+        seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
+        singleton=not options["no_singleton"],
+        same_app=options["same_app"],
+        timer_every=options["timer_every"],
+        visibility=options["visibility"],
+        messages=options["messages"],
+        storage=options["storage"],
+        cloud=options["allow_cloud"],
+        keep=options["keep"],
+    )
+
+
+def _reporter(*, as_json: bool) -> Reporter:
+    stream = sys.stderr if as_json else sys.stdout
+    if not stream.isatty():
+        return JsonReporter(sys.stdout) if as_json else PlainReporter(stream)
+    from simulator.report.terminal import TerminalReporter
+
+    live = TerminalReporter(stream)
+    return JsonReporter(sys.stdout, live) if as_json else live
+
+
+def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[str]:
+    """Say what might be tried next."""
+    again = scenario.command()
+    hints = []
+    if scenario.singleton:
+        hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")
+    else:
+        hints.append(f"With the lock:      {again.replace(' --no-singleton', '')}")
+    if not scenario.kill and scenario.hosts > 1 and verdict.singleton:
+        hints.append(f"Kill a holder:      {again} --kill 1")
+    hints.append(f"For machines:       {again} --json")
+    if journals is not None:
+        hints.append(f"The journals are in {journals}")
+    return hints
+
+
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"{PROGRAM}: {text}\n")
+    return code
+
+
+if __name__ == "__main__":
+    main()

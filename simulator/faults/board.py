@@ -1,0 +1,138 @@
+"""Rules and records: what a proxy is told to do, and what it saw. Usable from any thread."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from concurrent.futures import Future, InvalidStateError
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from simulator.faults.rules import Action, Match, Request, Rule, everything
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.faults import wire
+
+HOST = "127.0.0.1"
+
+
+class Board:
+    """What a test writes on (rules) and reads from (requests) while the proxy runs."""
+
+    def __init__(self, target_port: int, *, target_host: str = HOST) -> None:
+        self.target = (target_host, target_port)
+        self.port = 0
+        self._rules: list[Rule] = []
+        self._requests: dict[int, Request] = {}
+        self._arrivals = 0
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Match, int, Future[None]]] = []
+
+    def connection_string(self, original: str) -> str:
+        """Return the connection string with the endpoint that this proxy stands before replaced by the proxy.
+
+        Raises:
+            ValueError: no endpoint of the connection string has the proxy's target port.
+        """
+        changed, count = re.subn(rf"//[^/:;]+:{self.target[1]}\b", f"//{HOST}:{self.port}", original)
+        if not count:
+            raise ValueError(f"No endpoint of the connection string has port {self.target[1]}, the proxy's target.")
+        return changed
+
+    def add(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Rule:
+        """Add a rule; of several that match a request, the one added first applies until it is used up."""
+        rule = Rule(match=match, action=action, uses=uses, skip=skip)
+        with self._lock:
+            self._rules.append(rule)
+        return rule
+
+    def remove(self, rule: Rule) -> None:
+        """Remove a rule if it is still there. Requests that are delayed or hang because of it go on doing so."""
+        with self._lock:
+            self._rules = [other for other in self._rules if other is not rule]
+
+    def clear(self) -> None:
+        """Remove all rules."""
+        with self._lock:
+            self._rules = []
+
+    @contextlib.contextmanager
+    def fault(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Iterator[Rule]:
+        """Have the rule for the length of a `with` block."""
+        rule = self.add(match, action, uses=uses, skip=skip)
+        try:
+            yield rule
+        finally:
+            self.remove(rule)
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All requests so far, in the order of their arrival; `ended` is None for those under way."""
+        with self._lock:
+            return tuple(self._requests.values())
+
+    def operations(self, match: Match = everything) -> list[str]:
+        """Name the operations that were asked for, in order: `["acquire", "metadata", "release"]`."""
+        return [request.operation for request in self.requests if match(request)]
+
+    def count(self, match: Match = everything) -> int:
+        """Count the requests so far."""
+        return sum(1 for request in self.requests if match(request))
+
+    def forget(self) -> None:
+        """Start counting anew; requests that are under way don't appear any more."""
+        with self._lock:
+            self._requests = {}
+
+    def expect(self, match: Match, count: int) -> Future[None]:
+        """Return a future that is done once so many requests matched, counted from the last `forget`."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._waiting.append((match, count, future))
+        self._look()
+        return future
+
+    def arrived(self, message: wire.Message) -> Request:
+        """Write a request down (the proxy does)."""
+        method, target, _ = message.first
+        url = urlsplit(target)
+        with self._lock:
+            request = Request(
+                number=self._arrivals,
+                method=method,
+                path=unquote(url.path),
+                query=dict(parse_qsl(url.query, keep_blank_values=True)),
+                headers=message.headers,
+                started=time.monotonic(),
+            )
+            self._arrivals += 1
+            self._requests[request.number] = request
+        self._look()
+        return request
+
+    def changed(self, request: Request) -> None:
+        """Replace the record of a request (the proxy does)."""
+        with self._lock:
+            if request.number in self._requests:
+                self._requests[request.number] = request
+        self._look()
+
+    def rule_for(self, request: Request) -> Rule | None:
+        """Find the rule whose turn it is, and count its use (the proxy does)."""
+        with self._lock:
+            return next((rule for rule in self._rules if rule.applies(request)), None)
+
+    def _look(self) -> None:
+        """Wake those who wait for requests that are there by now."""
+        with self._lock:
+            self._waiting = [entry for entry in self._waiting if not entry[2].done()]
+            waiting = list(self._waiting)
+        for match, count, future in waiting:
+            if self.count(match) >= count:
+                # Its waiter may give up at this very moment.
+                with contextlib.suppress(InvalidStateError):
+                    future.set_result(None)

@@ -1,0 +1,299 @@
+"""Read journals into a `History`, record by record, oldest first.
+
+A thing that was never seen to end has ended when its host died, or with the last record of the run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from simulator.history import (
+    LEASE,
+    POLL,
+    Acquisition,
+    Ending,
+    Function,
+    Held,
+    History,
+    Invocation,
+    Kill,
+    Message,
+    Refusal,
+    Section,
+    Wait,
+)
+from simulator.journal import Record, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def read_history(records: Iterable[Record]) -> History:
+    """Read records, in any order, into a `History`."""
+    ordered = in_order(records)
+    reader = _Reader()
+    for record in ordered:
+        reader.take(record)
+    return reader.finish(ordered)
+
+
+class _Reader:
+    """Folds records, oldest first, into a history."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self._held: set[tuple[str, str, str]] = set()
+        self._bodies: dict[tuple[str, str, str], list[Section]] = defaultdict(list)
+        self._waiting: dict[tuple[str, str, str], list[Wait]] = defaultdict(list)
+        self._running: dict[tuple[str, str], Invocation] = {}
+
+    def take(self, record: Record) -> None:
+        """Take the next record; events that tell the checks nothing are passed over."""
+        handler = getattr(self, f"_on_{record.event}", None)
+        if handler is not None:
+            handler(record)
+
+    def finish(self, ordered: Sequence[Record]) -> History:
+        """Close what never ended."""
+        history = self.history
+        if ordered:
+            history.end = ordered[-1].t
+            history.start = history.start or ordered[0].t
+        for invocation in self._running.values():
+            history.invocations.append(invocation)
+        for section in [section for sections in self._bodies.values() for section in sections]:
+            section.end = history.end
+            history.sections.append(section)
+        for wait in [wait for waits in self._waiting.values() for wait in waits]:
+            wait.end = history.end
+            history.waits.append(wait)
+        for invocation in self._running.values():
+            invocation.end = history.end
+        history.sections.sort(key=lambda section: (section.start, section.end))
+        history.waits.sort(key=lambda wait: wait.start)
+        history.invocations.sort(key=lambda invocation: invocation.start)
+        return history
+
+    # -- the fleet ----------------------------------------------------------------------------------
+
+    def _on_run_started(self, record: Record) -> None:
+        self.history.start = record.t
+        self.history.setup = dict(record.fields)
+
+    def _on_run_ended(self, record: Record) -> None:
+        self.history.interrupted = bool(record.get("interrupted"))
+
+    def _on_message_sent(self, record: Record) -> None:
+        message = self._message(record)
+        message.sent = record.t
+        message.key = record.text("key")
+        message.queue = record.text("queue")
+
+    def _on_kill(self, record: Record) -> None:
+        holds = tuple(
+            Held(
+                lock=str(hold.get("lock", "")),
+                function=str(hold.get("function", "")),
+                owner=str(hold.get("owner", "")),
+                token=hold.get("token"),
+            )
+            for hold in record.get("holds") or ()
+        )
+        kill = Kill(t=record.t, host=record.host, pid=int(record.get("pid") or 0), holds=holds)
+        self.history.kills.append(kill)
+        self._bury(record.host, record.t, "killed")
+
+    def _on_host_exited(self, record: Record) -> None:
+        if record.get("expected"):
+            self._end_all(record.host, record.t, "killed")  # nothing is left to end, unless it would not stop
+        elif record.host not in self.history.deaths:
+            self.history.crashes.append((record.host, record.text("code")))
+            self._bury(record.host, record.t, "crashed")
+
+    def _on_queue_left(self, record: Record) -> None:
+        queue = record.text("queue")
+        self.history.ready_left[queue] = {str(name) for name in record.get("ids") or ()}
+        self.history.invisible_left[queue] = int(record.get("invisible") or 0)
+
+    def _on_poison(self, record: Record) -> None:
+        self.history.poison_found[record.text("queue")] = len(record.get("ids") or ())
+
+    # -- the hosts ----------------------------------------------------------------------------------
+
+    def _on_host_started(self, record: Record) -> None:
+        self.history.hosts[record.host] = int(record.get("pid") or 0)
+
+    def _on_host_ready(self, record: Record) -> None:
+        self.history.hosts.setdefault(record.host, 0)
+        self.history.ready.add(record.host)
+
+    def _on_host_error(self, record: Record) -> None:
+        self.history.errors.append((record.host, record.text("message")))
+
+    def _on_note(self, record: Record) -> None:
+        self.history.notes[record.text("message")] = None
+
+    def _on_function(self, record: Record) -> None:
+        name = record.text("name")
+        self.history.functions.setdefault(
+            name,
+            Function(
+                name=name,
+                trigger=record.text("trigger"),
+                queue=record.text("queue"),
+                guarded=bool(record.get("guarded")),
+                on_contention=record.text("on_contention") or "wait",
+                lease=_number(record.get("lease"), LEASE),
+                poll=_number(record.get("poll"), POLL),
+                tick=_number(record.get("tick"), 0.0),
+            ),
+        )
+
+    def _on_tick(self, record: Record) -> None:
+        self.history.ticks.append((record.t, record.host, record.text("function")))
+
+    def _on_message_received(self, record: Record) -> None:
+        self._message(record).receipts.append((record.t, record.host))
+
+    def _on_message_completed(self, record: Record) -> None:
+        self._message(record).completed.append(record.host)
+
+    def _on_message_poisoned(self, record: Record) -> None:
+        self._message(record).poisoned = True
+
+    def _on_invocation_started(self, record: Record) -> None:
+        invocation = Invocation(
+            id=record.text("invocation"),
+            function=record.text("function"),
+            host=record.host,
+            message=record.text("message"),
+            start=record.t,
+            end=record.t,
+        )
+        self._running[record.host, invocation.id] = invocation
+        if invocation.message:
+            self._message_called(invocation.message).invocations.append(invocation)
+
+    def _on_invocation_ended(self, record: Record) -> None:
+        invocation = self._running.pop((record.host, record.text("invocation")), None)
+        if invocation is not None:
+            invocation.end = record.t
+            invocation.ending = "ok" if record.text("outcome") == "ok" else "error"
+            invocation.error = record.text("error")
+            self.history.invocations.append(invocation)
+            for key in [key for key in self._waiting if (key[0], key[2]) == (record.host, invocation.id)]:
+                self._end_wait(key, record.t, "failed")
+
+    def _on_lock(self, record: Record) -> None:
+        kind = record.text("kind")
+        key = (record.host, record.text("lock"), record.text("owner"))
+        if kind == "waiting":
+            self._waiting[key].append(
+                Wait(
+                    lock=key[1],
+                    function=record.text("function"),
+                    host=key[0],
+                    owner=key[2],
+                    start=record.t,
+                    end=record.t,
+                )
+            )
+        elif kind == "acquired":
+            self._end_wait(key, record.t, "acquired")
+            self._held.add(key)
+            self.history.acquisitions.append(
+                Acquisition(
+                    t=record.t,
+                    lock=key[1],
+                    function=record.text("function"),
+                    host=key[0],
+                    owner=key[2],
+                    token=_token(record),
+                )
+            )
+        elif kind == "contended":
+            self._end_wait(key, record.t, "contended")
+            self.history.refusals.append(
+                Refusal(
+                    t=record.t,
+                    lock=key[1],
+                    function=record.text("function"),
+                    host=key[0],
+                    owner=key[2],
+                    reason=record.text("reason"),
+                )
+            )
+        elif kind == "body_started":
+            self._start_body(key, record)
+        elif kind == "body_ended":
+            self._end_body(key, record)
+        elif kind in {"lost", "released"}:
+            self._held.discard(key)
+            if kind == "lost":
+                self.history.losses.append((record.t, key[0], key[1], record.text("reason")))
+
+    def _start_body(self, key: tuple[str, str, str], record: Record) -> None:
+        self._bodies[key].append(
+            Section(
+                lock=key[1],
+                function=record.text("function"),
+                host=key[0],
+                owner=key[2],
+                token=_token(record),
+                start=record.t,
+                end=record.t,
+                held=key in self._held,
+            )
+        )
+
+    def _end_body(self, key: tuple[str, str, str], record: Record) -> None:
+        if self._bodies.get(key):
+            section = self._bodies[key].pop(0)
+            section.end = record.t
+            reason = record.text("reason")
+            section.ending = "error" if reason == "error" else "lost" if reason == "lost" else "ok"
+            self.history.sections.append(section)
+
+    def _end_wait(self, key: tuple[str, str, str], t: float, outcome: str) -> None:
+        waits = self._waiting.pop(key, [])
+        for wait in waits:
+            wait.end, wait.outcome = t, outcome
+            self.history.waits.append(wait)
+
+    def _bury(self, host: str, t: float, ending: Ending) -> None:
+        """Note a host's untimely death."""
+        self.history.deaths[host] = t
+        self._end_all(host, t, ending)
+
+    def _end_all(self, host: str, t: float, ending: Ending) -> None:
+        """End all that a host was at."""
+        for key in [key for key in self._bodies if key[0] == host]:
+            for section in self._bodies.pop(key):
+                section.end, section.ending = t, ending
+                self.history.sections.append(section)
+        for key in [key for key in self._waiting if key[0] == host]:
+            for wait in self._waiting.pop(key):
+                wait.end, wait.outcome = t, ending
+                self.history.waits.append(wait)
+        for where in [where for where in self._running if where[0] == host]:
+            invocation = self._running.pop(where)
+            invocation.end, invocation.ending = t, ending
+            self.history.invocations.append(invocation)
+
+    def _message(self, record: Record) -> Message:
+        return self._message_called(record.text("id"), record.text("queue"))
+
+    def _message_called(self, name: str, queue: str = "") -> Message:
+        if name not in self.history.messages:
+            self.history.messages[name] = Message(id=name, queue=queue)
+        return self.history.messages[name]
+
+
+def _token(record: Record) -> int | None:
+    token = record.get("token")
+    return token if isinstance(token, int) and not isinstance(token, bool) else None
+
+
+def _number(value: object, default: float) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default

@@ -1,0 +1,166 @@
+"""What happened in a run: who was inside which body when, who waited, who died.
+
+Facts without any judgement: `simulator.historian` reads them from the journals, `simulator.verdict` judges
+them. All times are the journals' own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+LEASE = 15.0
+POLL = 5.0
+
+Ending = Literal["ok", "error", "lost", "killed", "crashed", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function of the app, as its hosts indexed it."""
+
+    name: str
+    trigger: str = ""
+    queue: str = ""
+    guarded: bool = False
+    on_contention: str = "wait"
+    lease: float = LEASE
+    poll: float = POLL
+    tick: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Section:
+    """One run of a guarded body, from its first line to its last."""
+
+    lock: str
+    function: str
+    host: str
+    owner: str
+    token: int | None
+    start: float
+    end: float
+    ending: Ending = "open"
+    held: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Wait:
+    """The time between asking for a lock and getting it, giving up, or dying."""
+
+    lock: str
+    function: str
+    host: str
+    owner: str
+    start: float
+    end: float
+    outcome: str = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquisition:
+    """A lock was got."""
+
+    t: float
+    lock: str
+    function: str
+    host: str
+    owner: str
+    token: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A lock was asked for and given up: the body did not run."""
+
+    t: float
+    lock: str
+    function: str
+    host: str
+    owner: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Invocation:
+    """One call of one function."""
+
+    id: str
+    function: str
+    host: str
+    message: str
+    start: float
+    end: float
+    ending: Ending = "open"
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A lock that a host held when it was killed."""
+
+    lock: str
+    function: str
+    owner: str
+    token: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """A host was killed; the first of its holds is the one it was killed for."""
+
+    t: float
+    host: str
+    pid: int
+    holds: tuple[Held, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Message:
+    """What became of one message that was put into a queue."""
+
+    id: str
+    queue: str = ""
+    key: str = ""
+    sent: float | None = None  # None: it was in the queue before the run
+    receipts: list[tuple[float, str]] = field(default_factory=list)
+    completed: list[str] = field(default_factory=list)  # the hosts that deleted it after a success
+    poisoned: bool = False
+    invocations: list[Invocation] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that the checks look at."""
+
+    start: float = 0.0
+    end: float = 0.0
+    setup: dict[str, object] = field(default_factory=dict)
+    interrupted: bool = False
+    hosts: dict[str, int] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    deaths: dict[str, float] = field(default_factory=dict)
+    crashes: list[tuple[str, str]] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)  # what hosts remarked, once each
+    functions: dict[str, Function] = field(default_factory=dict)
+    sections: list[Section] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    acquisitions: list[Acquisition] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    losses: list[tuple[float, str, str, str]] = field(default_factory=list)
+    invocations: list[Invocation] = field(default_factory=list)
+    ticks: list[tuple[float, str, str]] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
+    messages: dict[str, Message] = field(default_factory=dict)
+    ready_left: dict[str, set[str]] = field(default_factory=dict)
+    invisible_left: dict[str, int] = field(default_factory=dict)
+    poison_found: dict[str, int] = field(default_factory=dict)
+
+    def function(self, name: str) -> Function:
+        """Return what is known about a function, with the usual numbers where nothing is."""
+        return self.functions.get(name) or Function(name=name)
+
+    def killed(self, host: str) -> bool:
+        """Tell whether the fleet killed this host on purpose."""
+        return any(kill.host == host for kill in self.kills)

@@ -1,0 +1,15 @@
+"""What keeps a fake host from starting; each message is one line that its user can act on."""
+
+from __future__ import annotations
+
+
+class HostError(Exception):
+    """The host can't run this app or this configuration. The message names what is wrong and the remedy."""
+
+
+class AppError(HostError):
+    """The app doesn't import, has no functions, or breaks a rule of the Python worker."""
+
+
+class SettingsError(HostError):
+    """An app setting, ``host.json`` or ``local.settings.json`` is missing, malformed or out of range."""

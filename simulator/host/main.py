@@ -1,0 +1,92 @@
+"""Run one fake host: ``python -m simulator.host CONFIG.json``; or tell what an app is: ``--describe APP``.
+
+Exit codes: 0 stopped as asked, 1 failed or ended at once, 2 usage, 3 the app or the configuration can't be used; the
+last line of the error stream then says why.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+from simulator.host.config import HostConfig
+from simulator.host.errors import HostError
+from simulator.host.process import REFUSED, STOPPED, Host
+from simulator.host.startup import describe
+from simulator.journal import Journal
+from singleton.runtime import shutdown
+
+_USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"
+_PARENT_CHECK: Final = 0.25
+
+
+def main(arguments: list[str]) -> int:
+    """Run what the arguments ask for; return the exit code."""
+    match arguments:
+        case ["--describe", app]:
+            return _describe(Path(app))
+        case [config] if not config.startswith("-"):
+            return _run(Path(config))
+        case _:
+            sys.stderr.write(_USAGE + "\n")
+            return 2
+
+
+def _run(path: Path) -> int:
+    try:
+        config = HostConfig.read(path)
+    except HostError as error:
+        sys.stderr.write(f"{error}\n")
+        return REFUSED
+    _end_with(config.parent or os.getppid())
+    with Journal(config.journal, config.name) as journal:
+        host = Host(config, journal)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: host.stop())
+        code = host.run()
+    # Nothing is held any more; the lock thread's connections are closed in order.
+    shutdown()
+    return code
+
+
+def _describe(app: Path) -> int:
+    # What the app prints while it is imported belongs neither into the JSON nor before the message.
+    output, errors = os.dup(1), os.dup(2)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    try:
+        text, stream, code = json.dumps(describe(app)), output, STOPPED
+    except HostError as error:
+        text, stream, code = str(error), errors, REFUSED
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with os.fdopen(stream, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+    return code
+
+
+def _end_with(parent: int) -> None:
+    """End this process at once when its parent has died: nobody would stop it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_CHECK)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without waiting for threads that the app may have left: the real worker is killed, too."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,225 @@
+"""NCRONTAB expressions, read exactly as the timer trigger's own library reads them.
+
+No cron package on PyPI does: here day-of-month and weekday must *both* match (H-53), Sunday is 0 and 7 is an error
+(H-51), names are matched by any prefix (H-52), ``N/s`` runs from N to the end of the field, a reversed range is turned
+round and a step below 1 counts as 1.
+
+Everything here is wall-clock time without a zone; what daylight saving does to it is told in `schedule`.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import MAXYEAR, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MONTH_NAMES: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_DAY_NAMES: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_NUMBER: Final = re.compile(r"[0-9]+\Z")
+_STEP: Final = re.compile(r"[+-]?[0-9]+\Z")
+# The calendar repeats itself after 400 years: what has not come by then never does.
+_CYCLE: Final = 400
+
+
+class CronError(ValueError):
+    """The text is no NCRONTAB expression; the message says which part, and what is allowed there."""
+
+
+class _Kind(NamedTuple):
+    name: str
+    first: int
+    last: int
+    names: tuple[str, ...] = ()
+
+
+_KINDS: Final = (
+    _Kind("second", 0, 59),
+    _Kind("minute", 0, 59),
+    _Kind("hour", 0, 23),
+    _Kind("day of month", 1, 31),
+    _Kind("month", 1, 12, _MONTH_NAMES),
+    _Kind("day of week", 0, 6, _DAY_NAMES),
+)
+
+Values = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronExpression:
+    """A parsed expression: the sorted values that each field allows.
+
+    Example:
+        >>> CronExpression.parse("0 */5 * * * *").next(datetime(2026, 11, 21, 12, 0, 0))
+        datetime.datetime(2026, 11, 21, 12, 5)
+    """
+
+    text: str
+    has_seconds: bool
+    seconds: Values
+    minutes: Values
+    hours: Values
+    days: Values
+    months: Values
+    weekdays: Values
+
+    @classmethod
+    def parse(cls, text: str) -> CronExpression:
+        """Read an expression of five fields (seconds are 0 then) or six (H-50).
+
+        Raises:
+            CronError: it is none.
+        """
+        tokens = [token for token in text.split(" ") if token]
+        if len(tokens) not in (5, 6):
+            raise CronError(
+                f"{text!r} has {len(tokens)} field{'' if len(tokens) == 1 else 's'}; an NCRONTAB expression has six "
+                "(second minute hour day month weekday), or five without the seconds"
+            )
+        has_seconds = len(tokens) == 6
+        kinds = _KINDS[-len(tokens) :]
+        try:
+            fields = [_parse_field(kind, token) for kind, token in zip(kinds, tokens, strict=True)]
+        except CronError as error:
+            raise CronError(f"{text!r}: {error}") from None
+        seconds, minutes, hours, days, months, weekdays = fields if has_seconds else [(0,), *fields]
+        return cls(
+            text=text,
+            has_seconds=has_seconds,
+            seconds=seconds,
+            minutes=minutes,
+            hours=hours,
+            days=days,
+            months=months,
+            weekdays=weekdays,
+        )
+
+    def next(self, after: datetime) -> datetime | None:
+        """Return the first occurrence strictly after ``after``, at a whole second (H-54); None where there is none."""
+        try:
+            start = after.replace(microsecond=0) + timedelta(seconds=1)
+        except OverflowError:
+            return None
+        for day in self._days_from(start.date()):
+            earliest = (start.hour, start.minute, start.second) if day == start.date() else (0, 0, 0)
+            time = self._first_time(*earliest)
+            if time is not None:
+                return datetime(day.year, day.month, day.day, *time, tzinfo=after.tzinfo)
+        return None
+
+    def between(self, after: datetime, before: datetime) -> Iterator[datetime]:
+        """Yield the occurrences after ``after`` and before ``before``, neither included."""
+        found = self.next(after)
+        while found is not None and found < before:
+            yield found
+            found = self.next(found)
+
+    @property
+    def normalised(self) -> str:
+        """The expression as the library prints it: steps and names gone, neighbours joined into ranges."""
+        values = (self.seconds, self.minutes, self.hours, self.days, self.months, self.weekdays)
+        parts = [_format(kind, field) for kind, field in zip(_KINDS, values, strict=True)]
+        return " ".join(parts if self.has_seconds else parts[1:])
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether the host takes it for "every so often" rather than "at this time of day" (H-58)."""
+        parts = self.normalised.split(" ")
+        return any(sign in part for part in parts[: 3 if self.has_seconds else 2] for sign in "*/-")
+
+    def is_sub_minute(self, now: datetime) -> bool:
+        """Whether the host switches schedule monitoring off because it is due more than once in a minute (H-59)."""
+        if any(part != "*" for part in self.normalised.split(" ")[1:]):
+            return False
+        return len(list(self.between(now, now + timedelta(minutes=1)))) > 1
+
+    def _days_from(self, first: date) -> Iterator[date]:
+        for year in range(first.year, min(first.year + _CYCLE, MAXYEAR) + 1):
+            for month in self.months:
+                if (year, month) < (first.year, first.month):
+                    continue
+                length = calendar.monthrange(year, month)[1]
+                for number in self.days:
+                    if number > length:
+                        break
+                    day = date(year, month, number)
+                    # isoweekday counts Sunday as 7, cron as 0.
+                    if day >= first and day.isoweekday() % 7 in self.weekdays:
+                        yield day
+
+    def _first_time(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+        """Return the first time of day at or after the given one."""
+        for h in self.hours[bisect_left(self.hours, hour) :]:
+            from_minute = minute if h == hour else 0
+            for m in self.minutes[bisect_left(self.minutes, from_minute) :]:
+                from_second = second if (h, m) == (hour, minute) else 0
+                index = bisect_left(self.seconds, from_second)
+                if index < len(self.seconds):
+                    return h, m, self.seconds[index]
+        return None
+
+
+def _parse_field(kind: _Kind, token: str) -> Values:
+    try:
+        values: set[int] = set()
+        for item in token.split(","):
+            values.update(_parse_item(kind, item))
+    except CronError as error:
+        raise CronError(f"{token!r} is not valid in the {kind.name} field: {error}") from None
+    return tuple(sorted(values))
+
+
+def _parse_item(kind: _Kind, item: str) -> range:
+    span, slash, step_text = item.partition("/")
+    if slash and not _STEP.match(step_text):
+        raise CronError(f"the step {step_text!r} is no number")
+    step = max(int(step_text), 1) if slash else 1
+    low, dash, high = span.partition("-")
+    if span == "*":
+        first, last = kind.first, kind.last
+    elif low and dash:
+        first, last = sorted((_parse_value(kind, low), _parse_value(kind, high)))
+    else:
+        first = _parse_value(kind, span)
+        last = kind.last if slash else first
+    return range(first, last + 1, step)
+
+
+def _parse_value(kind: _Kind, text: str) -> int:
+    if _NUMBER.match(text):
+        value = int(text)
+        if kind.first <= value <= kind.last:
+            return value
+        raise CronError(f"{value} is not between {kind.first} and {kind.last}{_hint(kind, value)}")
+    if text:
+        for number, name in enumerate(kind.names, kind.first):
+            if name.lower().startswith(text.lower()):
+                return number
+    allowed = f"a number between {kind.first} and {kind.last}"
+    if kind.names:
+        allowed += f" or a name ({kind.names[0]}, {kind.names[1][:3]}, …)"
+    raise CronError(f"{text!r} is not {allowed}")
+
+
+def _hint(kind: _Kind, value: int) -> str:
+    return " (Sunday is 0)" if kind.names is _DAY_NAMES and value == 7 else ""
+
+
+def _format(kind: _Kind, values: Values) -> str:
+    if len(values) == kind.last - kind.first + 1:
+        return "*"
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and runs[-1][1] == value - 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

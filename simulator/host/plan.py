@@ -1,0 +1,161 @@
+"""What a host is going to do with each function: checked against the app's settings before anything is started."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simulator.host.errors import HostError, SettingsError
+from simulator.host.outputs import queue_name
+from simulator.host.schedule import NEVER, Schedule, ScheduleError
+from simulator.host.settings import is_connection_string, is_disabled, resolve
+from singleton.decorator import MARK, declared_guards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from simulator.host.model import IndexedFunction
+    from singleton.guard import Guard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One function, and how it will be triggered.
+
+    Attributes:
+        function: the indexed function.
+        guard: its ``@singleton`` declaration, or None.
+        idle: why it is never called, or None.
+        queue: the queue that triggers it.
+        schedule: the schedule that triggers it.
+        monitored: whether the timer's status is kept in storage.
+        run_on_startup: whether the timer fires at once.
+        connection: the connection that its trigger names.
+    """
+
+    function: IndexedFunction
+    guard: Guard | None
+    idle: str | None = None
+    queue: str | None = None
+    schedule: Schedule | None = None
+    monitored: bool = False
+    run_on_startup: bool = False
+    connection: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the journal tells of the function."""
+        told = self._trigger()
+        guard = self._guard()
+        if guard is None:
+            return {**told, "guarded": False}
+        return {**told, "guarded": True, "lock_level": guard.pop("level"), **guard}
+
+    def described(self) -> dict[str, Any]:
+        """Return what ``--describe`` tells of the function."""
+        return {**self._trigger(), "guard": self._guard()}
+
+    def _trigger(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "name": self.function.name,
+            "trigger": self.function.trigger_label,
+            "async": self.function.is_async,
+            "place": self.function.place,
+            "idle": self.idle,
+        }
+        # What is never called has no queue to be fed, and no tick to be waited for.
+        if self.idle is None and self.queue is not None:
+            told |= {"queue": self.queue, "connection": self.connection}
+        if self.idle is None and self.schedule is not None:
+            gap = self.schedule.longest_gap(time.time())
+            told |= {"schedule": self.schedule.text, "tick": None if gap == NEVER else round(gap, 3)}
+        return told
+
+    def _guard(self) -> dict[str, Any] | None:
+        guard = self.guard
+        if guard is None:
+            return None
+        return {
+            "scope": guard.scope,
+            "scope_id": guard.scope_id,
+            "paths": list(guard.template.paths),
+            "level": guard.level,
+            "on_contention": guard.on_contention,
+            "timeout": guard.wait,
+            "lease": guard.period,
+            "poll": guard.options.lock_acquisition_polling_interval,
+        }
+
+
+def make_plans(functions: Iterable[IndexedFunction], settings: Mapping[str, str], pace: float) -> list[Plan]:
+    """Check every function's trigger against the settings.
+
+    Raises:
+        HostError: a setting is missing, or a schedule or name is none.
+    """
+    return [_plan(function, settings, pace) for function in functions]
+
+
+def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
+    """Return every storage connection that the app's queue triggers, queue outputs and guards name.
+
+    Raises:
+        HostError: one is a connection string in place of a setting's name, so it can't be pointed elsewhere; or a
+            setting is missing.
+    """
+    named: dict[str, str] = {}
+    for plan in plans:
+        function = plan.function
+        parameters = [function.trigger, *function.outputs.values(), function.returns]
+        for parameter in parameters:
+            if parameter is not None and parameter.binding.lower() in {"queuetrigger", "queue"}:
+                where = f"function {function.name!r}"
+                named[resolve(str(parameter.settings.get("connection") or ""), settings, where)] = where
+    for guard in declared_guards():
+        named[guard.connection] = f"@singleton on {guard.function!r}"
+    for connection, where in named.items():
+        if is_connection_string(connection):
+            raise HostError(
+                f"{where} has a connection string where the name of an app setting belongs: the simulator works on its "
+                "own storage only; put the string into a setting and name that"
+            )
+    return set(named)
+
+
+def unguarded(plans: Iterable[Plan]) -> list[str]:
+    """Return the ``@singleton`` declarations that no function carries: they guard nothing."""
+    carried = {id(plan.guard) for plan in plans}
+    return [guard.function for guard in declared_guards() if id(guard) not in carried]
+
+
+def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -> Plan:
+    guard = getattr(function.call, MARK, None)
+    idle = function.not_driven
+    if idle is None and is_disabled(function.name, settings):
+        idle = "it is disabled by an app setting"
+    where = f"function {function.name!r} ({function.place})"
+    trigger = function.trigger.settings
+    if function.kind == "queue":
+        return Plan(
+            function=function,
+            guard=guard,
+            idle=idle,
+            queue=queue_name(function.trigger, settings, where),
+            connection=resolve(str(trigger.get("connection") or ""), settings, where),
+        )
+    if function.kind == "timer":
+        text = resolve(str(trigger.get("schedule") or ""), settings, where)
+        try:
+            schedule = Schedule.parse(text, pace=pace)
+        except ScheduleError as error:
+            raise SettingsError(f"{where}: its schedule is wrong: {error}") from error
+        wanted = trigger.get("useMonitor")
+        return Plan(
+            function=function,
+            guard=guard,
+            idle=idle,
+            schedule=schedule,
+            monitored=schedule.uses_monitor(time.time(), wanted=wanted is not False),
+            run_on_startup=bool(trigger.get("runOnStartup")),
+        )
+    return Plan(function=function, guard=guard, idle=idle)

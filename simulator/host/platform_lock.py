@@ -1,0 +1,123 @@
+"""The platform's own lock on a timer's listener: among the instances of one app only one host's timer fires (W-111).
+
+Hosts of different apps, slots or regions do not share it; for them there is `singleton` alone. The fleet asks for
+it with ``--same-app``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from simulator.host.monitor import CONTAINER
+from singleton.client import AsyncLockClient
+from singleton.errors import LockNotAcquired, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.host.events import Write
+    from singleton.hold import Hold
+    from singleton.options import SingletonOptions
+
+_log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """What is run under the lock."""
+
+    def stop(self) -> None:
+        """Let `run` end."""
+
+    async def run(self) -> None:
+        """Listen."""
+
+
+class LockedListener:
+    """Runs a listener only while this host has the lock ``{function}.Listener`` (W-99 to W-106)."""
+
+    def __init__(
+        self,
+        *,
+        function: str,
+        make: Callable[[], Listener],
+        storage: str,
+        host_id: str,
+        host: str,
+        options: SingletonOptions,
+        write: Write,
+    ) -> None:
+        self._function = function
+        self._make = make
+        self._host = host
+        self._options = options
+        self._write = write
+        self._name = f"locks/{host_id}/Host.Functions.{function}.Listener"
+        self._locks = AsyncLockClient(
+            storage,
+            options=options.replace(
+                container=CONTAINER, lock_period=options.listener_lock_period, fencing_tokens=False, enabled=True
+            ),
+        )
+        self._stop = asyncio.Event()
+        self._listener: Listener | None = None
+
+    def stop(self) -> None:
+        """Stop the listener, then release the lock (W-106)."""
+        self._stop.set()
+        if self._listener is not None:
+            self._listener.stop()
+
+    async def run(self) -> None:
+        """Ask for the lock once, then at each recovery interval, and listen while it is held."""
+        waited = 0.0
+        while not self._stop.is_set():
+            try:
+                async with self._locks.lock(self._name, timeout=0, owner=self._host) as hold:
+                    await self._listen(hold)
+                waited = 0.0
+            except LockNotAcquired:
+                _log.debug("another host listens for %s", self._function)
+            except StorageError as error:
+                _log.warning("the lock of the listener of %s: %s", self._function, error)
+            interval = self._interval(waited)
+            if interval is None:
+                await self._stop.wait()
+                break
+            waited += interval
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval):
+                    await self._stop.wait()
+        self._locks.close()
+
+    def _interval(self, waited: float) -> float | None:
+        """Return the seconds to the next attempt, or None for no more of them."""
+        recovery = self._options.listener_lock_recovery_polling_interval
+        if recovery is not None:
+            return recovery
+        # Recovery is off: polled like a function's lock, up to its time-out, and then never again (W-99, W-102).
+        limit = self._options.lock_acquisition_timeout
+        return None if limit is not None and waited >= limit else self._options.lock_acquisition_polling_interval
+
+    async def _listen(self, hold: Hold) -> None:
+        listener = self._listener = self._make()
+        if self._stop.is_set():
+            return
+        self._write("listener_started", function=self._function)
+        running = asyncio.create_task(listener.run())
+        lost = asyncio.ensure_future(_loss(hold))
+        await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+        # What runs is drained before the lock is released, also when it is lost.
+        listener.stop()
+        await asyncio.wait({running})
+        lost.cancel()
+        await asyncio.wait({lost})
+        self._listener = None
+        self._write("listener_stopped", function=self._function, lost=hold.lost.is_set())
+        running.result()
+
+
+async def _loss(hold: Hold) -> None:
+    await hold.lost

@@ -1,0 +1,147 @@
+"""The life of one fake host: start, listen, stop. Two halves in one process, as the real host and worker are two.
+
+The main thread is the worker: it imports the app and runs its bodies. The *host thread* has a loop of its own, with the
+listeners and the renewal of messages: a body that blocks the worker's loop hurts the app's other bodies and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from dataclasses import asdict, replace
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from simulator.host.azure_queue import AzureQueues
+from simulator.host.errors import HostError
+from simulator.host.listeners import Listeners, Wakers
+from simulator.host.outputs import Outputs
+from simulator.host.runner import Runner
+from simulator.host.startup import Prepared, prepare_app
+from simulator.host.worker import Worker
+from singleton.telemetry import LockEvent, subscribe
+
+if TYPE_CHECKING:
+    from simulator.host.config import HostConfig
+    from simulator.journal import Journal
+
+STOPPED: Final = 0
+FAILED: Final = 1
+REFUSED: Final = 3
+_log = logging.getLogger(__name__)
+
+
+class Host:
+    """One fake host. `run` occupies the main thread until the host was told to stop and has stopped."""
+
+    def __init__(self, config: HostConfig, journal: Journal) -> None:
+        self._config = config
+        self._write = journal.write
+        self._stop_asked = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._code = FAILED
+
+    def run(self) -> int:
+        """Run the host; return the process's exit code."""
+        self._write("host_started", pid=os.getpid())
+        try:
+            prepared = prepare_app(self._config)
+        except HostError as error:
+            return self._refuse(error)
+        for plan in prepared.plans:
+            self._write("function", **plan.to_json())
+        for note in prepared.notes:
+            self._write("note", message=note)
+            _log.warning("%s", note)
+        unsubscribe = subscribe(self._on_lock_event)
+        worker = Worker(os.environ)
+        thread = threading.Thread(target=self._host_thread, args=(prepared, worker), name="host", daemon=True)
+        thread.start()
+        worker.run()
+        thread.join()
+        unsubscribe()
+        self._write("host_stopped", code=self._code)
+        return self._code
+
+    def stop(self) -> None:
+        """Ask for a graceful stop, from any thread or a signal handler; ask again to end at once."""
+        if self._stop_asked:
+            self._write("host_stopped", code=FAILED, reason="asked twice")
+            os._exit(FAILED)
+        self._stop_asked = True
+        self._write("host_stopping")
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    def _refuse(self, error: HostError) -> int:
+        self._write("host_error", message=str(error))
+        _log.error("%s", error)
+        return REFUSED
+
+    def _on_lock_event(self, event: LockEvent) -> None:
+        self._write("lock", **asdict(event))
+
+    def _host_thread(self, prepared: Prepared, worker: Worker) -> None:
+        try:
+            self._code = asyncio.run(self._listen(prepared, worker))
+        except Exception as error:  # noqa: BLE001 - told, and the process ends
+            _log.exception("the host failed")
+            self._write("host_error", message=f"the host failed: {type(error).__name__}: {error}")
+        finally:
+            worker.stop()
+
+    async def _listen(self, prepared: Prepared, worker: Worker) -> int:
+        try:
+            queues = AzureQueues(self._config.storage)
+        except ValueError as error:
+            return self._refuse(HostError(f"the storage's connection string can't be used: {error}"))
+        wakers, random = Wakers(), Random(f"{self._config.seed}/{self._config.name}")
+        queue_options = prepared.queue_options
+        outputs = Outputs(
+            service=queues,
+            encoding=queue_options.message_encoding,
+            settings=os.environ,
+            write=self._write,
+            wake=wakers.wake,
+        )
+        runner = Runner(worker=worker, outputs=outputs, write=self._write, random=random)
+        longest_wait = min(queue_options.max_polling_interval, self._config.max_polling_interval)
+        listeners = Listeners(
+            config=self._config,
+            queue_options=replace(queue_options, max_polling_interval=longest_wait),
+            options=prepared.options,
+            service=queues,
+            runner=runner,
+            wakers=wakers,
+            write=self._write,
+            random=random,
+        )
+        try:
+            await self._run_listeners(listeners, runner, prepared)
+        finally:
+            await listeners.close()
+            await queues.close()
+        return STOPPED
+
+    async def _run_listeners(self, listeners: Listeners, runner: Runner, prepared: Prepared) -> None:
+        made = listeners.make(prepared.plans)
+        running = [asyncio.create_task(listener.run()) for listener in made]
+        # From here on a signal reaches this loop; one that came before has left its mark.
+        self._loop = asyncio.get_running_loop()
+        if self._stop_asked:
+            self._stop.set()
+        self._write("host_ready")
+        stopped = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({stopped, *running}, return_when=asyncio.FIRST_COMPLETED)
+        # No new polls and no new runs; everything that runs is awaited (H-46, H-71).
+        runner.stop()
+        for listener in made:
+            listener.stop()
+        stopped.cancel()
+        await asyncio.wait({stopped, *running})
+        for task in running:
+            task.result()

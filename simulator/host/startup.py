@@ -1,0 +1,116 @@
+"""From a configuration to an app that is ready to run: settings, import, index, check."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from simulator.host.app import load_functions, script_name
+from simulator.host.config import HostConfig
+from simulator.host.errors import AppError, SettingsError
+from simulator.host.hostjson import QueueOptions, queue_options, read_host_json
+from simulator.host.plan import Plan, connections, make_plans, unguarded
+from simulator.host.settings import prepare, redirect
+from singleton.errors import ConfigurationError
+from singleton.options import SingletonOptions, load_options
+from singleton.settings import filled
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An app, imported and checked."""
+
+    plans: tuple[Plan, ...]
+    queue_options: QueueOptions
+    options: SingletonOptions
+    notes: tuple[str, ...]
+
+
+def prepare_app(config: HostConfig) -> Prepared:
+    """Import the app of ``config`` into this process, whose environment and working directory become the app's.
+
+    Raises:
+        HostError: the app or its settings can't be used.
+    """
+    # Only the process's own environment reaches the user's code.
+    settings = os.environ
+    script_name(config.app, settings)
+    prepare(settings, config)
+    notes = apply_time_zone(settings)
+    host_json = read_host_json(config.app)
+    options = queue_options(host_json, settings)
+    try:
+        singleton_options = load_options(config.app, settings)
+    except ConfigurationError as error:
+        raise SettingsError(str(error)) from error
+    _set_up_logging()
+    functions = load_functions(config.app, settings)
+    plans = make_plans(functions, settings, config.timer_every)
+    redirect(settings, connections(plans, settings), config.storage)
+    if all(plan.idle for plan in plans):
+        reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
+        raise AppError(f"none of the app's functions can be run here, only timer and queue triggers ({reasons})")
+    return Prepared(
+        plans=tuple(plans),
+        queue_options=options,
+        options=singleton_options,
+        notes=(*notes, *_notes(plans)),
+    )
+
+
+def describe(app: Path) -> list[dict[str, Any]]:
+    """Return what is known of each function of the app. Nothing is run, and nothing connected to.
+
+    Raises:
+        HostError: the app or its settings can't be used; the message is one line.
+    """
+    config = HostConfig(
+        name="describe",
+        app=app.resolve(),
+        journal=Path(os.devnull),
+        storage="UseDevelopmentStorage=true",
+        host_id="describe",
+        lock_host_id="describe",
+        timer_every=0,
+    )
+    return [plan.described() for plan in prepare_app(config).plans]
+
+
+def apply_time_zone(settings: MutableMapping[str, str]) -> list[str]:
+    """Make ``WEBSITE_TIME_ZONE`` (or ``TZ``) the local time that schedules mean (H-56); return notes on it."""
+    notes = []
+    zone = filled(settings, "WEBSITE_TIME_ZONE")
+    if zone is not None:
+        try:
+            ZoneInfo(zone)
+            settings["TZ"] = zone
+        except (ZoneInfoNotFoundError, ValueError):
+            notes.append(f"WEBSITE_TIME_ZONE is {zone!r}, no IANA time zone: schedules are in local time")
+    if hasattr(time, "tzset"):
+        time.tzset()
+    return notes
+
+
+def _notes(plans: list[Plan]) -> list[str]:
+    notes = [f"function {plan.function.name!r} is indexed but not run: {plan.idle}" for plan in plans if plan.idle]
+    notes += [
+        f"@singleton on {function!r} guards nothing: no function of the app carries it; is it on a function without a "
+        "trigger, or replaced by another decorator?"
+        for function in unguarded(plans)
+    ]
+    return notes
+
+
+def _set_up_logging() -> None:
+    """Log as the worker does, to the process's error stream; the SDK's own chatter only when it warns."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    for noisy in ("azure", "aiohttp", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

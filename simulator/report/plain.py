@@ -1,0 +1,81 @@
+"""Plain lines: for files, pipes and build logs. What happens is told as it happens; a pulse fills the silence."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TextIO
+
+from simulator.checks import count, label
+from simulator.journal import clock
+from simulator.report.words import Line, fine_print, headline, summary
+
+if TYPE_CHECKING:
+    from simulator.board import Board
+    from simulator.report import Progress
+    from simulator.verdict import Verdict
+
+PULSE: Final = 2.0
+SHOWN: Final = 3
+MARKS: Final = {"good": "[ok] ", "bad": "[!!] ", "open": "[??] ", "note": "     "}
+
+
+class PlainReporter:
+    """Writes lines to a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        self._stream = stream
+        self._told = 0
+        self._spoke = 0.0
+
+    def step(self, text: str) -> None:
+        """Say what is being prepared."""
+        self._say(text)
+
+    def show(self, board: Board, progress: Progress) -> None:
+        """Tell what is new, or, after a silence, how things stand."""
+        new = board.told - self._told
+        self._told = board.told
+        for event in islice(board.events, max(len(board.events) - new, 0), None):
+            self._say(f"{max(event.t - board.start, 0):6.1f} s  {event.text}")
+        if clock() - self._spoke >= PULSE:
+            self._say(pulse(board, progress))
+
+    def finish(self, verdict: Verdict, hints: list[str]) -> None:
+        """Write what came of it."""
+        self._say("")
+        for line in (headline(verdict), *summary(verdict)):
+            self._say(MARKS[line.mark] + line.text)
+        self._say(MARKS["note"] + fine_print(verdict))
+        for hint in hints:
+            self._say(hint)
+
+    def close(self) -> None:
+        """Nothing is to be given back."""
+
+    def _say(self, text: str) -> None:
+        self._spoke = clock()
+        self._stream.write(
+            text.encode(self._stream.encoding or "utf-8", "replace").decode(self._stream.encoding or "utf-8") + "\n"
+        )
+        self._stream.flush()
+
+
+def pulse(board: Board, progress: Progress) -> str:
+    """Say in one line how things stand."""
+    at = f"{max(progress.now - board.start, 0):6.1f} s  "
+    if progress.phase == "starting":
+        ready = sum(host.state == "ready" for host in board.hosts.values())
+        return f"{at}{ready} of {count(len(board.hosts), 'host')} ready"
+    inside = [f"{body.host} in {label(body.lock)}" for body in board.inside()]
+    more = f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
+    who = ", ".join(inside[:SHOWN]) + more if inside else "nobody inside"
+    waiting = sum(len(host.waiting) for host in board.alive())
+    messages = f"; {board.done:,} of {count(board.sent, 'message')} done" if board.sent else ""
+    text = f"{at}{who}; {waiting} waiting{messages}"
+    if progress.phase == "stopping":
+        return f"{at}stopping the hosts"
+    return text + (f"; waiting for {', '.join(progress.waits)}" if progress.waits else "")
+
+
+__all__ = ["MARKS", "Line", "PlainReporter", "pulse"]

@@ -1,0 +1,208 @@
+"""The live view on a terminal, and the last screen, which tells what happened without anything to read up on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.rule import Rule
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from simulator.checks import count, label
+from simulator.report.words import Line, fine_print, headline, summary
+
+if TYPE_CHECKING:
+    from simulator.board import Board, Event, HostNow, LockNow
+    from simulator.report import Progress
+    from simulator.verdict import Verdict
+
+FRAMES: Final = 8
+STYLES: Final = {"good": "green", "bad": "bold red", "open": "yellow", "note": "dim"}
+MARKS: Final = {"good": "✓", "bad": "✗", "open": "?", "note": "·"}
+ASCII_MARKS: Final = {"good": "+", "bad": "x", "open": "?", "note": "-"}
+TONES: Final = {"plain": "", "good": "green", "bad": "red", "faint": "dim"}
+STATES: Final = {
+    "starting": "dim",
+    "ready": "green",
+    "stopping": "dim",
+    "stopped": "dim",
+    "killed": "bold red",
+    "failed": "bold red",
+}
+LOCKS_SHOWN: Final = 8
+EVENTS_SHOWN: Final = 6
+HOSTS_SHOWN: Final = 12
+
+
+class TerminalReporter:
+    """Draws the fleet while it runs, and the verdict when it is over."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Draw on `stream`, a terminal."""
+        self._console = Console(file=stream, highlight=False)
+        self._live: Live | None = None
+        self._steps: list[str] = []
+        self._spinner = Spinner("dots" if self._unicode else "line")
+
+    @property
+    def _unicode(self) -> bool:
+        return self._console.encoding.lower().startswith("utf")
+
+    def step(self, text: str) -> None:
+        """Say what is being prepared."""
+        first = text.partition(":")[0].partition(" (")[0]
+        if self._steps and self._steps[-1].startswith(first):
+            self._steps[-1] = text
+        else:
+            self._steps.append(text)
+        done = [Text(f"  {step}", style="dim") for step in self._steps[:-1]]
+        self._spinner.update(text=Text(text))
+        self._draw(Group(*done, self._spinner))
+
+    def show(self, board: Board, progress: Progress) -> None:
+        """Draw the fleet as it is now."""
+        self._draw(view(board, progress, height=self._console.height))
+
+    def finish(self, verdict: Verdict, hints: list[str]) -> None:
+        """Draw the last screen."""
+        self.close()
+        self._console.print(last_screen(verdict, hints, MARKS if self._unicode else ASCII_MARKS))
+
+    def close(self) -> None:
+        """Remove the live view."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def _draw(self, what: Any) -> None:
+        if self._live is None:
+            self._live = Live(what, console=self._console, refresh_per_second=FRAMES, transient=True)
+            self._live.start()
+        else:
+            self._live.update(what)
+
+
+def view(board: Board, progress: Progress, *, height: int) -> Group:
+    """Build the live view: the run, its hosts, its locks, and what happened lately."""
+    hosts = list(board.hosts.values())
+    room = max(height - 9 - min(len(hosts), HOSTS_SHOWN), 6)
+    locks = min(LOCKS_SHOWN, max(room // 2 - 2, 2))
+    return Group(
+        _title(board, progress),
+        _hosts(hosts, progress.now),
+        _locks(board.locks(), progress.now, locks),
+        _events(board, min(EVENTS_SHOWN, max(room - locks - 4, 2))),
+    )
+
+
+def last_screen(verdict: Verdict, hints: list[str], marks: dict[str, str]) -> Group:
+    """Build the last screen."""
+    top = headline(verdict)
+    lines = Table.grid(padding=(0, 1))
+    for line in summary(verdict):
+        lines.add_row(Text(marks[line.mark], style=STYLES[line.mark]), _worded(line))
+    lines.add_row("", Text(fine_print(verdict), style="dim"))
+    panel = Panel(
+        lines,
+        title=Text(f"{marks[top.mark]} {top.text}", style=STYLES[top.mark]),
+        title_align="left",
+        border_style=STYLES[top.mark],
+        padding=(1, 1),
+    )
+    return Group(panel, *(Text(hint, style="dim", overflow="fold") for hint in hints))
+
+
+def _worded(line: Line) -> Text:
+    return Text(line.text, style=STYLES[line.mark] if line.mark in {"bad", "note"} else "")
+
+
+def _title(board: Board, progress: Progress) -> Group:
+    words = {
+        "starting": "the hosts start",
+        "working": "work comes in",
+        "settling": f"waiting for {' and '.join(progress.waits) or 'the rest'}",
+        "stopping": "the hosts stop",
+    }
+    grid = Table.grid(expand=True)
+    grid.add_column()
+    grid.add_column(justify="right")
+    left = Text.assemble(("singleton-sim", "bold"), f"  {words[progress.phase]}")
+    overlaps = Text(f"{board.overlaps} overlaps", style="bold red" if board.overlaps else "green")
+    right = Text.assemble(
+        f"{count(sum(board.sections.values()), 'body', 'bodies')}, ",
+        overlaps,
+        f"  {max(progress.now - board.start, 0):4.0f} s",
+    )
+    grid.add_row(left, right)
+    bar = Table.grid(expand=True)  # a bar by itself does not end its line
+    bar.add_row(ProgressBar(total=progress.duration, completed=min(progress.elapsed, progress.duration)))
+    return Group(grid, bar)
+
+
+def _hosts(hosts: list[HostNow], now: float) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+    table.add_column("host", no_wrap=True)
+    table.add_column("pid", justify="right", style="dim")
+    table.add_column("state", no_wrap=True)
+    table.add_column("inside", ratio=1, no_wrap=True, overflow="ellipsis")
+    for name in ("waiting", "done", "skipped"):
+        table.add_column(name, justify="right")
+    for host in hosts[:HOSTS_SHOWN]:
+        table.add_row(
+            host.name,
+            str(host.pid or ""),
+            Text(host.state, style=STATES[host.state]),
+            _inside(host, now),
+            str(len(host.waiting) or ""),
+            str(host.bodies),
+            str(host.skipped or ""),
+        )
+    if len(hosts) > HOSTS_SHOWN:
+        table.add_row(f"… {len(hosts) - HOSTS_SHOWN} more")
+    return table
+
+
+def _inside(host: HostNow, now: float) -> Text:
+    text = Text()
+    for body in list(host.inside.values()):
+        text.append("  " if text else "")
+        text.append(label(body.lock), style="cyan")
+        text.append(f" {max(now - body.since, 0):.1f} s", style="dim")
+    return text
+
+
+def _locks(rows: list[LockNow], now: float, shown: int) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+    table.add_column("lock", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column("holder", no_wrap=True)
+    for name in ("token", "waiting", "bodies"):
+        table.add_column(name, justify="right")
+    for row in rows[:shown]:
+        holder = Text(row.holder)
+        if row.orphaned is not None:
+            holder = Text(f"{row.holder}, dead for {max(now - row.orphaned, 0):.1f} s", style="red")
+        table.add_row(
+            Text(label(row.lock), style="cyan"),
+            holder,
+            "" if row.token is None else str(row.token),
+            str(row.waiting or ""),
+            str(row.sections),
+        )
+    if len(rows) > shown:
+        table.add_row(f"… {len(rows) - shown} more")
+    return table
+
+
+def _events(board: Board, shown: int) -> Group:
+    lines: list[Any] = [Rule(style="dim")]
+    recent: list[Event] = list(board.events)[-shown:]
+    for event in recent:
+        at = Text(f"{max(event.t - board.start, 0):6.1f} s  ", style="dim")
+        lines.append(Text.assemble(at, (event.text, TONES[event.tone]), overflow="ellipsis", no_wrap=True))
+    lines += [Text()] * (shown - len(recent))
+    return Group(*lines)

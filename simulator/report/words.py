@@ -1,0 +1,173 @@
+"""A verdict in plain words, for people who have read nothing yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from simulator.checks import count, label
+from simulator.checks.failover import SLACK, Failover, TakeOver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.verdict import Verdict
+
+Mark = Literal["good", "bad", "open", "note"]
+OVERLAPS_SHOWN: Final = 5
+TROUBLES_SHOWN: Final = 5
+LONGEST: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One sentence, and whether it is good news."""
+
+    mark: Mark
+    text: str
+
+
+def headline(verdict: Verdict) -> Line:
+    """Say in a few words what came of it."""
+    if verdict.verdict == "holds":
+        taken = " and failover was in time" if verdict.kills else ""
+        return Line("good", f"HOLDS: never two at once{taken}.")
+    if verdict.verdict == "violated":
+        return Line("bad", "VIOLATED: " + ("two were inside at once." if verdict.overlaps else "a promise was broken."))
+    if verdict.interrupted:
+        return Line("open", "BROKEN OFF: no promise was broken so far, and none is proven.")
+    return Line("open", "UNPROVEN: nothing was broken, but the run did not show all that it should.")
+
+
+def summary(verdict: Verdict) -> list[Line]:
+    """Tell what happened, line by line."""
+    return [
+        *_exclusion(verdict),
+        *_failovers(verdict),
+        *_messages(verdict),
+        *_tokens(verdict),
+        *_other_reasons(verdict),
+        *(Line("note", note) for note in verdict.notes),
+    ]
+
+
+def _exclusion(verdict: Verdict) -> Iterator[Line]:
+    bodies = count(verdict.sections, "guarded body", "guarded bodies")
+    locks = count(verdict.locks, "lock")
+    if not verdict.overlaps:
+        if verdict.sections:
+            yield Line("good", f"{bodies} ran on {locks}: 0 overlaps")
+        return
+    yield Line("bad", f"{bodies} ran on {locks}: {count(len(verdict.overlaps), 'overlap')}; the longest:")
+    for overlap in verdict.overlaps[:OVERLAPS_SHOWN]:
+        pair = f"{overlap.first.host} and {overlap.second.host}"
+        yield Line(
+            "bad", f"  {label(overlap.lock)}: {pair} both inside for {overlap.seconds:.2f} s at {overlap.at:.1f} s"
+        )
+
+
+def _failovers(verdict: Verdict) -> Iterator[Line]:
+    for failover in verdict.failovers:
+        over = failover.main
+        killed = f"{failover.host} (pid {failover.pid}) was killed at {failover.at:.1f} s"
+        if over is None:
+            yield Line("open", f"{killed}, holding nothing")
+        else:
+            yield Line(_mark(over), f"{killed} while it held {label(over.lock)}; {_taken(over)}")
+        yield from _also(failover)
+    if verdict.kills and not verdict.singleton:
+        yield Line("note", f"{count(verdict.kills, 'host')} killed; without locks nothing had to be taken over")
+
+
+def _taken(over: TakeOver) -> str:
+    bound = "" if over.bound is None else f" ({_bound(over)})"
+    match over.state:
+        case "in time" | "late":
+            late = ", too late" if over.state == "late" else ""
+            return f"{over.by} took it over after {over.seconds:.1f} s{late}{bound}"
+        case "never":
+            return f"nobody took it over{bound}"
+        case "cut short":
+            return "the run ended before anybody could take it over"
+        case _:
+            return "nobody asked for it again"
+
+
+def _bound(over: TakeOver) -> str:
+    wanted = ""
+    if over.bound == over.seconds:
+        return "asked for only then"
+    if over.wanted is not None and over.wanted > over.lease:
+        wanted = f", first asked for after {over.wanted:.1f} s"
+    return f"bound {over.bound:.1f} s{wanted}"
+
+
+def _also(failover: Failover) -> Iterator[Line]:
+    for over in failover.also:
+        if over.state != "unwanted":
+            yield Line(_mark(over), f"  it also held {label(over.lock)}; {_taken(over)}")
+
+
+def _mark(over: TakeOver) -> Mark:
+    return "good" if over.ok else "bad" if over.state in {"late", "never"} else "open"
+
+
+def _messages(verdict: Verdict) -> Iterator[Line]:
+    messages = verdict.messages
+    if not messages.sent:
+        return
+    parts = [f"{messages.completed:,} processed"]
+    if messages.skipped:
+        parts.append(f"{messages.skipped:,} skipped")
+    if messages.open:
+        parts.append(f"{messages.open:,} not through yet")
+    parts += [f"{number:,} {what}" for number, what in _bad_ends(verdict)]
+    if not (messages.lost or messages.stuck or messages.open):
+        parts.append("none lost" if messages.poisoned else "none lost or poisoned")
+    bad = messages.lost or messages.stuck or messages.poisoned or messages.troubles
+    mark: Mark = "bad" if bad and not verdict.holds else "open" if bad or messages.open else "good"
+    yield Line(mark, f"{count(messages.sent, 'message')} sent: {', '.join(parts)}")
+    if messages.duplicated and verdict.kills:
+        after = "after the kill" if verdict.kills == 1 else "after a kill"
+        yield Line("note", f"{count(messages.duplicated, 'message')} ran again {after}: queues deliver at least once")
+    alike = Counter((trouble.queue, _cut(trouble.what)) for trouble in messages.troubles)
+    for (queue, what), number in alike.most_common(TROUBLES_SHOWN):
+        yield Line(mark, f"  {count(number, 'message')} of {queue}: {what}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _bad_ends(verdict: Verdict) -> list[tuple[int, str]]:
+    messages = verdict.messages
+    ends = [(messages.poisoned, "poisoned"), (messages.stuck, "stuck"), (messages.lost, "lost")]
+    return [(number, what) for number, what in ends if number]
+
+
+def _tokens(verdict: Verdict) -> Iterator[Line]:
+    tokens = verdict.tokens
+    if not tokens.issued:
+        return
+    issued = f"{count(tokens.issued, 'fencing token')} on {count(tokens.locks, 'lock')}"
+    if tokens.increasing:
+        yield Line("good", f"{issued}: strictly increasing on each")
+        return
+    yield Line("bad", f"{issued}, {len(tokens.regressions):,} out of order")
+
+
+def _other_reasons(verdict: Verdict) -> Iterator[Line]:
+    """Give the reasons that no line above has said."""
+    told = ("overlap", "message", "fencing token")
+    mark: Mark = "bad" if verdict.verdict == "violated" else "open"
+    for reason in verdict.reasons:
+        what = reason.lstrip("0123456789, ")
+        if not what.startswith(told) and "it was killed" not in reason:
+            yield Line(mark, reason)
+
+
+def fine_print(verdict: Verdict) -> str:
+    """Say what the numbers rest on."""
+    bound = f"; a take-over may be {SLACK:g} s past its bound, for the machine's sake" if verdict.failovers else ""
+    return f"seed {verdict.seed}, {verdict.duration:.0f} s{bound}"

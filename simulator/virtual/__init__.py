@@ -1,0 +1,1 @@
+"""Deterministic virtual time for the shipped lock code."""

@@ -1,0 +1,106 @@
+"""Functions hosts in virtual worlds: the simulator's own listeners, on virtual queues and a virtual wall clock."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from simulator.host.hostjson import QueueOptions
+from simulator.host.queue import QueueListener
+from simulator.virtual.loop import HOST
+from simulator.virtual.queues import QueueClient, Queues
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from simulator.host.messages import Message
+    from simulator.virtual.machine import Machine
+    from simulator.virtual.world import World
+
+VISIBILITY: Final = 30.0
+EPOCH: Final = 1_800_000_000.0
+"""The wall-clock time at which virtual worlds begin; a multiple of every pace of a timer."""
+_OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
+"""Nothing is poisoned: whatever fails here is to be tried until it works."""
+
+
+class VirtualClock:
+    """``simulator.host.timer.Clock`` on virtual time."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, by this machine's clock."""
+        return self._began() + asyncio.get_running_loop().time()
+
+    async def wait(self, stop: asyncio.Event, until: float) -> None:
+        """Return at ``until``, or as soon as ``stop`` is set."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until - self._began()):
+                await stop.wait()
+
+    def _began(self) -> float:
+        """Wall clocks agree at the beginning, monotonic ones don't."""
+        machine = HOST.get()
+        return EPOCH - (machine.offset if machine is not None else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A message to be sent at a time."""
+
+    at: float
+    queue: str
+    text: str
+
+
+class QueueWorld:
+    """Queues with listeners on every machine, a feed, and the account of what became of each message."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.queues = Queues(world.loop, random.Random(f"{world.rng_work.random()}/queues"))
+        self._listeners: list[tuple[Machine, QueueListener]] = []
+        self._succeeded: set[str] = set()
+
+    def listen(self, machine: Machine, function: str, queue: str, run: Callable[[Message], Awaitable[bool]]) -> None:
+        """Start a queue listener on a machine; ``run`` runs the function, and tells whether it succeeded."""
+
+        async def counted(message: Message) -> bool:
+            succeeded = await run(message)
+            if succeeded:
+                self._succeeded.add(message.id)
+            return succeeded
+
+        listener = QueueListener(
+            function=function,
+            queue=queue,
+            service=QueueClient(self.world.network, self.queues, machine),
+            options=_OPTIONS,
+            visibility=VISIBILITY,
+            run=counted,
+            write=partial(self.world.note, machine.name),
+            wake=lambda _: None,
+            random=random.Random(f"{self.world.rng_work.random()}/{machine.name}"),
+        )
+        self._listeners.append((machine, listener))
+        self.world.start(machine, listener.run())
+
+    def feed(self, messages: Sequence[Feed], *, seconds: float) -> None:
+        """Send the messages in time; when all are done with, stop the listeners and settle the account."""
+        self.world.accompany(self._feed(messages), seconds=seconds)
+
+    async def _feed(self, messages: Sequence[Feed]) -> None:
+        sent = set()
+        for message in messages:
+            await asyncio.sleep(max(0.0, message.at - self.world.loop.now))
+            sent.add(self.queues.send(message.queue, message.text))
+        while self.queues.left() and any(not machine.crashed for machine, _ in self._listeners):  # noqa: ASYNC110
+            await asyncio.sleep(1.0)
+        for _, listener in self._listeners:
+            listener.stop()
+        for lost in sorted(sent & set(self.queues.deleted) - self._succeeded):
+            self.world.oracle.blame("message lost", f"message {lost} was deleted, and no invocation of it succeeded")
+        self.world.oracle.reached["messages done"] += len(sent & self._succeeded)

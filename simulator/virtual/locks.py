@@ -1,0 +1,145 @@
+"""A machine's lock runtime under virtual time: what ``singleton.runtime`` is to a real process.
+
+The lock part of the machine has its own context, so that a blocked user loop leaves it running, as the real lock
+thread does. A sync body runs on a real thread that holds a baton: the loop stands still while it runs, and goes on
+while it waits; so the order of events is one and the same in every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from singleton.registry import Address, Registry, holds_in
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Coroutine
+
+    from simulator.virtual.loop import VirtualLoop
+    from simulator.virtual.machine import Machine
+    from singleton.hold import Hold
+    from singleton.stores.protocol import LeaseStore
+
+_T = TypeVar("_T")
+
+
+class VirtualRuntime:
+    """Implements ``singleton.runtime.LockRuntime`` on the virtual loop."""
+
+    def __init__(self, loop: VirtualLoop, machine: Machine, store: LeaseStore, rng: random.Random) -> None:
+        self.registry = Registry(lambda _: store, rng)
+        self._loop = loop
+        self._context = machine.context("locks")
+
+    async def acquire_async(self, address: Address, *, timeout: float | None, owner: str) -> Hold:
+        """See ``Runtime.acquire_async``."""
+        return await self.call_async(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
+
+    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+        """See ``Runtime.call_async``."""
+        task = self._start(work(self.registry))
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            task.add_done_callback(self._undo)
+            raise
+        return task.result()
+
+    async def release_async(self, hold: Hold) -> None:
+        """See ``Runtime.release_async``."""
+        if hold.lost.reason != "closed":
+            await asyncio.wait({self._start(self.registry.release(hold))})
+
+    def acquire(self, address: Address, *, timeout: float | None, owner: str) -> Hold:
+        """See ``Runtime.acquire``. Only for sync bodies under a baton."""
+        return Baton.wait(self.acquire_async(address, timeout=timeout, owner=owner))
+
+    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+        """See ``Runtime.call``. Only for sync bodies under a baton."""
+        return Baton.wait(self.call_async(work))
+
+    def release(self, hold: Hold) -> None:
+        """See ``Runtime.release``. Only for sync bodies under a baton."""
+        Baton.wait(self.release_async(hold))
+
+    def _start(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        return self._loop.create_task(coro, context=self._context.copy())
+
+    def _undo(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            for hold in holds_in(task.result()):
+                self._start(self.registry.drop(hold))
+
+
+class Baton:
+    """Runs sync functions on real threads, one at a time, in step with a virtual loop."""
+
+    _held = threading.local()
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._go = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._wish: Coroutine[Any, Any, Any] | None = None
+        self._answer: tuple[Any, BaseException | None] = (None, None)
+        self._done = False
+
+    @classmethod
+    async def run(cls, function: Callable[[], _T]) -> _T:
+        """Run ``function`` as if on a worker's thread; while it waits under ``Baton.wait`` the loop goes on."""
+        baton = cls(function)
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(baton._body,), daemon=True).start()
+        while True:
+            baton._go.release()
+            baton._back.acquire()  # the loop stands still until the thread waits or ends
+            if baton._done:
+                value, error = baton._answer
+                if error is not None:
+                    raise error
+                return value  # type: ignore[no-any-return]
+            baton._answer = await baton._granted()
+
+    @classmethod
+    def wait(cls, wish: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the loop and wait for it, from a sync function that runs under a baton."""
+        baton: Baton = cls._held.baton
+        baton._wish = wish
+        baton._back.release()
+        baton._go.acquire()
+        value, error = baton._answer
+        if error is not None:
+            raise error
+        return value  # type: ignore[no-any-return]
+
+    @classmethod
+    def held(cls) -> bool:
+        """Tell whether this thread runs under a baton."""
+        return hasattr(cls._held, "baton")
+
+    def _body(self) -> None:
+        self._go.acquire()
+        Baton._held.baton = self
+        try:
+            self._answer = self._function(), None
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
+            self._answer = None, error
+        self._done = True
+        self._back.release()
+
+    async def _granted(self) -> tuple[Any, BaseException | None]:
+        """Await what the thread waits for. A cancellation does not reach the thread: it can't be killed."""
+        assert self._wish is not None
+        task = asyncio.create_task(self._wish)
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                continue
+        if task.cancelled():
+            return None, asyncio.CancelledError()
+        return (None, error) if (error := task.exception()) is not None else (task.result(), None)

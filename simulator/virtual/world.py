@@ -1,0 +1,333 @@
+"""A world: some machines, a network, the service, the faults that strike, and the oracle that watches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import logging
+import os
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from simulator.journal import Record
+from simulator.virtual.locks import VirtualRuntime
+from simulator.virtual.loop import HOST, Deadlock, VirtualLoop
+from simulator.virtual.machine import Machine
+from simulator.virtual.network import Network, NetworkStore, Request
+from simulator.virtual.oracle import Bounds, Oracle, Violation
+from simulator.virtual.service import Service
+from singleton.runtime import provide_runtime
+from singleton.telemetry import LockEvent, subscribe
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from simulator.virtual.faults import Fault
+    from simulator.virtual.network import Passage
+    from singleton.hold import Hold
+    from singleton.stores.protocol import LeaseStore
+
+_TAIL = 17.0
+"""Seconds of quiet at the end: a lease that nobody gave back lapses within them, and is seen to."""
+_CLOSING = 30.0
+"""Seconds within which the locks of a live host must close."""
+_LINGER = 1.0
+"""Seconds from the closing of its locks to the end of a process that is told to stop."""
+
+
+class Refused(Exception):
+    """The fenced resource refused a stale token."""
+
+
+class Resource:
+    """What the bodies write to: it remembers the highest token of each lock, and refuses a smaller one."""
+
+    def __init__(self, reached: Counter[str]) -> None:
+        self._highest: dict[str, int] = {}
+        self._reached = reached
+
+    def write(self, hold: Hold) -> None:
+        """Write under the token of ``hold``."""
+        token = hold.token or 0
+        if token < self._highest.get(hold.lock, 0):
+            self._reached["stale holder refused"] += 1
+            raise Refused(f"token {token} is older than {self._highest[hold.lock]}")
+        self._highest[hold.lock] = token
+        self._reached["writes"] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of a world: violations, states reached, and a hash of all that happened."""
+
+    violations: tuple[Violation, ...]
+    reached: Counter[str]
+    seconds: float
+    turns: int
+    history: str
+    records: tuple[Record, ...] = field(repr=False, default=())
+
+
+class World:
+    """Make it, let a workload start its tasks with ``start``, then ``run``."""
+
+    def __init__(
+        self, seed: int, hosts: int, faults: Sequence[Fault], *, shuffle: bool = True, sdk: bool = False
+    ) -> None:
+        self.rng_faults = self._stream(seed, "faults")
+        self.rng_work = self._stream(seed, "work")
+        self.loop = VirtualLoop(shuffle=self._stream(seed, "order") if shuffle else None)  # type: ignore[abstract]
+        self.service = Service(self.loop)
+        self.network = Network(self.loop, self._stream(seed, "network"), (0.002, 0.03))
+        self.oracle = Oracle(self.loop, self.network, self.service, Bounds())
+        self.resource = Resource(self.oracle.reached)
+        self.faults = faults
+        self.ends_when_broken = True
+        clocks = self._stream(seed, "clocks")
+        self.machines = [Machine(index, self.loop, offset=clocks.uniform(0, 10_000)) for index in range(hosts)]
+        self.work = 0.0
+        open_store = self._stores(sdk=sdk)
+        self._runtimes = [
+            VirtualRuntime(self.loop, machine, open_store(machine), self._stream(seed, machine.name))
+            for machine in self.machines
+        ]
+        self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
+        self._records: list[Record] = []
+        self._nobody = contextvars.Context()
+        self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
+        self.cancelled: set[str] = set()
+        self._over = False
+        self.network.on_answer = self._answered
+        for fault in faults:
+            if fault.from_start:
+                self._strike(fault)
+
+    def _stores(self, *, sdk: bool) -> Callable[[Machine], LeaseStore]:
+        """Return what opens a machine's store: of our own, or the shipped one through the real SDK."""
+        if not sdk:
+            return partial(NetworkStore, self.network, self.service)
+        from simulator.virtual.sdk import Containers, open_store
+
+        return partial(open_store, self.network, Containers(self.service))
+
+    # --- for workloads and faults -------------------------------------------------------------------------------------
+
+    def start(self, machine: Machine, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> asyncio.Task[Any]:
+        """Start a task on a machine; ``seconds`` is the work in it, for the bound on how long all may take."""
+        task = self.loop.create_task(coro, context=machine.context())
+        self._jobs.append((machine, task))
+        self.work += seconds
+        return task
+
+    def accompany(self, coro: Coroutine[Any, Any, Any], *, seconds: float) -> None:
+        """Start a task outside all machines that must end, too."""
+        self._jobs.append((None, self.loop.create_task(coro, context=self._nobody.copy())))
+        self.work += seconds
+
+    def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
+        """Call something outside all machines, ``delay`` seconds of true time from now."""
+        self._nobody.run(self.loop.call_at, self.loop.now + delay, callback, *args)
+
+    def next_end(self, machine: Machine) -> asyncio.Future[None]:
+        """Return a future that is done when the next body on this machine ends."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self._ends[machine].append(future)
+        return future
+
+    def note(self, host: str, event: str, /, **fields: object) -> None:
+        """Write down what happened now."""
+        self._records.append(Record(self.loop.now, host, event, fields))
+
+    def crash(self, index: int) -> None:
+        """Kill a host, unless it is the last."""
+        machine = self.machines[index]
+        if sum(not other.leaving for other in self.machines) > 1 or machine.leaving:
+            machine.leaving = True
+            machine.crash()
+
+    def shut_down(self, index: int) -> None:
+        """Let a host close its locks and end, unless it is the last."""
+        machine = self.machines[index]
+        if sum(not other.leaving for other in self.machines) > 1 and not machine.leaving:
+            machine.leaving = True
+            self.loop.create_task(self._leave(machine), context=machine.context("locks"))
+            self.later(_CLOSING, self._must_have_left, machine)
+
+    async def _leave(self, machine: Machine) -> None:
+        self.oracle.conduct.closing(machine)
+        await self._runtimes[machine.index].registry.aclose()
+        self.oracle.conduct.closed(machine)
+        await asyncio.sleep(_LINGER)
+        machine.crash()
+
+    def _must_have_left(self, machine: Machine) -> None:
+        if not machine.crashed and not machine.stopped_since(_CLOSING):
+            self.oracle.blame("does not close", f"{machine.name} can't close its locks")
+
+    def operate(self, action: str, number: int) -> None:
+        """Do to one of the locks what operators do."""
+        names = sorted(tenure.lock for tenure in self.service.tenures()) or sorted(self.service.names())
+        if names:
+            self.service.operate(action, names[number % len(names)])
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Run:
+        """Let it all happen, and say what came of it."""
+        by_machine = dict(zip(self.machines, self._runtimes, strict=True))
+        provide_runtime(lambda: by_machine[_here()])
+        unsubscribe = subscribe(self._hear)
+        logging.disable(logging.CRITICAL)
+        try:
+            self.loop.run_until_complete(self._live())
+            self.loop.drain()
+            if not self._broken():
+                self._judge_the_end()
+            return self._result()
+        except Deadlock as deadlock:
+            self.oracle.blame("deadlock", str(deadlock))
+            return self._result()
+        finally:
+            self._bury()
+            logging.disable(logging.NOTSET)
+            unsubscribe()
+            provide_runtime(None)
+
+    async def _live(self) -> None:
+        for fault in self.faults:
+            if not fault.from_start:
+                self.later(fault.at, self._strike, fault)
+        healed = max((fault.ends for fault in self.faults), default=0.0)
+        await self._pass(lambda: self.loop.now < healed)
+        for machine in self.machines:
+            machine.disarm()
+        await self._pass(lambda: any(machine.stopped and not machine.crashed for machine in self.machines))
+        limit = self.loop.now + 120.0 + 2 * self.work
+        await self._pass(lambda: bool(self._unfinished()) and self.loop.now < limit)
+        if not self._broken() and (unfinished := self._unfinished()):
+            late = f"{self.loop.now - healed:.0f} s after the last fault"
+            self.oracle.blame("starved", f"{unfinished[0] or 'the feed'} has not ended its work {late}")
+        until = self.loop.now + _TAIL
+        await self._pass(lambda: self.loop.now < until)
+        if not self._broken():
+            await self._close()
+
+    async def _pass(self, going_on: Callable[[], bool]) -> None:
+        """Let time go by, second by second; nothing more needs to be seen once a promise is broken."""
+        while going_on() and not self._broken():  # noqa: ASYNC110
+            await asyncio.sleep(1.0)
+
+    def _broken(self) -> bool:
+        return self.ends_when_broken and bool(self.oracle.violations)
+
+    def _unfinished(self) -> list[Machine | None]:
+        """Return whose jobs have not ended, though they could have."""
+        return [machine for machine, job in self._jobs if not job.done() and not (machine and machine.crashed)]
+
+    async def _close(self) -> None:
+        closing = [
+            self.loop.create_task(runtime.registry.aclose(), context=machine.context("locks"))
+            for machine, runtime in zip(self.machines, self._runtimes, strict=True)
+            if not machine.crashed
+        ]
+        _, pending = await asyncio.wait(closing, timeout=_CLOSING)
+        if pending:
+            self.oracle.blame("does not close", f"{len(pending)} hosts could not close their locks")
+
+    def _strike(self, fault: Fault) -> None:
+        self.note("world", "fault", kind=fault.kind, words=fault.words())
+        fault.strike(self)
+        self.oracle.reached[f"fault: {fault.kind}"] += 1
+
+    def _hear(self, event: LockEvent) -> None:
+        if self._over:
+            return
+        self.note(
+            _here().name,
+            "lock",
+            kind=event.kind,
+            lock=event.lock,
+            function=event.function,
+            owner=event.owner,
+            token=event.token,
+            reason=event.reason,
+        )
+        self.oracle.hear(event)
+        if event.kind == "body_ended":
+            ends = self._ends[_here()]
+            while ends:
+                if not (future := ends.pop()).done():
+                    future.set_result(None)
+
+    def _answered(self, request: Request, failure: Exception | None) -> None:
+        answer = "ok" if failure is None else str(failure)
+        self.note(request.machine.name, "request", call=request.call, name=request.name, answer=answer)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _judge_the_end(self) -> None:
+        for machine, job in self._jobs:
+            if job.done() and not job.cancelled() and (error := job.exception()) is not None:
+                self.oracle.blame("broken", f"a job of {machine or 'the feed'} raised {error!r}")
+        jobs = {job for _, job in self._jobs}
+        for task, host in self.loop.leftover_tasks_by_host():
+            if host is not None and not host.crashed and task not in jobs:
+                self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
+        for report in self.loop.errors:
+            self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
+
+    def _result(self) -> Run:
+        digest = hashlib.sha256()
+        for record in self._records:
+            digest.update(repr((record.t, record.host, record.event, record.fields)).encode())
+        self.oracle.reached.update(self.network.reached)
+        return Run(
+            violations=tuple(self.oracle.violations),
+            reached=self.oracle.reached,
+            seconds=self.loop.now,
+            turns=self.loop.turns,
+            history=digest.hexdigest()[:16],
+            records=tuple(self._records),
+        )
+
+    def _bury(self) -> None:
+        """End the tasks of crashed hosts: their ``finally`` blocks must not run before, while somebody watches."""
+        self._over = True
+        self.network.rules = [_no_network]
+        for machine in self.machines:
+            machine.revive()
+        self.loop.run_until_complete(self._end_tasks())
+
+    async def _end_tasks(self) -> None:
+        this = asyncio.current_task()
+        for _ in range(20):
+            left = [task for task in self.loop.leftover_tasks() if task is not this]
+            if not left:
+                return
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=20.0)
+
+    @staticmethod
+    def _stream(seed: int, name: str) -> random.Random:
+        return random.Random(f"{seed}/{name}")
+
+
+def _no_network(_: Request, passage: Passage) -> None:
+    passage.lost = passage.reset = True
+
+
+def _here() -> Machine:
+    machine = HOST.get()
+    assert machine is not None, "a lock was used outside every simulated host"
+    return machine
+
+
+def prepare_process() -> None:
+    """Set what the decorator asks of a process: an account that nobody calls, and one host id for all."""
+    os.environ.setdefault("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    os.environ["AzureFunctionsWebHost__hostid"] = "explored"

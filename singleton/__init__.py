@@ -1,0 +1,68 @@
+"""Singleton functions for Azure Functions in Python, over Azure blob leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from singleton.decorator import singleton
+from singleton.errors import (
+    ConfigurationError,
+    LockClosed,
+    LockLost,
+    LockNotAcquired,
+    ScopeError,
+    SingletonError,
+    StorageDenied,
+    StorageError,
+    StorageUnavailable,
+)
+from singleton.guard import current_hold
+from singleton.hold import Hold
+
+if TYPE_CHECKING:
+    from singleton.client import AsyncLockClient, LockClient
+    from singleton.holder import Holder
+    from singleton.leadership import Leadership
+    from singleton.options import SingletonOptions
+    from singleton.worker import PeriodicWorker
+
+__all__ = [
+    "AsyncLockClient",
+    "ConfigurationError",
+    "Hold",
+    "Holder",
+    "Leadership",
+    "LockClient",
+    "LockClosed",
+    "LockLost",
+    "LockNotAcquired",
+    "PeriodicWorker",
+    "ScopeError",
+    "SingletonError",
+    "SingletonOptions",
+    "StorageDenied",
+    "StorageError",
+    "StorageUnavailable",
+    "current_hold",
+    "singleton",
+]
+
+_LATER = {
+    "AsyncLockClient": "singleton.client",
+    "Holder": "singleton.holder",
+    "Leadership": "singleton.leadership",
+    "LockClient": "singleton.client",
+    "PeriodicWorker": "singleton.worker",
+    "SingletonOptions": "singleton.options",
+}
+"""Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value: object = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,249 @@
+"""Locks without Functions: ``LockClient`` for threads, ``AsyncLockClient`` for coroutines, on the same lock thread.
+
+What is asked of the lock thread is put together once, in ``baseclient.py``; the two differ in how they wait for it.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from singleton.baseclient import BaseClient, checked_limit
+from singleton.registry import holds_in
+from singleton.runtime import runtime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+    from singleton.baseclient import Seconds, Work
+    from singleton.hold import Hold
+    from singleton.holder import Holder
+
+_T = TypeVar("_T")
+
+
+class LockClient(BaseClient):
+    """Locks on the blobs of one container, for any thread.
+
+    Args:
+        connection: app setting (environment variable) of the storage account, or prefix of such settings for an
+            identity; or a connection string; or the account's blob URL, with ``credential``; or a function that makes
+            an ``azure.storage.blob.aio.ContainerClient`` for a container's name. It is called on the lock thread, which
+            uses and closes the client; make it with ``retry_total=0``.
+        credential: what ``azure.storage.blob.aio`` takes; an identity from ``azure.identity.aio``. The lock thread uses
+            it, so keep it for this.
+        options: container, lease period, polling and so on; ``SingletonOptions()`` by default.
+
+    Raises:
+        ConfigurationError: nothing is set for the connection, or what is set is wrong.
+
+    Example::
+
+        locks = LockClient("AzureWebJobsStorage")
+        with locks.lock("ImportEligibility-A", timeout=60) as hold:
+            ...
+        with locks.try_lock("ImportEligibility-B") as hold:
+            if hold is not None:
+                ...
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lock(
+        self, name: str, *, timeout: Seconds | None = None, at_least: Seconds = 0.0, owner: str = ""
+    ) -> AbstractContextManager[Hold]:
+        """Hold the lock for the length of the block.
+
+        Args:
+            name: blob name of the lock, 1 to 1,024 characters (S-5).
+            timeout: seconds to wait, at least 0; 0 asks once; None waits for as long as it takes.
+            at_least: seconds for which it is kept from now on, however short the block is, so that others whose clocks
+                or ticks differ don't do the same again. The block ends at once; a process that ends earlier leaves
+                the rest of its lease.
+            owner: who asks, for the blob's metadata and for errors.
+
+        Raises:
+            LockNotAcquired: somebody else has it.
+            LockClosed: the client is closed, or was while this waited.
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+            ConfigurationError: the name or the time-out is wrong.
+        """
+        return self._held(self._acquire(name, timeout, owner, at_least=at_least))
+
+    def semaphore(
+        self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = ""
+    ) -> AbstractContextManager[Hold]:
+        """Hold one of ``limit`` slots of the semaphore for the length of the block.
+
+        Its slots are locks, ``{name}/slot-0`` and so on. With other limits on the same name, there are as many holders
+        as the highest of them allows. The hold's fencing token orders the holds of its slot only; it is no fence
+        among the holders of the semaphore.
+
+        Args:
+            name: name of the semaphore; a lock of that name is something else.
+            limit: most holders at a time, in all processes, at least 1. Meant for some dozens: where all slots are
+                taken, finding that out takes a request for each.
+            timeout, owner: as for ``lock``.
+
+        Raises:
+            LockNotAcquired: all slots are taken.
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
+        """
+        return self._held(self._acquire(name, timeout, owner, checked_limit(limit)))
+
+    def try_lock(
+        self, name: str, *, limit: int | None = None, at_least: Seconds = 0.0, owner: str = ""
+    ) -> AbstractContextManager[Hold | None]:
+        """Ask once: hold the lock for the length of the block, or enter it with None when somebody else has it.
+
+        Args:
+            name, at_least, owner: as for ``lock``.
+            limit: for a slot of a semaphore, as for ``semaphore``; None for a lock.
+
+        Raises:
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. Only a lock that is in use
+                is None.
+        """
+        return self._held(self._try(name, owner, limit, at_least))
+
+    def lock_all(
+        self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
+    ) -> AbstractContextManager[tuple[Hold, ...]]:
+        """Hold all these locks for the length of the block, or none of them.
+
+        They are acquired one after the other in the order of their names, the same for every caller, so that two sets
+        can't wait for each other. The holds come in the order of ``names``.
+
+        Args:
+            names: names of locks, each once.
+            timeout: seconds to wait for all of them together.
+            owner: as for ``lock``.
+
+        Raises:
+            LockNotAcquired: one of them could not be had in time; those that were are given back.
+            LockLost: one of them was lost while the others were waited for.
+            LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
+        """
+        return self._held(self._acquire_all(names, timeout, owner))
+
+    def acquire(self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = "") -> Hold:
+        """Take the lock, or with a limit a slot of the semaphore, until ``release``: where no block fits.
+
+        The arguments and errors are those of ``lock`` and ``semaphore``.
+        """
+        return self._do(self._acquire(name, timeout, owner, limit))
+
+    def release(self, hold: Hold) -> None:
+        """Give back what ``acquire`` returned, from any thread. A second time, or after a loss, does nothing."""
+        runtime().release(hold)
+
+    def holder(self, name: str) -> Holder | None:
+        """Read who has the lock, in whichever process; None when nobody has.
+
+        Raises:
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+        """
+        return self._do(self._holder(name))
+
+    def break_(self, name: str) -> bool:
+        """Take the lock away from whoever has it, whichever process; return whether anybody had.
+
+        For operators. Its holder learns of it at the next renewal, after half a lease period at most; until then two
+        may be inside, and only fencing tokens keep them apart.
+
+        Raises:
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+        """
+        return self._do(self._break(name))
+
+    @contextmanager
+    def _held(self, work: Work[_T]) -> Iterator[_T]:
+
+        locks = runtime()
+        got = locks.call(work)
+        with ExitStack() as releases:
+            for hold in holds_in(got):
+                releases.callback(locks.release, hold)
+            yield got
+
+    def _do(self, work: Work[_T]) -> _T:
+        return runtime().call(work)
+
+
+class AsyncLockClient(BaseClient):
+    """Locks on the blobs of one container, for coroutines on any event loop.
+
+    Its methods are those of ``LockClient``, with ``async with`` and ``await``; only ``close`` needs neither.
+
+    Example::
+
+        locks = AsyncLockClient("AzureWebJobsStorage")
+        async with locks.lock("ImportEligibility-A", timeout=60) as hold:
+            ...
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def lock(
+        self, name: str, *, timeout: Seconds | None = None, at_least: Seconds = 0.0, owner: str = ""
+    ) -> AbstractAsyncContextManager[Hold]:
+        """Hold the lock for the length of the block. See ``LockClient.lock``."""
+        return self._held(self._acquire(name, timeout, owner, at_least=at_least))
+
+    def semaphore(
+        self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = ""
+    ) -> AbstractAsyncContextManager[Hold]:
+        """Hold one of ``limit`` slots of the semaphore for the length of the block. See ``LockClient.semaphore``."""
+        return self._held(self._acquire(name, timeout, owner, checked_limit(limit)))
+
+    def try_lock(
+        self, name: str, *, limit: int | None = None, at_least: Seconds = 0.0, owner: str = ""
+    ) -> AbstractAsyncContextManager[Hold | None]:
+        """Ask once; enter the block with None when somebody else has the lock. See ``LockClient.try_lock``."""
+        return self._held(self._try(name, owner, limit, at_least))
+
+    def lock_all(
+        self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
+    ) -> AbstractAsyncContextManager[tuple[Hold, ...]]:
+        """Hold all these locks for the length of the block, or none of them. See ``LockClient.lock_all``."""
+        return self._held(self._acquire_all(names, timeout, owner))
+
+    async def acquire(
+        self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = ""
+    ) -> Hold:
+        """Take the lock, or a slot, until ``release``: where no block fits. See ``LockClient.acquire``."""
+        return await self._do(self._acquire(name, timeout, owner, limit))
+
+    async def release(self, hold: Hold) -> None:
+        """Give back what ``acquire`` returned, from any task and loop. See ``LockClient.release``."""
+        await runtime().release_async(hold)
+
+    async def holder(self, name: str) -> Holder | None:
+        """Read who has the lock; None when nobody has. See ``LockClient.holder``."""
+        return await self._do(self._holder(name))
+
+    async def break_(self, name: str) -> bool:
+        """Take the lock away from whoever has it. See ``LockClient.break_``."""
+        return await self._do(self._break(name))
+
+    @asynccontextmanager
+    async def _held(self, work: Work[_T]) -> AsyncIterator[_T]:
+
+        locks = runtime()
+        got = await locks.call_async(work)
+        async with AsyncExitStack() as releases:
+            for hold in holds_in(got):
+                releases.push_async_callback(locks.release_async, hold)
+            yield got
+
+    async def _do(self, work: Work[_T]) -> _T:
+        return await runtime().call_async(work)

@@ -1,0 +1,189 @@
+"""``@singleton``: one invocation at a time, over all instances that share a storage account.
+
+A worker imports every module of an app at its start, so what only a declaration or an invocation needs is imported
+there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+
+from singleton.errors import ConfigurationError
+from singleton.guard import Guard, Level, OnContention
+from singleton.triggers import (
+    Signature,
+    check_guardable,
+    is_builder,
+    refuse_replayed,
+    replace_user_function,
+    source_file,
+    trigger_of,
+    user_function,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+_F = TypeVar("_F")
+
+MARK = "__singleton__"
+"""Attribute of a guarded function that holds its ``Guard``."""
+
+_declared: list[Guard] = []
+
+
+@overload
+def singleton(function: _F, /) -> _F: ...
+
+
+@overload
+def singleton(
+    *,
+    scope: str | None = None,
+    scope_id: str = "",
+    level: Level = "function",
+    on_contention: OnContention = "wait",
+    timeout: float | timedelta | None = None,
+    connection: str = "AzureWebJobsStorage",
+) -> Callable[[_F], _F]: ...
+
+
+def singleton(
+    function: Any = None,
+    /,
+    *,
+    scope: str | None = None,
+    scope_id: str = "",
+    level: Level = "function",
+    on_contention: OnContention = "wait",
+    timeout: float | timedelta | None = None,
+    connection: str = "AzureWebJobsStorage",
+) -> Any:
+    """Let one invocation run at a time, in all processes that share the lock's storage account.
+
+    Put it below the trigger's decorator, or above it. Sync functions stay sync, async ones async.
+
+    Args:
+        scope: path of a property in the JSON payload, ``:`` between levels (``"Id"``, ``"Order:Customer:Id"``),
+            case-sensitive; its value scopes the lock: equal values exclude one another, others don't (D-10 to D-17).
+        scope_id: WebJobs template: literal text, ``%SETTING%``, ``{property}`` of the binding data (W-35 to W-43).
+        level: ``"function"``: the lock belongs to this function. ``"host"``: all functions of the app that name the
+            same scope share it (W-6); needs a scope.
+        on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
+            success; or ``"raise"`` ``LockNotAcquired``, which fails the invocation.
+        timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
+            (for ever, unless set); for ``"skip"`` and ``"raise"`` not at all.
+        connection: app setting, or prefix of ``__accountName`` and such settings, of the storage account.
+
+    Raises:
+        ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator).
+
+    At an invocation the guarded function may raise ``ScopeError``, ``LockNotAcquired``, ``LockLost``,
+    ``StorageDenied`` or ``StorageUnavailable``: the invocation fails, and its message is tried again.
+
+    Example:
+        >>> @singleton(scope="Id", on_contention="skip")
+        ... def ship(msg: bytes) -> None: ...
+    """
+
+    def declare(target: Any) -> Any:
+        _check_arguments(scope, scope_id, level, on_contention, connection)
+        if not is_builder(target):
+            return _guarded(target, guard_for(target, None))
+        trigger_type, trigger = trigger_of(target)
+        inner = user_function(target)
+        check_guardable(inner, trigger_type)
+        replace_user_function(target, _guarded(inner, guard_for(inner, trigger)))
+        return target
+
+    def guard_for(target: Any, trigger: str | None) -> Guard:
+        from pathlib import Path
+
+        from singleton.durations import seconds
+        from singleton.options import find_app_dir, load_options
+        from singleton.scope import ScopeTemplate
+
+        check_guardable(target)
+        if hasattr(target, MARK):
+            raise ConfigurationError(f"@singleton is declared twice on {target.__qualname__}: one is allowed (W-7)")
+        app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
+        return Guard(
+            function=target.__name__,
+            scope=scope,
+            scope_id=scope_id,
+            level=level,
+            on_contention=on_contention,
+            timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
+            connection=connection,
+            options=load_options(app_dir, os.environ),
+            app_dir=app_dir,
+            template=ScopeTemplate(scope_id),
+            trigger=trigger,
+        )
+
+    if function is None:
+        return declare
+    if isinstance(function, str):
+        raise ConfigurationError(f"@singleton({function!r}): name the argument: @singleton(scope={function!r})")
+    return declare(function)
+
+
+def declared_guards() -> list[Guard]:
+    """Return all guards that were declared in this process, in order."""
+    return list(_declared)
+
+
+def _guarded(function: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
+    signature = Signature(function)
+    wrapper: Callable[..., Any]
+
+    if inspect.iscoroutinefunction(function):
+
+        async def guarded_async(*args: Any, **kwargs: Any) -> Any:
+            named, context = signature.split(args, kwargs)
+            refuse_replayed(guard.function, named)
+            return await guard.run_async(guard.call(named, context), lambda: function(*args, **kwargs))
+
+        wrapper = guarded_async
+    else:
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            named, context = signature.split(args, kwargs)
+            refuse_replayed(guard.function, named)
+            return guard.run(guard.call(named, context), lambda: function(*args, **kwargs))
+
+        wrapper = guarded
+
+    signature.dress(wrapper, function)
+    setattr(wrapper, MARK, guard)
+    _declared.append(guard)
+    return wrapper
+
+
+def _check_arguments(scope: object, scope_id: object, level: object, on_contention: object, connection: object) -> None:
+    if scope is not None:
+        from singleton.scope import check_path
+
+        check_path(scope)  # type: ignore[arg-type] # it refuses what is no text
+    if not isinstance(scope_id, str):
+        raise ConfigurationError(f"scope_id is {scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
+    _check_choice("level", level, get_args(Level))
+    _check_choice("on_contention", on_contention, get_args(OnContention))
+    if level == "host" and scope is None and not scope_id:
+        raise ConfigurationError(
+            "level='host' needs a scope or a scope_id: functions share the lock by naming it (W-10)"
+        )
+    if not isinstance(connection, str) or not connection.strip():
+        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value in allowed:
+        return
+    from singleton.messages import did_you_mean, quoted
+
+    hint = did_you_mean(str(value), allowed)
+    raise ConfigurationError(f"{name} is {quoted(value)}: it must be one of {', '.join(map(repr, allowed))}{hint}")

@@ -1,0 +1,92 @@
+"""What can go wrong, named by the state in which it leaves the caller.
+
+    SingletonError
+    ├── ConfigurationError (ValueError)   an argument, option, setting or declaration is wrong; nothing was tried
+    ├── ScopeError                        the scope's value can't be found in this payload; the lock was not asked for
+    ├── LockNotAcquired (TimeoutError)    somebody else has the lock; the body did not run
+    ├── LockLost                          the hold ended before its body did; exclusivity is not guaranteed any more
+    ├── LockClosed                        the client was closed, nothing can be acquired through it
+    └── StorageError                      the lock's storage did not do what was asked
+        ├── StorageDenied                 401 or 403: credentials or permissions are wrong; never read as contention
+        └── StorageUnavailable            no usable answer in time (time-out, 5xx, 429, connection)
+
+Every error carries what is known as attributes and survives pickling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SingletonError(Exception):
+    """Root of all errors of this package.
+
+    Attributes:
+        lock: name of the lock's blob, or None.
+        owner: who asked (an invocation id, or what the caller gave), or None.
+        reason: one word or short phrase naming the cause, or None.
+    """
+
+    def __init__(
+        self, message: str, *, lock: str | None = None, owner: str | None = None, reason: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.lock = lock
+        self.owner = owner
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuild(kind: type[SingletonError], args: tuple[Any, ...], state: dict[str, Any]) -> SingletonError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigurationError(SingletonError, ValueError):
+    """An argument, option, setting or declaration is wrong. The message names it, its value and what is allowed."""
+
+
+class ScopeError(SingletonError):
+    """The scope's value can't be found in this invocation's payload (D-12 to D-17). No lock was asked for."""
+
+
+class LockNotAcquired(SingletonError, TimeoutError):
+    """Somebody else has the lock and the time to wait is over (W-65). The guarded body did not run."""
+
+
+class LockLost(SingletonError):
+    """The hold ended before its body did. ``reason``: expired, stolen, broken, blob gone or closed."""
+
+
+class LockClosed(SingletonError):
+    """The lock client was closed; nothing can be acquired through it any more."""
+
+
+class StorageError(SingletonError):
+    """The storage that keeps the lock refused or failed; ``status`` and ``code`` are the service's, if it answered."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock: str | None = None,
+        owner: str | None = None,
+        reason: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message, lock=lock, owner=owner, reason=reason)
+        self.status = status
+        self.code = code
+
+
+class StorageDenied(StorageError):
+    """The storage account answered 401 or 403: the credentials or permissions are wrong. Never contention (B12)."""
+
+
+class StorageUnavailable(StorageError):
+    """No usable answer in time. Whether a request was carried out is unknown; the lock was given back if it was."""

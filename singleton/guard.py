@@ -1,0 +1,269 @@
+"""A guard: one ``@singleton`` declaration, checked, and what it does around each invocation of its function.
+
+The order is that of WebJobs (W-82): find the scope, acquire, run the body, release. A failure to acquire fails the
+invocation, so that its message is kept and tried again (W-84); only ``skip`` under contention ends it as a success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import os
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from singleton.errors import LockLost, LockNotAcquired, ScopeError
+from singleton.hold import Hold
+from singleton.telemetry import EventKind, LockEvent, emit
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+    from pathlib import Path
+
+    from singleton.options import SingletonOptions
+    from singleton.registry import Address, Place
+    from singleton.runtime import LockRuntime
+    from singleton.scope import ScopeTemplate
+
+OnContention = Literal["wait", "skip", "raise"]
+Level = Literal["function", "host"]
+
+_log = logging.getLogger("singleton")
+_current: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hold")
+
+
+def current_hold() -> Hold:
+    """Return the hold of the guarded invocation that this code runs in.
+
+    Raises:
+        RuntimeError: this code does not run inside a function guarded by ``@singleton``. A thread that the function
+            starts by itself doesn't either: hand it the hold.
+    """
+    try:
+        return _current.get()
+    except LookupError:
+        raise RuntimeError("current_hold() was called outside a function guarded by @singleton") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One invocation under a guard: which lock it needs, and who asks."""
+
+    lock: str
+    function: str
+    owner: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it."""
+
+    function: str
+    scope: str | None
+    scope_id: str
+    level: Level
+    on_contention: OnContention
+    timeout: float | None
+    connection: str
+    options: SingletonOptions
+    app_dir: Path | None
+    template: ScopeTemplate = field(repr=False)
+    trigger: str | None = None
+
+    @property
+    def period(self) -> float:
+        """Seconds of one lease (W-25)."""
+        return self.options.lock_period
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds to wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
+        if self.timeout is not None:
+            return self.timeout
+        return self.options.lock_acquisition_timeout if self.on_contention == "wait" else 0
+
+    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
+        """Work out the lock of an invocation from its arguments and the worker's context.
+
+        Raises:
+            ScopeError: the payload does not name the scope; no lock is asked for.
+        """
+        from singleton.naming import lock_name
+
+        function = str(getattr(context, "function_name", None) or self.function)
+        owner = str(getattr(context, "invocation_id", None) or "")
+        lock = lock_name(self._host_id, function, self._scopes(arguments), self.level)
+        return Call(lock, function, owner)
+
+    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
+        if self.scope is None and not self.scope_id:
+            return []
+        from singleton.payload import BindingData, find_payload
+        from singleton.scope import value_at
+
+        find = cache(lambda: find_payload(arguments, self.trigger))
+        scopes = [self.template.bind(os.environ, BindingData(find))] if self.scope_id else []
+        if self.scope is not None:
+            payload = find()
+            if payload is None:
+                raise ScopeError(
+                    f"scope {self.scope!r}: {self.function} has no parameter with a payload to find it in; "
+                    "a timer has none (use scope_id)",
+                    reason="no payload",
+                )
+            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))
+        return scopes
+
+    @cached_property
+    def _host_id(self) -> str:
+        from singleton.hostid import host_id
+
+        return self.options.host_id or host_id(os.environ, self.app_dir)
+
+    @cached_property
+    def _place(self) -> Place:
+        from singleton.connection import resolve_blob_account
+        from singleton.registry import Place
+
+        return Place(resolve_blob_account(self.connection, os.environ), self.options.container)
+
+    def _address(self, call: Call) -> Address:
+        from singleton.registry import Address
+
+        return Address.of(self._place, call.lock, self.options)
+
+    # --- around the body --------------------------------------------------------------------------------------------
+
+    def run(self, call: Call, body: Callable[[], Any]) -> Any:
+        """Run a sync body under the lock, on the caller's thread."""
+        if not self.options.enabled:
+            with self._inside(call, Hold(call.lock, owner=call.owner)):
+                return body()
+        locks = _runtime()
+        _tell("waiting", call)
+        try:
+            hold = locks.acquire(self._address(call), timeout=self.wait, owner=call.owner)
+        except LockNotAcquired as error:
+            return self._contended(call, error)
+        try:
+            with self._holding(call, hold), self._inside(call, hold):
+                return body()
+        finally:
+            locks.release(hold)
+            _tell("released", call, hold)
+
+    async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
+        if not self.options.enabled:
+            with self._inside(call, Hold(call.lock, owner=call.owner)):
+                return await body()
+        locks = _runtime()
+        _tell("waiting", call)
+        try:
+            hold = await locks.acquire_async(self._address(call), timeout=self.wait, owner=call.owner)
+        except LockNotAcquired as error:
+            return self._contended(call, error)
+        try:
+            with self._holding(call, hold), self._inside(call, hold):
+                async with _cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
+                    return await body()
+        finally:
+            await locks.release_async(hold)
+            _tell("released", call, hold)
+
+    def _contended(self, call: Call, error: LockNotAcquired) -> None:
+        """Skip quietly, or fail the invocation."""
+        waited = self.on_contention == "wait"
+        _tell("contended", call, reason="timeout" if waited else self.on_contention)
+        if self.on_contention != "skip":
+            raise error
+        _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
+
+    @contextlib.contextmanager
+    def _holding(self, call: Call, hold: Hold) -> Iterator[None]:
+        """Report the hold, and fail an invocation whose body ended without it."""
+        _tell("acquired", call, hold)
+        remove = hold.lost.add_callback(lambda reason: _tell("lost", call, hold, reason))
+        try:
+            hold.raise_if_lost()
+            yield
+            hold.raise_if_lost()
+        finally:
+            remove()
+
+    @contextlib.contextmanager
+    def _inside(self, call: Call, hold: Hold) -> Iterator[None]:
+        """Make the hold current, and bracket the body with events: what a verdict judges."""
+        token = _current.set(hold)
+        outcome = "error"
+        _tell("body_started", call, hold)
+        try:
+            yield
+            outcome = "ok"
+        finally:
+            _tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
+            _current.reset(token)
+            if not self.options.enabled:
+                hold.lost.freeze()
+
+
+@contextlib.asynccontextmanager
+async def _cancelled_when_lost(hold: Hold, *, enabled: bool) -> AsyncIterator[None]:
+    """Cancel the running task when the hold is lost, and turn that cancellation into ``LockLost``.
+
+    A cancellation must not reach the worker, which would never answer for the invocation. One that comes from elsewhere
+    is passed on.
+    """
+    task = asyncio.current_task()
+    if task is None or not enabled:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    cancelled_before = task.cancelling()
+    ended = ours = False
+
+    def cancel() -> None:
+        nonlocal ours
+        if not ended:
+            ours = True
+            task.cancel("the lock is lost")
+
+    def cancel_there(_: str) -> None:
+        loop.call_soon_threadsafe(cancel)
+
+    remove = hold.lost.add_callback(cancel_there)
+    try:
+        yield
+    except asyncio.CancelledError as cancellation:
+        ended = True
+        if ours and task.uncancel() <= cancelled_before:
+            try:
+                hold.raise_if_lost()
+            except LockLost as lost:
+                raise lost from cancellation
+        raise
+    except BaseException:
+        if ours and not ended:
+            task.uncancel()
+        raise
+    else:
+        if ours:
+            task.uncancel()
+    finally:
+        ended = True
+        remove()
+
+
+def _runtime() -> LockRuntime:
+    """Return the lock thread; what it needs is imported now, not when a worker starts."""
+    from singleton.runtime import runtime
+
+    return runtime()
+
+
+def _tell(kind: EventKind, call: Call, hold: Hold | None = None, reason: str | None = None) -> None:
+    token = hold.token if hold is not None else None
+    emit(LockEvent(kind=kind, lock=call.lock, function=call.function, owner=call.owner, token=token, reason=reason))

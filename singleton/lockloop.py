@@ -1,0 +1,55 @@
+"""The event loop of the lock thread: its clock counts suspended time, and its last requests still go out."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
+
+_LOOK_UP = 1.0
+"""Longest sleep, seconds: select() does not count the time that a machine is suspended."""
+
+
+def _suspend_aware_clock() -> Callable[[], float]:
+    """Return a monotonic clock that goes on while the machine is suspended, where the system has one (B19)."""
+    for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
+        if hasattr(time, clock):
+            number = getattr(time, clock)
+            return lambda: time.clock_gettime(number)
+    return time.monotonic
+
+
+class _AttentiveSelector(selectors.DefaultSelector):
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return super().select(_LOOK_UP if timeout is None else min(timeout, _LOOK_UP))
+
+
+class LockLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop on a clock that counts suspended time."""
+
+    def __init__(self) -> None:
+        self._clock = _suspend_aware_clock()
+        super().__init__(_AttentiveSelector())
+
+    def time(self) -> float:
+        """Return seconds of a clock that counts suspended time; may be called from any thread."""
+        return self._clock()
+
+    def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
+        """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.
+
+        The HTTP client asks for one with each request (netrc, DNS), and the last of them gives a lease back.
+        """
+        try:
+            return super().run_in_executor(executor, func, *args)
+        except RuntimeError:
+            future = self.create_future()
+            future.set_result(func(*args))
+            return future

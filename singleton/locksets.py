@@ -1,0 +1,41 @@
+"""Several locks at once: all or none, in an order that is the same for everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from singleton.hold import Hold
+    from singleton.registry import Address, Registry
+
+
+async def acquire_all(
+    registry: Registry, addresses: Sequence[Address], *, timeout: float | None, owner: str
+) -> tuple[Hold, ...]:
+    """Acquire all locks, one after the other by name, so that two sets can't wait for each other; or none.
+
+    Returns the holds in the order of ``addresses``. The time-out is for all together.
+
+    Raises:
+        LockNotAcquired: one of them could not be had in time; those that were are given back.
+        LockLost: one of them was lost while the others were waited for.
+        LockClosed, StorageError: see ``Lock.acquire``.
+    """
+    loop = asyncio.get_running_loop()
+    ends = None if timeout is None else loop.time() + timeout
+    holds: dict[Address, Hold] = {}
+    try:
+        for address in sorted(addresses, key=lambda each: each.name):
+            left = None if ends is None else max(0.0, ends - loop.time())
+            holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+        for hold in holds.values():
+            hold.raise_if_lost()
+    except BaseException:
+        giving_back = [loop.create_task(registry.release(hold)) for hold in holds.values()]
+        if giving_back:
+            await asyncio.shield(asyncio.wait(giving_back))
+        raise
+    return tuple(holds[address] for address in addresses)

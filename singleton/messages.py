@@ -1,0 +1,42 @@
+"""Words that error messages share: how a value, a list of names or a near miss is shown.
+
+Messages may end up in logs, so nothing here prints more of a value than a reader needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def quoted(value: object, limit: int = 80) -> str:
+    """Return the value as Python writes it, cut to ``limit`` characters."""
+    try:
+        shown = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return f"a number of more than {limit} digits"
+    return shown if len(shown) <= limit else f"{shown[:limit]}…"
+
+
+def listed(names: Iterable[object], limit: int = 10) -> str:
+    """Return up to ``limit`` names, each quoted and cut short, and how many more there are.
+
+    >>> listed(["Id", "Region"])
+    "'Id', 'Region'"
+    >>> listed(range(12), limit=2)
+    '0, 1 and 10 more'
+    """
+    known = list(names)
+    shown = ", ".join(quoted(name, 40) for name in known[:limit])
+    return shown if len(known) <= limit else f"{shown} and {len(known) - limit} more"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean X?"`` for the closest known name, ignoring case, or the empty text."""
+    import difflib
+
+    spelt = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.casefold()[:200], spelt, n=1)
+    return f"; did you mean {quoted(spelt[close[0]])}?" if close else ""

@@ -1,0 +1,72 @@
+"""Stores on what the caller brings along: a credential object for an account, or blob clients of its own (D-22)."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from singleton.errors import ConfigurationError
+from singleton.storagestring import checked_url
+from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azure.storage.blob.aio import ContainerClient
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAccount:
+    """An account's URL and a credential object for it. Equal ones share their connections."""
+
+    url: str
+    credential: Any
+
+    def __repr__(self) -> str:
+        return f"GivenAccount({self.url} by a credential of the caller's)"
+
+    def open(self, container: str) -> AzureBlobLeaseStore:
+        """Make a store. The credential stays the caller's: it is not closed with it."""
+        from azure.storage.blob.aio import BlobServiceClient
+
+        service = BlobServiceClient(self.url, credential=self.credential, retry_total=0, logger=quiet_logger())
+        return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service,))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenClients:
+    """A function of the caller's that makes the client of a container."""
+
+    make: Callable[[str], ContainerClient]
+
+    def open(self, container: str) -> AzureBlobLeaseStore:
+        """Make a store on the caller's client, and close that with it."""
+        return AzureBlobLeaseStore(self.make(container))
+
+
+def given(connection: object, credential: object) -> GivenAccount | GivenClients:
+    """Return what was given in place of a connection.
+
+    Raises:
+        ConfigurationError: a credential without a URL that it may be sent to, or one that is not for asyncio.
+    """
+    if callable(connection):
+        if credential is not None:
+            raise ConfigurationError("credential is given beside a function that makes clients: give it to those")
+        return GivenClients(connection)
+    if not isinstance(connection, str) or "://" not in connection:
+        raise ConfigurationError(
+            "credential is given without an account's URL: give https://<account>.blob.core.windows.net as connection"
+        )
+    url = checked_url(connection, "connection")
+    get_token = getattr(credential, "get_token", None)
+    if get_token is not None and not url.startswith("https:"):
+        raise ConfigurationError("connection is not https: an identity's token is only sent over https")
+    if get_token is not None and not inspect.iscoroutinefunction(get_token):
+        raise ConfigurationError(
+            f"credential, a {type(credential).__name__}, is not for asyncio: take it from azure.identity.aio"
+        )
+    if "?" in url:
+        raise ConfigurationError("connection has a query beside a credential: keep one of them")
+    return GivenAccount(url, credential)

@@ -1,0 +1,169 @@
+"""The blob service's documented lease behaviour, in memory, on the running loop's clock.
+
+Not a stub: every state, conflict and error code of the service that a lock can meet, so that what is proven here holds
+there. Known differences of the Azurite emulator (facts A-1…A-4) are the emulator's, not copied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from singleton.stores.protocol import BlobState, LeaseState, StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Blob:
+    etag: str
+    modified: int
+    metadata: dict[str, str] = field(default_factory=dict)
+    lease_id: str | None = None
+    duration: float = 0.0
+    expires: float = -math.inf
+    breaks: float | None = None
+
+    def state(self, now: float) -> LeaseState:
+        if self.lease_id is None:
+            return "available"
+        if self.breaks is not None:
+            return "breaking" if now < self.breaks else "broken"
+        return "leased" if now < self.expires else "expired"
+
+
+class MemoryLeaseStore:
+    """A ``LeaseStore`` without a network. Several locks, clients or simulated hosts may share one.
+
+    ``calls`` counts requests by name, for tests that hold a lock to its number of requests.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self._blobs: dict[str, _Blob] = {}
+        self._etags = itertools.count(1)
+
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
+        """See ``LeaseStore.acquire``."""
+        now = self._begin("acquire")
+        if not (15 <= duration <= 60 or duration == -1):
+            raise StoreFailure(400, "InvalidHeaderValue", f"lease duration {duration}: 15 to 60 s, or -1 without end")
+        if not _GUID.fullmatch(lease_id):
+            raise StoreFailure(400, "InvalidHeaderValue", f"lease id {lease_id[:40]!r} is no GUID")
+        blob = self._blob(name)
+        state = blob.state(now)
+        if state == "leased" and blob.lease_id != lease_id:
+            raise StoreFailure(409, "LeaseAlreadyPresent")
+        if state == "breaking":
+            same = blob.lease_id == lease_id
+            raise StoreFailure(409, "LeaseIsBreakingAndCannotBeAcquired" if same else "LeaseAlreadyPresent")
+        blob.duration = math.inf if duration == -1 else duration
+        blob.lease_id, blob.expires, blob.breaks = lease_id, now + blob.duration, None
+        return blob.etag
+
+    async def renew(self, name: str, lease_id: str) -> str:
+        """See ``LeaseStore.renew``."""
+        now = self._begin("renew")
+        blob = self._owned(name, lease_id)
+        if blob.state(now) in ("breaking", "broken"):
+            raise StoreFailure(409, "LeaseIsBrokenAndCannotBeRenewed")
+        blob.expires = now + blob.duration
+        return lease_id
+
+    async def release(self, name: str, lease_id: str) -> None:
+        """See ``LeaseStore.release``."""
+        self._begin("release")
+        blob = self._owned(name, lease_id)
+        blob.lease_id, blob.breaks = None, None
+
+    async def break_(self, name: str, after: int | None = 0) -> None:
+        """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
+        now = self._begin("break")
+        if after is not None and not 0 <= after <= 60:
+            raise StoreFailure(400, "InvalidHeaderValue", f"break period {after}: 0 to 60 s")
+        blob = self._blob(name)
+        if blob.lease_id is None:
+            raise StoreFailure(409, "LeaseNotPresentWithLeaseOperation")
+        if after is None and blob.expires == math.inf:
+            after = 0
+        ends = blob.expires if after is None else min(blob.expires, now + after)
+        blob.breaks = max(now, ends) if blob.breaks is None else min(blob.breaks, ends)
+
+    async def create(self, name: str) -> None:
+        """See ``LeaseStore.create``."""
+        now = self._begin("create")
+        if name not in self._blobs:
+            self._blobs[name] = _Blob(self._etag(), int(now))
+
+    async def read(self, name: str) -> BlobState:
+        """See ``LeaseStore.read``."""
+        now = self._begin("read")
+        blob = self._blob(name)
+        return BlobState(etag=blob.etag, lease=blob.state(now), modified=blob.modified, metadata=dict(blob.metadata))
+
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        """See ``LeaseStore.write``."""
+        now = self._begin("write")
+        blob = self._blob(name)
+        state = blob.state(now)
+        if blob.lease_id is None or state == "broken":
+            raise StoreFailure(412, "LeaseNotPresentWithBlobOperation")
+        if blob.lease_id != lease_id:
+            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation")
+        if state == "expired":
+            raise StoreFailure(412, "LeaseLost")
+        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
+        return blob.etag
+
+    async def aclose(self) -> None:
+        """See ``LeaseStore.aclose``."""
+
+    def edit(self, name: str, metadata: Mapping[str, str]) -> str:
+        """Replace the metadata without a lease, as an operator would; a lease that has ended is gone then."""
+        now = self._begin("edit")
+        blob = self._blob(name)
+        if blob.state(now) in ("leased", "breaking"):
+            raise StoreFailure(412, "LeaseIdMissing")
+        blob.lease_id, blob.breaks = None, None
+        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
+        return blob.etag
+
+    def delete(self, name: str) -> None:
+        """Delete the blob as an operator would who breaks its lease first."""
+        self._blobs.pop(name, None)
+
+    def names(self) -> list[str]:
+        """Return the names of all blobs."""
+        return list(self._blobs)
+
+    def leased(self) -> dict[str, str]:
+        """Return the names and ids of all leases that are active now."""
+        now = asyncio.get_running_loop().time()
+        active = ("leased", "breaking")
+        return {name: blob.lease_id or "" for name, blob in self._blobs.items() if blob.state(now) in active}
+
+    def _begin(self, call: str) -> float:
+        self.calls[call] += 1
+        return asyncio.get_running_loop().time()
+
+    def _blob(self, name: str) -> _Blob:
+        if name not in self._blobs:
+            raise StoreFailure(404, "BlobNotFound")
+        return self._blobs[name]
+
+    def _owned(self, name: str, lease_id: str) -> _Blob:
+        blob = self._blob(name)
+        if blob.lease_id != lease_id:
+            raise StoreFailure(409, "LeaseIdMismatchWithLeaseOperation")
+        return blob
+
+    def _etag(self) -> str:
+        return f'"{next(self._etags):#x}"'

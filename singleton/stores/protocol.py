@@ -1,0 +1,135 @@
+"""The few requests that a lock makes of its storage, and what the answers mean.
+
+Each method is one request (``create`` may need three, once). A store keeps no state about holds and never retries:
+the lock decides. Every failure is a ``StoreFailure``, and its *error code* says what it means: the service's own
+exception classes and bare status codes mislead (all lease conflicts are 409).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Meaning = Literal["held", "lost", "missing", "deleting", "denied", "refused", "transient"]
+LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed"]
+LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
+
+_HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})
+_MISSING = frozenset({"BlobNotFound", "ContainerNotFound", "ResourceNotFound"})
+_DELETING = frozenset({"ContainerBeingDeleted", "BlobBeingDeleted"})
+_LOST: Mapping[str, LossReason] = {
+    "LeaseIdMismatchWithLeaseOperation": "stolen",
+    "LeaseIdMismatchWithBlobOperation": "stolen",
+    "LeaseIsBrokenAndCannotBeRenewed": "broken",
+    "LeaseIsBreakingAndCannotBeChanged": "broken",
+    "LeaseLost": "expired",
+    "LeaseNotPresentWithBlobOperation": "expired",
+    "LeaseNotPresentWithLeaseOperation": "expired",
+}
+
+
+class StoreFailure(Exception):
+    """A request that did not do what was asked.
+
+    Attributes:
+        status: HTTP status, or None when no answer came.
+        code: the service's error code, or None.
+        retry_after: seconds that the service asked us to wait, or None.
+    """
+
+    def __init__(
+        self, status: int | None = None, code: str | None = None, detail: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(status, code, detail, retry_after)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        if self.status is None:
+            return self.detail or "no answer"
+        return " ".join(part for part in (str(self.status), self.code, self.detail) if part)
+
+    @property
+    def meaning(self) -> Meaning:
+        """What this answer says about the lease.
+
+        held: somebody else has it. lost: it isn't ours any more. missing, deleting: its blob or container is. denied:
+        credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
+        """
+        for codes, meaning in _BY_CODE:
+            if self.code in codes:
+                return meaning
+        if self.status in (401, 403):
+            return "denied"
+        if self.status == 404:
+            return "missing"
+        if self.status == 409 and not self.code:
+            return "held"
+        if self.status is not None and 400 <= self.status < 500 and self.status not in (408, 429):
+            return "refused"
+        return "transient"
+
+    @property
+    def loss(self) -> LossReason | None:
+        """Why a hold that meets this answer is over, or None when it may still be ours."""
+        match self.meaning:
+            case "lost":
+                return _LOST[self.code or ""]
+            case "missing" | "deleting":
+                return "blob gone"
+            case _:
+                return None
+
+
+_BY_CODE: tuple[tuple[frozenset[str], Meaning], ...] = (
+    (_HELD, "held"),
+    (frozenset(_LOST), "lost"),
+    (_MISSING, "missing"),
+    (_DELETING, "deleting"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobState:
+    """A lock blob as the service shows it to anybody. ``modified`` is its Last-Modified, whole seconds since 1970."""
+
+    etag: str
+    lease: LeaseState
+    modified: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class LeaseStore(Protocol):
+    """Leases on named blobs. Every method may raise ``StoreFailure``; none waits longer than its caller lets it."""
+
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
+        """Take the lease for ``duration`` seconds (15 to 60) under our own id; return the blob's ETag.
+
+        Asking again with the same id while it holds succeeds and restarts the clock.
+        """
+
+    async def renew(self, name: str, lease_id: str) -> str:
+        """Restart the lease's clock; return the id *in the reply*, which the caller compares with its own (A-1)."""
+
+    async def release(self, name: str, lease_id: str) -> None:
+        """End the lease, so that anybody can take it at once."""
+
+    async def break_(self, name: str) -> None:
+        """End anybody's lease at once, without its id."""
+
+    async def create(self, name: str) -> None:
+        """Make the empty blob, and its container where missing. One that is there already is no failure."""
+
+    async def read(self, name: str) -> BlobState:
+        """Read ETag, lease state and metadata."""
+
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        """Replace the metadata under the lease; return the new ETag."""
+
+    async def aclose(self) -> None:
+        """Let go of connections. The store can't be used afterwards."""

@@ -1,0 +1,65 @@
+"""What happens to locks, told to whoever listens: the simulator's journal, metrics, tests.
+
+One frozen record, one way to subscribe. Nothing here is needed for a lock to work.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EventKind = Literal["waiting", "acquired", "contended", "lost", "released", "body_started", "body_ended"]
+
+_log = logging.getLogger("singleton")
+_listeners: tuple[Callable[[LockEvent], None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEvent:
+    """One change of state of one lock, as its user saw it.
+
+    Attributes:
+        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``lost``,
+            ``released``; ``body_started`` and ``body_ended`` bracket the guarded body itself.
+        lock: name of the lock's blob.
+        function: name of the function, or "" outside Functions.
+        owner: the invocation id, or what the caller of the lock API gave.
+        token: the fencing token, where there is one.
+        reason: for ``lost`` why; for ``contended`` skip, raise or timeout; for ``body_ended`` ok, error or lost.
+    """
+
+    kind: EventKind
+    lock: str
+    function: str = ""
+    owner: str = ""
+    token: int | None = None
+    reason: str | None = None
+
+
+def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
+    """Call ``listener`` with each event from now on; return a function that ends this.
+
+    It is called on the thread where the event happens, the lock thread among them: be quick, don't block.
+    An exception that it raises is logged and goes no further.
+    """
+    global _listeners  # noqa: PLW0603 - replaced as a whole, so that emit needs no lock
+    _listeners = (*_listeners, listener)
+
+    def unsubscribe() -> None:
+        global _listeners  # noqa: PLW0603
+        _listeners = tuple(other for other in _listeners if other is not listener)
+
+    return unsubscribe
+
+
+def emit(event: LockEvent) -> None:
+    """Tell all listeners."""
+    for listener in _listeners:
+        try:
+            listener(event)
+        except Exception:  # noqa: BLE001 - somebody else's code
+            _log.exception("a listener of lock events raised on %s", event.kind)

@@ -1,0 +1,119 @@
+"""Whole runs of the command: what it proves, what it finds, and with which exit code it says so."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.journal import read_journals
+from simulator.verdict import judge
+from tests.cli.apps import MIXED, SMALL, write_app
+from tests.cli.running import ROOT, Sim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.slow
+def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_again(sim: Callable[..., Sim]) -> None:
+    run = sim("--hosts", "3", "--kill", "1", "--duration", "8", "--seed", "11", "--json", "--keep")
+    assert run.wait() == 0, run.output + run.errors
+    verdict = run.verdict
+    assert run.errors == ""
+    assert verdict["verdict"] == "holds"
+    assert verdict["reasons"] == []
+    assert verdict["overlaps"] == []
+    assert verdict["seed"] == 11
+    (failover,) = verdict["failovers"]
+    assert failover["ok"]
+    assert 0 < failover["seconds"] <= failover["bound"] + 1.5
+    assert failover["by"] != failover["host"]
+    assert failover["token_after"] > failover["token"]
+    assert [host["ended"] for host in verdict["hosts"]].count("killed") == 1
+    messages = verdict["messages"]
+    assert messages["sent"] == messages["completed"] > 10
+    assert verdict["tokens"]["increasing"]
+    assert verdict["tokens"]["issued"] >= verdict["sections"] > 10
+    # The journals stay, without the storage's key, and the verdict is a pure function of them.
+    folder = Path(verdict.pop("journals"))
+    assert judge(read_journals(folder)).to_dict() == verdict
+    assert not [path.name for path in folder.iterdir() if b"AccountKey" in path.read_bytes()]
+    shutil.rmtree(folder)
+    assert run.left_behind() == []
+
+
+def test_without_the_lock_bodies_overlap_and_the_verdict_says_so(sim: Callable[..., Sim], storage: str) -> None:
+    run = sim("--hosts", "3", "--duration", "4", "--no-singleton", "--storage", storage)
+    assert run.wait() == 1, run.output + run.errors
+    assert "OVERLAP: " in run.output
+    assert "VIOLATED: two were inside at once." in run.output
+    assert "both inside for" in run.output
+    assert "guarded bodies ran without holding the lock (--no-singleton)" in run.output
+    assert run.left_behind() == []
+
+
+def test_an_app_with_everything_runs_unchanged(sim: Callable[..., Sim], tmp_path: Path, storage: str) -> None:
+    app = write_app(tmp_path / "app", MIXED)
+    run = sim(
+        "--app", str(app), "--hosts", "2", "--duration", "6", "--timer-every", "2", "--json", "--storage", storage
+    )
+    assert run.wait() == 0, run.output + run.errors
+    functions = {function["name"]: function for function in run.verdict["functions"]}
+    assert set(functions) == {"sweep", "beat", "unguarded", "Bill", "visit", "call", "note"}
+    for name in ("sweep", "beat", "Bill", "visit", "call"):
+        assert functions[name]["guarded"]
+        assert functions[name]["bodies"] > 0
+        assert functions[name]["failed"] == 0
+    for name in ("unguarded", "note"):
+        assert functions[name]["invocations"] > 0
+        assert not functions[name]["guarded"]
+    assert run.left_behind() == []
+
+
+def test_messages_of_ones_own_are_sent_once_each(sim: Callable[..., Sim], tmp_path: Path, storage: str) -> None:
+    app = write_app(tmp_path / "app", MIXED)
+    (tmp_path / "messages").write_text(
+        '{"visits": [{"Clinic": {"Id": 7}}, {"Clinic": {"Id": 7}}, {"clinic": {"Id": 8}}], "notes": ["a", "poison"]}'
+    )
+    own = ("--messages", str(tmp_path / "messages"))
+    run = sim("--app", str(app), "--hosts", "2", "--duration", "3", "--json", "--storage", storage, *own)
+    assert run.wait() == 0, run.output + run.errors
+    verdict = run.verdict
+    messages = verdict["messages"]
+    assert (messages["sent"], messages["completed"], messages["poisoned"]) == (5, 4, 1)
+    assert messages["troubles"][0]["what"] == "poisoned after 5 invocations: ValueError: no such note"
+    assert "1 message poisoned from 'notes' by its function's own errors (ValueError)" in verdict["notes"]
+    assert run.left_behind() == []
+
+
+def test_on_a_terminal_the_run_is_drawn(tmp_path: Path, storage: str) -> None:
+    write_app(tmp_path / "app", SMALL)
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "simulator.cli", "--hosts", "2", "--duration", "2"],
+        cwd=tmp_path / "app",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SINGLETON_SIM_STORAGE": storage, "TERM": "xterm-256color"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    drawn = b""
+    while True:
+        try:
+            drawn += os.read(main, 65536)
+        except OSError:
+            break
+    os.close(main)
+    assert process.wait() == 0, drawn.decode()
+    text = drawn.decode()
+    assert "\x1b[" in text
+    assert "work comes in" in text
+    assert "HOLDS: never two at once." in text.rpartition("the hosts stop")[2]

@@ -1,0 +1,294 @@
+"""What a lock relies on in its store, one scenario each: the same for the model and for a real blob service."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton.lock import Lock, Timing, release
+from singleton.stores.protocol import LeaseStore, StoreFailure
+from tests.conformance.states import outcome, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+A, B, C = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "abc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A store, another client of the same blobs, and the name of a blob that nobody else uses."""
+
+    store: LeaseStore
+    other: LeaseStore
+    name: str
+
+
+QUICK: list[Callable[[Place], Coroutine[object, object, None]]] = []
+SLOW: list[Callable[[Place], Coroutine[object, object, None]]] = []
+
+
+def quick(
+    scenario: Callable[[Place], Coroutine[object, object, None]],
+) -> Callable[[Place], Coroutine[object, object, None]]:
+    QUICK.append(scenario)
+    return scenario
+
+
+def slow(
+    scenario: Callable[[Place], Coroutine[object, object, None]],
+) -> Callable[[Place], Coroutine[object, object, None]]:
+    """Mark a scenario that waits for leases to end: on a real service, all of them run at once."""
+    SLOW.append(scenario)
+    return scenario
+
+
+@quick
+async def acquiring_returns_the_etag_that_readers_see(place: Place) -> None:
+    await place.store.create(place.name)
+    etag = await place.store.acquire(place.name, A, 15)
+    assert etag == (await place.other.read(place.name)).etag
+
+
+@quick
+async def lease_requests_leave_the_etag_alone(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    etag = (await store.read(name)).etag
+    assert await store.acquire(name, A, 15) == etag
+    await store.renew(name, A)
+    await store.release(name, A)
+    assert await store.acquire(name, B, 15) == etag
+    await store.break_(name)
+    assert (await store.read(name)).etag == etag
+
+
+@quick
+async def a_write_changes_the_etag_and_returns_the_new_one(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    before = await store.acquire(name, A, 15)
+    written = await store.write(name, A, {"One": "1"})
+    assert written != before
+    assert written == (await store.read(name)).etag
+    await store.release(name, A)
+    assert await place.other.acquire(name, B, 15) == written
+    assert await place.other.write(name, B, {"One": "1"}) != written, "also when nothing is different"
+
+
+@quick
+async def metadata_is_replaced_as_a_whole_and_read_back_as_written(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    assert (await store.read(name)).metadata == {}
+    await store.acquire(name, A, 15)
+    await store.write(name, A, {"SingletonEpoch": "41", "Team": "billing"})
+    assert (await place.other.read(name)).metadata == {"SingletonEpoch": "41", "Team": "billing"}
+    await store.write(name, A, {"SingletonEpoch": "42"})
+    assert (await place.other.read(name)).metadata == {"SingletonEpoch": "42"}
+    await store.write(name, A, {})
+    assert (await place.other.read(name)).metadata == {}
+
+
+@quick
+async def last_modified_is_seconds_since_1970_and_lease_requests_leave_it_alone(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    made = (await store.read(name)).modified
+    await store.acquire(name, A, 15)
+    await store.renew(name, A)
+    assert (await store.read(name)).modified == made
+    await store.write(name, A, {"One": "1"})
+    assert made <= (await store.read(name)).modified <= made + 5
+
+
+@quick
+async def making_a_blob_again_keeps_its_lease_and_metadata(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    etag = await store.write(name, A, {"One": "1"})
+    await place.other.create(name)
+    await store.create(name)
+    state = await store.read(name)
+    assert (state.etag, state.lease, state.metadata) == (etag, "leased", {"One": "1"})
+
+
+@quick
+async def leases_of_different_blobs_are_independent(place: Place) -> None:
+    store, name = place.store, place.name
+    for suffix in ("", "/below", ".beside"):
+        await store.create(name + suffix)
+        await store.acquire(name + suffix, A, 15)
+    await store.release(name, A)
+    assert await state_of(store, f"{name}/below") == "leased"
+    assert await state_of(store, f"{name}.beside") == "leased"
+
+
+@quick
+async def asking_again_with_the_same_id_succeeds(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    for client in (store, place.other, store):
+        assert await outcome(client.acquire(name, A, 15)) == "ok"
+    assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
+
+
+@quick
+async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await place.other.break_(name)
+    with pytest.raises(StoreFailure) as caught:
+        await store.renew(name, A)
+    assert caught.value.loss == "broken"
+    await place.other.acquire(name, B, 15)
+    with pytest.raises(StoreFailure) as caught:
+        await store.renew(name, A)
+    assert caught.value.loss == "stolen"
+    with pytest.raises(StoreFailure) as caught:
+        await store.write(name, A, {})
+    assert caught.value.loss == "stolen"
+
+
+@quick
+async def a_released_lease_is_not_the_owners_any_more(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await store.release(name, A)
+    for request in (store.renew(name, A), store.release(name, A), store.write(name, A, {})):
+        assert (await outcome(request)).endswith("lost")
+
+
+@quick
+async def durations_out_of_range_are_refused(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    for duration in (0, 14, 61, 3600):
+        assert await outcome(store.acquire(name, A, duration)) == "400 refused", duration
+    for duration in (15, 60):
+        assert await outcome(store.acquire(name, A, duration)) == "ok", duration
+
+
+@quick
+async def of_many_who_race_to_make_and_take_a_blob_one_wins(place: Place) -> None:
+    async def one(number: int) -> str:
+        client = (place.store, place.other)[number % 2]
+        lease_id = f"00000000-0000-4000-8000-{number:012x}"
+        if await outcome(client.acquire(place.name, lease_id, 15)) == "404 missing":
+            await client.create(place.name)
+        return await outcome(client.acquire(place.name, lease_id, 15))
+
+    results = await asyncio.gather(*(one(number) for number in range(20)))
+    assert sorted(results) == ["409 held"] * 19 + ["ok"]
+
+
+@quick
+async def names_of_all_kinds_make_blobs_of_their_own(place: Place) -> None:
+    names = [
+        f"{place.name}/{tail}" for tail in ("a b", "a%20b", "a+b", "ä", "A", "a", "~x", "x'y", "q?z", "h#z", "a&b=c")
+    ]
+    for number, name in enumerate(names):
+        await place.store.create(name)
+        lease_id = f"00000000-0000-4000-8000-{number:012x}"
+        assert await outcome(place.store.acquire(name, lease_id, 15)) == "ok", name
+    for name in names:
+        assert await state_of(place.other, name) == "leased", name
+
+
+@quick
+async def locks_of_two_hosts_exclude_each_other_and_count_tokens_up(place: Place) -> None:
+    timing = Timing(poll_min=0.01, poll_max=0.05, handoff_window=0.1)
+    locks = [
+        Lock(store, place.name, timing=timing, rng=random.Random(seed))
+        for seed, store in enumerate([place.store, place.other, place.store])
+    ]
+    inside: list[int] = []
+    tokens: list[int] = []
+
+    async def one(lock: Lock) -> None:
+        for _ in range(4):
+            hold = await lock.acquire(timeout=30.0)
+            assert not inside
+            inside.append(1)
+            tokens.append(hold.token or 0)
+            await asyncio.sleep(0.005)
+            inside.clear()
+            await release(hold)
+
+    await asyncio.gather(*(one(lock) for lock in locks for _ in range(2)))
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 24
+    assert await state_of(place.store, place.name) == "available"
+
+
+@slow
+async def a_lease_lasts_as_long_as_it_was_asked_for(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await asyncio.sleep(14.5)
+    assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
+    await asyncio.sleep(0.7)
+    assert await state_of(place.other, name) == "expired"
+    assert await outcome(place.other.acquire(name, B, 15)) == "ok"
+    assert (await outcome(store.renew(name, A))).endswith("lost")
+
+
+@slow
+async def a_longer_lease_lasts_longer(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 20)
+    await asyncio.sleep(16.0)
+    assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
+
+
+@slow
+async def a_renewal_restarts_the_clock(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await asyncio.sleep(5.0)
+    assert await store.renew(name, A) == A
+    await asyncio.sleep(11.0)
+    assert await state_of(place.other, name) == "leased"
+
+
+@slow
+async def asking_again_with_the_same_id_restarts_the_clock(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await asyncio.sleep(5.0)
+    await store.acquire(name, A, 15)
+    await asyncio.sleep(11.0)
+    assert await state_of(place.other, name) == "leased"
+
+
+@slow
+async def a_write_does_not_restart_the_clock(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await asyncio.sleep(5.0)
+    await store.write(name, A, {"One": "1"})
+    await asyncio.sleep(10.5)
+    assert await state_of(place.other, name) == "expired"
+
+
+@slow
+async def an_expired_lease_can_be_renewed_by_its_owner_only_while_nobody_had_it(place: Place) -> None:
+    store, name = place.store, place.name
+    await store.create(name)
+    await store.acquire(name, A, 15)
+    await asyncio.sleep(15.5)
+    await place.other.acquire(name, B, 15)
+    await place.other.release(name, B)
+    assert (await outcome(store.renew(name, A))).endswith("lost")

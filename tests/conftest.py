@@ -1,0 +1,74 @@
+"""What all tests share: determinism where it is asked for, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+hypothesis.settings.register_profile("dev", deadline=None)
+# The same examples on every run: a red CI stays red, a green one stays green.
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+# Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
+LASTING = ("singleton-", "asyncio_", "execnet", "Dummy-")
+GRACE = 3.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let each coroutine test fail that leaves a task behind."""
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            item.obj = _awaits_its_tasks(item.obj)
+
+
+def _awaits_its_tasks(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
+    @functools.wraps(test)
+    async def checked(*args: Any, **kwargs: Any) -> None:
+        before = asyncio.all_tasks()
+        await test(*args, **kwargs)
+        # Those that are just ending may.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        if left := asyncio.all_tasks() - before:
+            pytest.fail(f"The test left tasks behind: {', '.join(sorted(map(repr, left)))}")
+
+    return checked
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread or a child process behind. Sockets and files: their ResourceWarning is an error.
+
+    What a fixture of wider scope started is not the test's: it was there before.
+    """
+    threads, children = set(_threads()), set(_children())
+    yield
+    end = time.monotonic() + GRACE
+    while True:
+        left = [*(set(_threads()) - threads), *(set(_children()) - children)]
+        if not left:
+            return
+        if time.monotonic() > end:
+            pytest.fail(f"The test left behind: {', '.join(sorted(map(repr, left)))}")
+        time.sleep(0.02)
+
+
+def _threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if not thread.name.startswith(LASTING)]
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)

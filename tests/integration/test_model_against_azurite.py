@@ -1,0 +1,193 @@
+"""The memory store is held to a service: the same random histories on it and on Azurite, compared answer by answer.
+
+What is compared: status and error code of each request, and the blob's lease state, metadata and whether its ETag
+changed after it. A difference passes only under a name of ``DIVERGENCES``; there the documentation is with the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singleton.connection import BlobAccount
+from singleton.stores.azure_blob import open_container
+from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.protocol import StoreFailure
+from tests.conformance.histories import (
+    CALLS,
+    DIVERGENCES,
+    DURATIONS,
+    IDS,
+    PERIODS,
+    Answer,
+    Ask,
+    Comparison,
+    RealBlob,
+    compare,
+    live,
+    random_rounds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BLOBS: Final = 180
+ROUNDS: Final = 6
+APART: Final = 6.0
+"""Seconds between rounds: neither 15 nor 21 s after a request of one round is there another round."""
+SEED: Final = 7
+
+
+class _ExpiredLeasesCantBeRenewed(MemoryLeaseStore):
+    async def renew(self, name: str, lease_id: str) -> str:
+        if (await self.read(name)).lease == "expired":
+            raise StoreFailure(409, "LeaseIdMismatchWithLeaseOperation")
+        return await super().renew(name, lease_id)
+
+
+class _ExpiredLeasesCanBeWritten(MemoryLeaseStore):
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        if (await self.read(name)).lease == "expired" and self._blobs[name].lease_id == lease_id:
+            return self.edit(name, metadata)
+        return await super().write(name, lease_id, metadata)
+
+
+class _WritesProlong(MemoryLeaseStore):
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        etag = await super().write(name, lease_id, metadata)
+        await super().renew(name, lease_id)
+        return etag
+
+
+class _EveryLeaseLasts15Seconds(MemoryLeaseStore):
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
+        return await super().acquire(name, lease_id, min(duration, 15))
+
+
+class _RenewalsDoNothing(MemoryLeaseStore):
+    async def renew(self, name: str, lease_id: str) -> str:
+        before = self._blobs[name].expires if name in self._blobs else 0.0
+        reply = await super().renew(name, lease_id)
+        self._blobs[name].expires = before
+        return reply
+
+
+class _BreaksAreImmediate(MemoryLeaseStore):
+    async def break_(self, name: str, after: int | None = 0) -> None:
+        await super().break_(name, 0 if after is None or after <= 60 else after)
+
+
+class _EditsKeepEndedLeases(MemoryLeaseStore):
+    def edit(self, name: str, metadata: Mapping[str, str]) -> str:
+        blob = self._blobs.get(name)
+        kept = None if blob is None else (blob.lease_id, blob.breaks)
+        etag = super().edit(name, metadata)
+        if blob is not None and kept is not None:
+            blob.lease_id, blob.breaks = kept
+        return etag
+
+
+class _MetadataIsMerged(MemoryLeaseStore):
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        old = dict(self._blobs[name].metadata) if name in self._blobs else {}
+        return await super().write(name, lease_id, {**old, **metadata})
+
+
+WRONG_MODELS = (
+    _ExpiredLeasesCantBeRenewed,
+    _ExpiredLeasesCanBeWritten,
+    _WritesProlong,
+    _EveryLeaseLasts15Seconds,
+    _RenewalsDoNothing,
+    _BreaksAreImmediate,
+    _EditsKeepEndedLeases,
+    _MetadataIsMerged,
+)
+"""Models with one error each: a comparison that lets one pass is blind."""
+
+ASKS = st.builds(
+    Ask,
+    call=st.sampled_from(CALLS),
+    who=st.integers(0, len(IDS) - 1),
+    duration=st.sampled_from(sorted(set(DURATIONS))),
+    period=st.sampled_from(sorted(set(PERIODS), key=str)),
+    text=st.sampled_from(["", "1", "a b"]),
+)
+
+
+@pytest.mark.slow
+def test_histories_in_which_leases_end_are_the_same_on_azurite_and_on_the_model(
+    connection_string: str, container_name: str
+) -> None:
+    rng = random.Random(SEED)
+    histories = [random_rounds(rng, ROUNDS) for _ in range(BLOBS)]
+    answers = asyncio.run(_ask_in_lock_step(connection_string, container_name, histories))
+    pairs = [(list(itertools.chain(*rounds)), given) for rounds, given in zip(histories, answers, strict=True)]
+    compared = [compare(*pair) for pair in pairs]
+    assert not [each.differs for each in compared if each.differs]
+    _enough(compared)
+    for wrong in WRONG_MODELS:
+        assert any(compare(*pair, wrong).differs for pair in pairs), f"{wrong.__name__} passes for the service"
+
+
+async def _ask_in_lock_step(
+    connection_string: str, container_name: str, histories: list[list[list[Ask]]]
+) -> list[list[Answer]]:
+    """Ask all blobs in each round; between the rounds time passes for all of them."""
+    store = open_container(BlobAccount(connection_string=connection_string), container_name)
+    try:
+        await store.create("locks/first")
+        begin = asyncio.get_running_loop().time()
+        times = [begin + APART * number for number in range(ROUNDS)]
+        blobs = [RealBlob(store, f"locks/{number}") for number in range(BLOBS)]
+        line = asyncio.Semaphore(4)
+        return await asyncio.gather(*(live(*each, times, line) for each in zip(blobs, histories, strict=True)))
+    finally:
+        await store.aclose()
+
+
+def _enough(compared: list[Comparison]) -> None:
+    """A comparison that compares little proves little."""
+    assert sum(each.unsure for each in compared) < BLOBS / 4, "this machine is too slow to tell when requests arrive"
+    assert sum(each.compared for each in compared) > BLOBS * 4
+    reached = {(state, str(call)) for each in compared for state, call, _ in each.reached}
+    states = ("missing", "available", "leased", "breaking", "broken", "expired")
+    missed = [
+        pair for pair in itertools.product(states, ("acquire", "renew", "release", "write")) if pair not in reached
+    ]
+    assert len(missed) <= 2, missed
+    excused = {name for each in compared for name in each.excused}
+    assert "A-1" in excused, "an expired lease was never renewed for somebody else"
+    assert excused <= set(DIVERGENCES)
+
+
+def test_requests_in_any_order_get_the_same_answers_from_azurite_and_from_the_model(
+    connection_string: str, container_name: str
+) -> None:
+    """No time passes here, so Hypothesis can shrink what it finds."""
+    numbers = itertools.count()
+    with asyncio.Runner() as runner:
+        store = open_container(BlobAccount(connection_string=connection_string), container_name)
+
+        async def ask_all(asks: list[Ask]) -> list[Answer]:
+            blob = RealBlob(store, f"locks/{next(numbers)}")
+            return [await blob.ask(ask) for ask in asks]
+
+        @settings(max_examples=60, deadline=None)
+        @given(st.lists(ASKS, min_size=1, max_size=12), st.booleans())
+        def check(asks: list[Ask], made: bool) -> None:
+            history = [Ask(call="create"), Ask(call="acquire"), *asks] if made else asks
+            outcome = compare(history, runner.run(ask_all(history)))
+            assert outcome.differs is None, outcome.differs
+
+        runner.run(store.create("locks/first"))
+        try:
+            check()
+        finally:
+            runner.run(store.aclose())

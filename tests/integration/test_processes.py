@@ -1,0 +1,240 @@
+"""Real processes that end, are interrupted, or fork: what they held is free at once, and nothing is said about it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import LockClient
+from tests.support.fault_world import OPTIONS, SLACK, script, started
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+STRICT = ("-X", "dev", "-W", "error")
+PROMPTLY = 3.0
+
+
+class Place:
+    """A lock, and processes that use it."""
+
+    def __init__(self, connection: str, container: str) -> None:
+        self.connection = connection
+        self.options = OPTIONS.replace(container=container)
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self, code: str) -> subprocess.Popen[str]:
+        arguments: dict[str, Any] = {"lock": "reports", "connection": self.connection, "options": self.options}
+        self.processes.append(script(code, flags=STRICT, **arguments))
+        return self.processes[-1]
+
+    def run(self, code: str) -> list[str]:
+        """Run a process to its end, which must be a good one without a word on stderr; return what it said."""
+        output, errors = self.start(code).communicate(timeout=60)
+        assert (self.processes[-1].returncode, without_remarks(errors)) == (0, "")
+        return output.splitlines()
+
+    def free(self, *, within: float = 1.0) -> None:
+        with LockClient(self.connection, options=self.options).lock("reports", timeout=within):
+            pass
+
+
+@pytest.fixture
+def place(connection_string: str, container_name: str) -> Iterator[Place]:
+    here = Place(connection_string, container_name)
+    yield here
+    for process in here.processes:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen[str], *, within: float) -> tuple[int, str]:
+    """Wait for a process's end; return its exit code and what it said on stderr."""
+    start = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - start < within + SLACK
+    return process.returncode, without_remarks(errors)
+
+
+def without_remarks(errors: str) -> str:
+    """Leave out what asyncio's debug mode remarks on a busy machine."""
+    return "".join(line for line in errors.splitlines(keepends=True) if not line.startswith("Executing <"))
+
+
+# --- the end of a process --------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_used_locks_ends_quietly(place: Place) -> None:
+    said = place.run(
+        """
+        with locks.lock(LOCK) as hold: say("sync", not hold.lost.is_set())
+        async def main():
+            async with alocks.lock(LOCK) as hold: say("async", not hold.lost.is_set())
+        asyncio.run(main())
+        """
+    )
+    assert said == ["sync True", "async True"]
+    place.free()
+
+
+@pytest.mark.parametrize("way", ["sys.exit(0)", "raise SystemExit", "os.kill(os.getpid(), signal.SIGINT)"])
+def test_leaving_the_block_by_the_end_of_the_process_frees_the_lock(place: Place, way: str) -> None:
+    process = place.start(f"with locks.lock(LOCK):\n    say('in')\n    {way}\n    time.sleep(60)")
+    assert next(started(process)) == "in"
+    code, errors = ended(process, within=PROMPTLY)
+    assert code in (0, 1, -signal.SIGINT, 130)
+    assert "KeyboardInterrupt" in errors or errors == ""
+    place.free()
+
+
+def test_a_process_ends_promptly_while_a_daemon_thread_holds(place: Place) -> None:
+    process = place.start(
+        """
+        inside = threading.Event()
+        def hold():
+            with locks.lock(LOCK):
+                inside.set()
+                time.sleep(60)
+        threading.Thread(target=hold, daemon=True).start()
+        inside.wait()
+        say("in")
+        """
+    )
+    assert next(started(process)) == "in"
+    code, errors = ended(process, within=PROMPTLY)
+    # Said once: nothing stops the thread before the process ends, so the lease is left to lapse (B10).
+    assert (code, errors) == (0, "lock reports: hold lost (closed)\n")
+
+
+def test_a_process_ends_promptly_while_its_coroutines_hold_and_wait(place: Place) -> None:
+    place.run(
+        """
+        async def use():
+            async with alocks.lock(LOCK): await asyncio.sleep(60)
+        async def main():
+            tasks = [asyncio.create_task(use()) for _ in range(20)]
+            await asyncio.sleep(1)
+        asyncio.run(main())
+        """
+    )
+    place.free()
+
+
+def test_a_process_that_is_interrupted_while_it_waits_ends_promptly(place: Place) -> None:
+    with LockClient(place.connection, options=place.options).lock("reports"):
+        process = place.start("say('waits')\nwith locks.lock(LOCK): say('in')")
+        assert next(started(process)) == "waits"
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        code, errors = ended(process, within=PROMPTLY)
+        assert code in (-signal.SIGINT, 130, 1)
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+    place.free()
+
+
+def test_a_process_that_ends_while_its_first_request_is_under_way_ends_promptly(place: Place) -> None:
+    """The SDK's client asks for threads, which an interpreter that ends does not give.
+
+    Importing the SDK goes first, and takes what it takes on this machine now.
+    """
+    start = time.monotonic()
+    place.run("import azure.storage.blob.aio")
+    importing = time.monotonic() - start
+    for delay in (0, 0.3, 0.6, 1.0):
+        process = place.start(
+            f"""
+            import logging
+            logging.disable()
+            threading.excepthook = lambda _: None
+            def use():
+                with locks.lock(LOCK): time.sleep(60)
+            for _ in range(3): threading.Thread(target=use, daemon=True).start()
+            time.sleep({delay})
+            say("ends")
+            """
+        )
+        assert next(started(process)) == "ends"
+        code, errors = ended(process, within=2 * importing)
+        assert (code, errors) == (0, "")
+
+
+# --- forks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_forked_child_holds_nothing_and_has_a_lock_thread_of_its_own(place: Place) -> None:
+    said = place.run(
+        """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with locks.lock(LOCK) as hold:
+            child = os.fork()
+            if child == 0:
+                say("child", hold.lost.reason)
+                try:
+                    with locks.lock(LOCK, timeout=0): say("child is in")
+                except LockNotAcquired:
+                    say("child is kept out")
+                with locks.lock("own"): say("child has its own", *[t.name for t in threading.enumerate()
+                    if t.name == "singleton-locks"])
+                sys.exit(0)
+            say("child ended", os.waitpid(child, 0)[1])
+            say("parent", hold.lost.reason)
+        with locks.lock(LOCK, timeout=0): say("parent goes on")
+        with locks.lock("own", timeout=0): say("parent has the child's")
+        """
+    )
+    assert said == [
+        *("child closed", "child is kept out", "child has its own singleton-locks", "child ended 0"),
+        *("parent None", "parent goes on", "parent has the child's"),
+    ]
+
+
+def test_a_fork_while_others_wait_and_the_sdk_is_being_imported_hangs_nobody(place: Place) -> None:
+    said = place.run(
+        """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        def use():
+            with locks.lock(LOCK): time.sleep(0.01)
+        for delay in (0, 0.2, 0.2, 0.2, 0.5):
+            threads = [threading.Thread(target=use) for _ in range(5)]
+            for thread in threads: thread.start()
+            time.sleep(delay)
+            child = os.fork()
+            if child == 0:
+                with locks.lock("other"): pass
+                os._exit(7)
+            say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            for thread in threads: thread.join()
+        """
+    )
+    assert said == ["7"] * 5
+
+
+def test_processes_of_a_pool_exclude_one_another(place: Place) -> None:
+    said = place.run(
+        """
+        import multiprocessing, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        def use(number):
+            for _ in range(5):
+                with locks.lock(LOCK) as hold:
+                    say("in", number)
+                    time.sleep(0.02)
+                    say("out", number)
+        with locks.lock(LOCK): pass
+        context = multiprocessing.get_context("fork")
+        children = [context.Process(target=use, args=(number,)) for number in range(4)]
+        for child in children: child.start()
+        for child in children: child.join()
+        say(*[child.exitcode for child in children])
+        """
+    )
+    assert said.pop() == "0 0 0 0"
+    assert len(said) == 40
+    for entered, left in zip(said[::2], said[1::2], strict=True):
+        assert entered.replace("in", "out") == left

@@ -1,0 +1,281 @@
+"""Requests counted on the wire: what a lock costs its account, and how long others wait for it (guarantees 6, 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.storage.blob import BlobClient, BlobLeaseClient
+
+from simulator.faults import ProxyThread, on
+from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, singleton
+from tests.support.fault_world import script
+from tests.support.lock_thread import an_app, outcome
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from simulator.azurite import Azurite
+
+LOCK = "reports"
+QUICK = SingletonOptions(lock_acquisition_polling_interval=0.5, lock_acquisition_min_polling_interval=0.01)
+
+
+@pytest.fixture
+def proxy(azurite: Azurite) -> Iterator[ProxyThread]:
+    with ProxyThread(azurite.blob_port) as running:
+        yield running
+
+
+@pytest.fixture
+def through(proxy: ProxyThread, connection_string: str) -> str:
+    return proxy.connection_string(connection_string)
+
+
+@pytest.fixture
+def options(container_name: str) -> SingletonOptions:
+    return QUICK.replace(container=container_name)
+
+
+def cycle(client: LockClient) -> None:
+    with client.lock(LOCK):
+        pass
+
+
+def in_threads(count: int, act: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor(count) as pool:
+        for each in [pool.submit(act) for _ in range(count)]:
+            each.result(60)
+
+
+# --- one process ------------------------------------------------------------------------------------------------------
+
+
+def test_a_warm_cycle_without_token_and_owner_makes_two_calls(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    client = LockClient(through, options=options.replace(fencing_tokens=False))
+    cycle(client)
+    proxy.forget()
+    for _ in range(5):
+        cycle(client)
+    assert proxy.operations() == ["acquire", "release"] * 5
+
+
+def test_a_warm_cycle_with_token_and_owner_makes_three_calls(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    client = LockClient(through, options=options)
+    cycle(client)
+    proxy.forget()
+    for _ in range(5):
+        cycle(client)
+    assert proxy.operations() == ["acquire", "metadata", "release"] * 5
+
+
+async def test_a_warm_cycle_of_a_coroutine_makes_three_calls_too(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    client = AsyncLockClient(through, options=options)
+    for _ in range(3):
+        proxy.forget()
+        async with client.lock(LOCK):
+            await asyncio.sleep(0)
+    assert proxy.operations() == ["acquire", "metadata", "release"]
+
+
+def test_after_another_process_had_the_lock_the_stamp_is_read_first(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    """Two processes that take turns: one call more, as the epoch is the other's."""
+    ours, others = LockClient(through, options=options), LockClient(through, options=options.replace(lock_period=16))
+    tokens: list[int] = []
+    for client in (ours, others, ours, others):
+        proxy.forget()
+        with client.lock(LOCK) as hold:
+            tokens.append(hold.token or 0)
+    assert proxy.operations() == ["acquire", "head", "metadata", "release"]
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_first_cycle_of_all_makes_container_and_blob(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    cycle(LockClient(through, options=options))
+    made = ["acquire", "put", "container put", "put", "acquire", "head", "metadata", "release"]
+    assert proxy.operations() == made
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_guarded_invocation_costs_the_same(
+    proxy: ProxyThread, through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, container_name: str
+) -> None:
+    an_app(tmp_path, monkeypatch, json.dumps({"singleton": {"container": container_name}}))
+    monkeypatch.setenv("AzureWebJobsStorage", through)
+
+    @singleton
+    def job(msg: str) -> int:
+        return current_hold().token or 0
+
+    @singleton
+    async def async_job(msg: str) -> int:
+        return current_hold().token or 0
+
+    function: Callable[..., Any] = async_job if kind == "async" else job
+    first = outcome(function(msg=""))
+    proxy.forget()
+    assert outcome(function(msg="")) > first
+    assert proxy.operations() == ["acquire", "metadata", "release"]
+
+
+@pytest.mark.parametrize("waiting", [1, 50])
+def test_a_process_polls_once_however_many_wait_in_it(
+    proxy: ProxyThread, through: str, connection_string: str, options: SingletonOptions, waiting: int
+) -> None:
+    cycle(LockClient(through, options=options))
+    steady = options.replace(lock_acquisition_min_polling_interval=0.5)
+    client = LockClient(through, options=steady)
+    with BlobClient.from_connection_string(connection_string, options.container, LOCK) as blob:
+        lease = BlobLeaseClient(blob)
+        lease.acquire(lease_duration=60)
+        proxy.forget()
+        with ThreadPoolExecutor(waiting) as pool:
+            cycles = [pool.submit(cycle, client) for _ in range(waiting)]
+            time.sleep(3)
+            polls = proxy.operations()
+            lease.release()
+            for each in cycles:
+                each.result(10)
+    # Every 0.25 to 0.5 s: six polls in three seconds at least, twelve at most, and the first.
+    assert set(polls) == {"acquire"}
+    assert 6 <= len(polls) <= 13
+
+
+def test_a_hundred_waiters_of_one_process_need_a_tenth_of_a_call_each(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    client = LockClient(through, options=options)
+    cycle(client)
+    proxy.forget()
+    sections: list[int] = []
+
+    def section() -> None:
+        with client.lock(LOCK) as hold:
+            sections.append(hold.token or 0)
+            time.sleep(0.005)
+
+    with client.lock(LOCK):
+        threads = [threading.Thread(target=section) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+    for thread in threads:
+        thread.join(30)
+    assert len(sections) == 100
+    assert sections == sorted(set(sections))
+    assert proxy.count() <= 0.1 * len(sections), proxy.operations()
+
+
+# --- another process -----------------------------------------------------------------------------------------------
+
+WAITER = """
+    for turn in range(int(sys.argv[1])):
+        asked = time.monotonic()
+        with locks.lock(LOCK):
+            say(time.monotonic() - asked)
+            time.sleep(0.05)
+        time.sleep(1)
+"""
+
+
+def test_a_waiter_in_another_process_gets_its_turn_in_time_while_calls_stay_few(
+    proxy: ProxyThread, through: str, connection_string: str, options: SingletonOptions
+) -> None:
+    """Within the window, the longest section, and 1.1 polling intervals; here 2 + 0.2 + 0.55 s."""
+    window, section, poll = 2.0, 0.2, 0.5
+    client = LockClient(through, options=options.replace(handoff_window=window))
+    cycle(client)
+    stop, sections = threading.Event(), [0]
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            with client.lock(LOCK):
+                sections[0] += 1
+                time.sleep(section / 10)
+
+    with ThreadPoolExecutor(21) as pool:
+        busy = [pool.submit(keep_busy) for _ in range(20)]
+        time.sleep(0.5)
+        proxy.forget()
+        sections[0] = 0
+        process = script(WAITER, "4", lock=LOCK, connection=connection_string, options=options)
+        try:
+            waits = [float(line) for line in process.communicate(timeout=60)[0].split()]
+        finally:
+            stop.set()
+            process.kill()
+        calls = proxy.count()
+        for each in busy:
+            each.result(30)
+    assert len(waits) == 4
+    assert max(waits[1:]) <= window + section + 1.1 * poll + 1, waits
+    assert sum(waits[1:]) > window, "the others did keep it busy"
+    assert calls <= 0.1 * sections[0], (calls, sections)
+
+
+def test_a_lone_process_waits_for_nobody(proxy: ProxyThread, through: str, options: SingletonOptions) -> None:
+    """Standing back for others costs a polling interval each window, no more."""
+    client = LockClient(through, options=options.replace(handoff_window=0.0))
+    start = time.monotonic()
+    for _ in range(3):
+        in_threads(2, lambda: cycle(client))
+    assert time.monotonic() - start < 3 * 2 * 0.55 + 1
+
+
+def test_invocations_that_are_skipped_within_the_process_make_no_call(
+    proxy: ProxyThread, through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container_name: str
+) -> None:
+    an_app(tmp_path, monkeypatch, json.dumps({"singleton": {"container": container_name}}))
+    monkeypatch.setenv("AzureWebJobsStorage", through)
+    entered, leave = threading.Event(), threading.Event()
+
+    @singleton(on_contention="skip")
+    def job() -> None:
+        entered.set()
+        leave.wait(10)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(job)
+        assert entered.wait(10)
+        proxy.forget()
+        for _ in range(20):
+            job()
+        assert proxy.operations() == []
+        leave.set()
+        first.result(10)
+    assert proxy.count(on("release")) == 1
+
+
+def test_processes_that_start_together_make_one_lock(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    code = "with locks.lock(LOCK) as hold: say(hold.token); time.sleep(0.1)"
+    racers = [script(code, lock=LOCK, connection=through, options=options) for _ in range(4)]
+    tokens = [int(output) for output in finished(racers)]
+    assert len(set(tokens)) == 4
+    assert proxy.count(lambda request: request.operation == "put" and request.status == 201) == 1
+
+
+def finished(processes: list[subprocess.Popen[str]]) -> list[str]:
+    try:
+        return [process.communicate(timeout=60)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()

@@ -1,0 +1,743 @@
+"""Planted bugs: each a small change of the shipped source that breaks one promise, and who must notice.
+
+``old`` must stand in ``file`` exactly once, or the mutant is out of date and its test says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    breaks: str
+    by: tuple[str, ...] = ()
+    why: str = ""
+
+
+LEASE = "singleton/lease.py"
+ACQUISITION = "singleton/acquisition.py"
+LOCK = "singleton/lock.py"
+HOLD = "singleton/hold.py"
+FENCING = "singleton/fencing.py"
+GUARD = "singleton/guard.py"
+DECORATOR = "singleton/decorator.py"
+REGISTRY = "singleton/registry.py"
+PROTOCOL = "singleton/stores/protocol.py"
+MEMORY = "singleton/stores/memory.py"
+QUEUE = "simulator/host/queue.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # --- the lease ---
+    Mutant(
+        name="deadline ignored",
+        file=LEASE,
+        old='        self._fence = self._loop.call_at(self._deadline, self.lose, "expired")\n',
+        new="",
+        breaks="nobody declares a lease lost whose renewals hang",
+    ),
+    Mutant(
+        name="deadline ignored by the clock",
+        file=LEASE,
+        old="        return self._loop.time() >= self._deadline\n",
+        new="        return False\n",
+        breaks="a process that slept believes in its lease until a timer fires",
+    ),
+    Mutant(
+        name="deadline counted from the acquire's reply",
+        file=ACQUISITION,
+        old="return Lease(self._store, self._name, self._id, sent=sent, period=self._period), etag",
+        new="return Lease(self._store, self._name, self._id, sent=asyncio.get_running_loop().time(), "
+        "period=self._period), etag",
+        breaks="the deadline is later than the service's by the time that the reply took",
+    ),
+    Mutant(
+        name="deadline counted from the renewal's reply",
+        file=LEASE,
+        old="                self._renewed(sent, replied)\n",
+        new="                self._renewed(self._loop.time(), replied)\n",
+        breaks="the deadline is later than the service's by the time that the reply took",
+    ),
+    Mutant(
+        name="no margin",
+        file=LEASE,
+        old="MARGIN = 1 / 15\n",
+        new="MARGIN = 0.0\n",
+        breaks="a clock that is slow makes the deadline too late",
+    ),
+    Mutant(
+        name="half a margin",
+        file=LEASE,
+        old="MARGIN = 1 / 15\n",
+        new="MARGIN = 1 / 30\n",
+        breaks="a clock that is slow by more than a thirtieth makes the deadline too late",
+    ),
+    Mutant(
+        name="another's id accepted",
+        file=LEASE,
+        old="        if replied != self.id:\n",
+        new="        if False:\n",
+        breaks="a renewal that was answered for another's lease counts as ours (A-1)",
+        by=("tests/unit/test_lease_renewal.py",),
+        why="the documented service never answers so; Azurite does, for a lease that ours would have outlived",
+    ),
+    Mutant(
+        name="mismatch read as transient",
+        file=LEASE,
+        old="                if failure.loss is not None:\n",
+        new="                if failure.loss is not None and failure.status != 409:\n",
+        breaks="a lease that was taken away counts as ours until its deadline",
+    ),
+    Mutant(
+        name="blob gone read as transient",
+        file=LEASE,
+        old="                if failure.loss is not None:\n",
+        new="                if failure.loss is not None and failure.status != 404:\n",
+        breaks="a lease whose blob was deleted counts as ours until its deadline",
+    ),
+    Mutant(
+        name="any failed renewal is a loss",
+        file=LEASE,
+        old="                if failure.loss is not None:\n                    self.lose(failure.loss, failure)\n",
+        new='                self.lose(failure.loss or "expired", failure)\n',
+        breaks="one lost message ends a hold that was good (B2)",
+    ),
+    Mutant(
+        name="no renewal after a failed one",
+        file=LEASE,
+        old="                delay = self._sooner(delay, failure, sent)\n",
+        new="                return\n",
+        breaks="one lost message ends a hold that was good (B1)",
+    ),
+    Mutant(
+        name="renewals come too late",
+        file=LEASE,
+        old="        delay = self._period / 2\n        while True:\n",
+        new="        delay = self._period * 0.95\n        while True:\n",
+        breaks="the first renewal is due after the deadline",
+    ),
+    Mutant(
+        name="a renewal may hang until the deadline",
+        file=LEASE,
+        old="        return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))\n",
+        new="        return self._deadline\n",
+        breaks="one lost reply leaves no time for another try (B5)",
+    ),
+    Mutant(
+        name="failed renewals are asked again at the same pace",
+        file=LEASE,
+        old="        delay = max(_FASTEST_RETRY, min(delay / 2, left / 4))\n",
+        new="        delay = self._period / 2\n",
+        breaks="one lost message ends a hold that was good (W-71)",
+        by=("tests/unit/test_lease_renewal.py",),
+        why="the last try, just before the deadline, saves the lease as long as it is answered",
+    ),
+    Mutant(
+        name="Retry-After is obeyed past the deadline",
+        file=LEASE,
+        old="        return min(max(delay, failure.retry_after or 0.0), max(last_try, _FASTEST_RETRY))\n",
+        new="        return max(delay, failure.retry_after or 0.0)\n",
+        breaks="throttling ends a hold that one more request would have kept",
+        by=("tests/unit/test_lease_renewal.py",),
+        why="it takes a Retry-After that ends after the deadline while the service would have answered before it",
+    ),
+    Mutant(
+        name="a lost lease comes back",
+        file=LEASE,
+        old="        elif self.overdue():\n"
+        '            self.lose("expired", self.cause)\n'
+        "        elif self.lost is None:\n"
+        "            self.cause = None\n"
+        "            self._extend(sent)\n",
+        new="        else:\n"
+        "            self.lost = None\n"
+        "            self.cause = None\n"
+        "            self._extend(sent)\n",
+        breaks="a reply that arrives late revives a hold that its owner was told is lost (B22)",
+        by=("tests/unit/test_lease_deadline.py",),
+        why="the lease is still the service's, too: nobody else can have it",
+    ),
+    Mutant(
+        name="renewer not stopped",
+        file=LEASE,
+        old="        self._renewer.cancel()\n        await asyncio.wait({self._renewer})\n",
+        new="",
+        breaks="a lease that was given back is renewed for ever",
+    ),
+    Mutant(
+        name="renewer not joined",
+        file=LEASE,
+        old="        await asyncio.wait({self._renewer})\n",
+        new="",
+        breaks="a renewal may be on its way when the lease is given back (B22)",
+        by=("tests/unit/test_lease_stop.py",),
+        why="on the simulated network a cancelled request ends at once",
+    ),
+    Mutant(
+        name="fence left armed",
+        file=LEASE,
+        old="        self._stopped = True\n        self._disarm()\n",
+        new="        self._stopped = True\n",
+        breaks="a timer outlives its lease",
+        by=("tests/unit/test_lease_stop.py",),
+        why="it fires without effect: the lease is stopped",
+    ),
+    Mutant(
+        name="watchers not told",
+        file=LEASE,
+        old="        for watcher in self._watchers:\n            watcher(reason)\n",
+        new="",
+        breaks="the body of a lost hold runs on",
+    ),
+    # --- asking for it and giving it back ---
+    Mutant(
+        name="lost reply not asked again",
+        file=ACQUISITION,
+        old='            self._unknown = doubt or failure.meaning == "transient"\n            raise\n',
+        new="            self._id = self._new_id()\n            self._unknown = False\n            raise\n",
+        breaks="an acquire whose reply was lost locks everybody out for a period (B7)",
+    ),
+    Mutant(
+        name="a later no settles an earlier doubt",
+        file=ACQUISITION,
+        old='            self._unknown = doubt or failure.meaning == "transient"\n',
+        new='            self._unknown = failure.meaning == "transient"\n',
+        breaks="a request that was stuck takes the lease for somebody who has left",
+        by=("tests/unit/test_lock_unknown.py",),
+        why="it takes a request that overtakes another's release and arrives between a last poll and its caller's end",
+    ),
+    Mutant(
+        name="given up without release",
+        file=ACQUISITION,
+        old="        if self._unknown:\n            self._unknown = False\n            await self._release(lease_id)\n",
+        new="        self._unknown = False\n",
+        breaks="an acquire that was carried out for somebody who left locks everybody out for a period",
+    ),
+    Mutant(
+        name="nothing given up",
+        file=LOCK,
+        old="            return None\n        finally:\n            await self._acquisition.give_up()\n",
+        new="            return None\n        finally:\n            pass\n",
+        breaks="an acquire that was carried out for somebody who left locks everybody out for a period",
+    ),
+    Mutant(
+        name="id reused after release",
+        file=ACQUISITION,
+        old="        self._id = self._new_id()\n        await lease.stop()\n",
+        new="        await lease.stop()\n",
+        breaks="a release that arrives late ends the next lease of that id (B8)",
+    ),
+    Mutant(
+        name="one id for all",
+        file=ACQUISITION,
+        old='        bits = f"{self._rng.getrandbits(128):032x}"\n',
+        new='        bits = f"{12345:032x}"\n',
+        breaks="hosts with the same lease id are one to the service (B8)",
+    ),
+    Mutant(
+        name="release before drain",
+        file=ACQUISITION,
+        old="        await lease.stop()\n",
+        new="        await self._release(lease.id)\n        await lease.stop()\n",
+        breaks="a renewal may follow the release (B22)",
+    ),
+    Mutant(
+        name="never released",
+        file=ACQUISITION,
+        old="            await self._release(lease.id)\n",
+        new="            pass\n",
+        breaks="everybody waits for the lease to lapse",
+    ),
+    Mutant(
+        name="a release that fails is not repeated",
+        file=ACQUISITION,
+        old="            pause *= 2\n",
+        new="            break\n",
+        breaks="one lost message locks everybody out for a period",
+    ),
+    Mutant(
+        name="a release that hangs is not repeated",
+        file=ACQUISITION,
+        old="            except TimeoutError:\n                continue\n",
+        new="            except TimeoutError:\n                break\n",
+        breaks="one lost message locks everybody out for a period",
+    ),
+    Mutant(
+        name="release of another's lease",
+        file=ACQUISITION,
+        old="                    return await self._store.release(self._name, lease_id)\n",
+        new="                    return await self._store.break_(self._name)\n",
+        breaks="whoever has the lease by now loses it",
+    ),
+    Mutant(
+        name="not stamped, not given back",
+        file=ACQUISITION,
+        old="        except BaseException:\n            await self.give_back(lease)\n            raise\n",
+        new="        except BaseException:\n            raise\n",
+        breaks="a lease whose stamping failed is renewed for ever (B6)",
+    ),
+    Mutant(
+        name="not stamped, and used",
+        file=ACQUISITION,
+        old="        except BaseException:\n            await self.give_back(lease)\n            raise\n",
+        new="        except StoreFailure:\n            pass\n",
+        breaks="a section runs under the token of an earlier one",
+    ),
+    Mutant(
+        name="missing blob not made",
+        file=ACQUISITION,
+        old='            if failure.meaning != "missing":\n                raise\n',
+        new="            raise\n",
+        breaks="a lock that was never used can't be taken",
+    ),
+    Mutant(
+        name="no time-out for requests",
+        file=ACQUISITION,
+        old="        async with asyncio.timeout(_CALL):\n            return await request\n",
+        new="        return await request\n",
+        breaks="a lost message is waited for for ever",
+    ),
+    # --- what answers mean ---
+    Mutant(
+        name="403 read as contention",
+        file=PROTOCOL,
+        old='            return "denied"\n',
+        new='            return "held"\n',
+        breaks="who has no access waits for ever, or skips (B12)",
+    ),
+    Mutant(
+        name="403 read as transient",
+        file=PROTOCOL,
+        old='            return "denied"\n',
+        new='            return "transient"\n',
+        breaks="who has no access waits for a minute before he is told",
+    ),
+    Mutant(
+        name="503 read as contention",
+        file=PROTOCOL,
+        old="        if self.status == 409 and not self.code:\n",
+        new="        if self.status in (409, 503) and not self.code:\n",
+        breaks="a timer is skipped although nobody has the lock",
+    ),
+    Mutant(
+        name="no answer read as contention",
+        file=PROTOCOL,
+        old="        if self.status == 409 and not self.code:\n",
+        new="        if self.status in (409, None) and not self.code:\n",
+        breaks="a timer is skipped although nobody has the lock",
+    ),
+    Mutant(
+        name="mismatch not understood",
+        file=PROTOCOL,
+        old='    "LeaseIdMismatchWithLeaseOperation": "stolen",\n',
+        new="",
+        breaks="a lease that was taken away counts as ours until its deadline",
+    ),
+    Mutant(
+        name="broken lease not understood",
+        file=PROTOCOL,
+        old='    "LeaseIsBrokenAndCannotBeRenewed": "broken",\n',
+        new="",
+        breaks="a lease that an operator broke counts as ours until its deadline",
+    ),
+    Mutant(
+        name="held not understood",
+        file=PROTOCOL,
+        old='_HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})\n',
+        new='_HELD = frozenset({"LeaseIsBreakingAndCannotBeAcquired"})\n',
+        breaks="contention fails the invocation",
+    ),
+    # --- tokens ---
+    Mutant(
+        name="token not increased",
+        file=FENCING,
+        old="        epoch = self._epoch + 1\n",
+        new="        epoch = self._epoch\n",
+        breaks="two holders have the same token",
+    ),
+    Mutant(
+        name="token from a clock",
+        file=FENCING,
+        old="        epoch = self._epoch + 1\n",
+        new='        epoch = int(__import__("asyncio").get_running_loop().time() * 1000)\n',
+        breaks="a host whose clock is behind gets a smaller token than the one before it",
+    ),
+    Mutant(
+        name="token from memory",
+        file=FENCING,
+        old="        if etag != self._etag:\n",
+        new="        if not self._etag:\n",
+        breaks="a host does not see the tokens that others got since its last turn",
+    ),
+    Mutant(
+        name="epochs begin at 0",
+        file=FENCING,
+        old="        return state.modified * _EPOCHS_A_SECOND\n",
+        new="        return 0\n",
+        breaks="tokens begin anew when somebody deletes the blob",
+    ),
+    Mutant(
+        name="one token for a whole lease",
+        file=FENCING,
+        old="        return self._epoch * SECTIONS + section\n",
+        new="        return self._epoch * SECTIONS + 1\n",
+        breaks="sections under one lease have the same token",
+    ),
+    Mutant(
+        name="epochs overlap",
+        file=FENCING,
+        old="        return self._epoch * SECTIONS + section\n",
+        new="        return self._epoch + section\n",
+        breaks="the second section of one lease has the token of the first of the next",
+    ),
+    # --- the queue of one process ---
+    Mutant(
+        name="waiter's wake-up lost",
+        file=LOCK,
+        old="        self._queue.pop(waiter, None)\n        self._somebody_left.set()\n",
+        new="        self._queue.pop(waiter, None)\n",
+        breaks="who comes next waits for a poll that was meant for somebody who left",
+    ),
+    Mutant(
+        name="handoff without deadline check",
+        file=LOCK,
+        old="while (waiter := self._first()) is not None and lease.alive() and section < SECTIONS - 1:",
+        new="while (waiter := self._first()) is not None and section < SECTIONS - 1:",
+        breaks="a lost lease is handed to the next in line",
+    ),
+    Mutant(
+        name="sections overlap",
+        file=LOCK,
+        old="                await asyncio.shield(hold.ended)\n",
+        new="                await asyncio.wait({hold.ended}, timeout=3.0)\n",
+        breaks="the next in line enters while the last is inside",
+    ),
+    Mutant(
+        name="handed on after a loss while the body runs",
+        file=LOCK,
+        old="                await asyncio.shield(hold.ended)\n",
+        new="                await asyncio.wait({hold.ended, asyncio.ensure_future(hold.lost._wait_async())},"
+        " return_when=asyncio.FIRST_COMPLETED)\n",
+        breaks="a body that outlives its lease is joined by the next one of its process",
+    ),
+    Mutant(
+        name="stand-back missing",
+        file=LOCK,
+        old="            await self._stand_back()\n",
+        new="",
+        breaks="a busy process keeps the lock from all others",
+    ),
+    Mutant(
+        name="no end of one's turn",
+        file=LOCK,
+        old="                if section and self._had_our_turn():\n                    break\n",
+        new="",
+        breaks="a busy process keeps the lock from all others",
+    ),
+    Mutant(
+        name="last come, first served",
+        file=LOCK,
+        old="        while (first := next(iter(self._queue), None)) is not None and first.granted.done():\n",
+        new="        while (first := next(reversed(self._queue), None)) is not None and first.granted.done():\n",
+        breaks="who waits longest waits longest",
+    ),
+    Mutant(
+        name="time-outs ignored",
+        file=LOCK,
+        old="        alarm = None if timeout is None else loop.call_at(waiter.deadline, self._time_is_up, waiter)\n",
+        new="        alarm = None\n",
+        breaks="who set a time-out waits for ever",
+    ),
+    Mutant(
+        name="once is again and again",
+        file=LOCK,
+        old="            if waiter.once or not only_once:\n",
+        new="            if not only_once:\n",
+        breaks="a timer that should skip waits",
+    ),
+    Mutant(
+        name="contention for everybody",
+        file=LOCK,
+        old="            if waiter.once or not only_once:\n",
+        new="            if waiter:\n",
+        breaks="who would wait is turned away",
+    ),
+    Mutant(
+        name="denied goes on waiting",
+        file=LOCK,
+        old='            case "denied" | "refused":\n',
+        new='            case "denied" | "refused" if self._closed:\n',
+        breaks="who has no access waits for ever (B12)",
+    ),
+    Mutant(
+        name="endless patience",
+        file=LOCK,
+        old="        if now - self._trouble_since >= _PATIENCE:\n",
+        new="        if False:\n",
+        breaks="storage without an answer is waited for for ever",
+    ),
+    Mutant(
+        name="a section that was cancelled at its grant goes on",
+        file=LOCK,
+        old="                waiter.granted.result().end()\n",
+        new="                pass\n",
+        breaks="a lock that was granted as its caller was cancelled is never given back",
+    ),
+    Mutant(
+        name="cancellation swallowed by the lock",
+        file=LOCK,
+        old="                waiter.granted.result().end()\n            raise\n",
+        new="                waiter.granted.result().end()\n            return await waiter.granted\n",
+        breaks="a cancelled caller goes on with a hold that was given back",
+        by=("tests/unit/test_lock_cancel.py",),
+        why="the runtime gives back what it gets for a caller who has left",
+    ),
+    Mutant(
+        name="polling without pause",
+        file=LOCK,
+        old="                pause = min(pause * 2, self._timing.poll_max)\n",
+        new="                pause = self._timing.poll_min / 10\n",
+        breaks="waiters flood the service",
+    ),
+    Mutant(
+        name="polls ever more seldom",
+        file=LOCK,
+        old="                pause = min(pause * 2, self._timing.poll_max)\n",
+        new="                pause *= 2\n",
+        breaks="a free lock finds nobody who asks for it",
+    ),
+    Mutant(
+        name="given back with the body inside",
+        file=LOCK,
+        old="                if self._running() is None:\n"
+        "                    await self._acquisition.give_back(lease)\n",
+        new="                if True:\n                    await self._acquisition.give_back(lease)\n",
+        breaks="a process that is told to stop lets others in before its body has ended (B10)",
+    ),
+    Mutant(
+        name="ended holds not settled",
+        file=LOCK,
+        old="                section += 1\n                self._settle()\n",
+        new="                section += 1\n",
+        breaks="a release that handed the lease on never returns",
+    ),
+    # --- holds ---
+    Mutant(
+        name="a hold does not look at the clock",
+        file=HOLD,
+        old="        if self._reason is None and lease is not None and lease.overdue():\n",
+        new="        if False and lease is not None and lease.overdue():\n",
+        breaks="a process that slept believes in its hold until a timer fires (B3)",
+    ),
+    Mutant(
+        name="a lost hold forgets",
+        file=HOLD,
+        old="            callbacks, self._callbacks = self._callbacks, []\n",
+        new="            callbacks = self._callbacks = []\n",
+        breaks="nobody is told of a loss",
+    ),
+    Mutant(
+        name="raise_if_lost never raises",
+        file=HOLD,
+        old="        if (reason := self.lost.reason) is not None:\n            raise LockLost(\n",
+        new="        if (reason := self.lost.reason) is not None and reason == 'closed':\n"
+        "            raise LockLost(\n",
+        breaks="a body that asks is told that all is well",
+    ),
+    # --- guards ---
+    Mutant(
+        name="body not cancelled when lost",
+        file=GUARD,
+        old="        if not ended:\n            ours = True\n",
+        new="        if ended:\n            ours = True\n",
+        breaks="an async body runs on without its lock",
+    ),
+    Mutant(
+        name="entered after a loss",
+        file=GUARD,
+        old="            hold.raise_if_lost()\n            yield\n            hold.raise_if_lost()\n",
+        new="            yield\n            hold.raise_if_lost()\n",
+        breaks="a body begins although the lock was lost before it",
+    ),
+    Mutant(
+        name="success without the lock",
+        file=GUARD,
+        old="            hold.raise_if_lost()\n            yield\n            hold.raise_if_lost()\n",
+        new="            hold.raise_if_lost()\n            yield\n",
+        breaks="an invocation succeeds although its lock was lost",
+    ),
+    Mutant(
+        name="cancellation swallowed by the guard",
+        file=GUARD,
+        old="                raise lost from cancellation\n        raise\n",
+        new="                raise lost from cancellation\n",
+        breaks="a cancelled invocation ends as if nothing had been",
+    ),
+    Mutant(
+        name="loss reaches the worker as a cancellation",
+        file=GUARD,
+        old="        if ours and task.uncancel() <= cancelled_before:\n",
+        new="        if False:\n",
+        breaks="the worker never answers for the invocation",
+    ),
+    Mutant(
+        name="body before its lock",
+        file=GUARD,
+        old="            with self._holding(call, hold), self._inside(call, hold):\n"
+        "                async with _cancelled_when_lost",
+        new="            with self._inside(call, hold), self._holding(call, hold):\n"
+        "                async with _cancelled_when_lost",
+        breaks="a body's start is told before its lock is",
+        by=("tests/unit/test_decorator_body.py",),
+        why="only the order of two events at one instant changes",
+    ),
+    Mutant(
+        name="never released by sync functions",
+        file=GUARD,
+        old="            locks.release(hold)\n",
+        new="            pass\n",
+        breaks="a lock is kept for ever",
+    ),
+    Mutant(
+        name="a body that fails keeps its lock",
+        file=GUARD,
+        old="        finally:\n"
+        "            await locks.release_async(hold)\n"
+        '            _tell("released", call, hold)\n',
+        new="        except RuntimeError:\n            raise\n"
+        '        else:\n            await locks.release_async(hold)\n            _tell("released", call, hold)\n',
+        breaks="a lock is kept for ever",
+    ),
+    Mutant(
+        name="released before the body",
+        file=GUARD,
+        old="                async with _cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
+        new="                await locks.release_async(hold)\n"
+        "                async with _cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
+        breaks="the body runs without its lock",
+    ),
+    Mutant(
+        name="wait skips",
+        file=GUARD,
+        old='        if self.on_contention != "skip":\n            raise error\n',
+        new="",
+        breaks="a message is deleted although nothing was done",
+    ),
+    Mutant(
+        name="skip fails",
+        file=GUARD,
+        old='        if self.on_contention != "skip":\n            raise error\n',
+        new="        raise error\n",
+        breaks="a timer that finds the lock taken is reported as a failure",
+    ),
+    Mutant(
+        name="storage failures skip",
+        file=GUARD,
+        old="            hold = await locks.acquire_async(self._address(call), timeout=self.wait, owner=call.owner)\n"
+        "        except LockNotAcquired as error:\n",
+        new="            hold = await locks.acquire_async(self._address(call), timeout=self.wait, owner=call.owner)\n"
+        "        except Exception as error:\n",
+        breaks="a timer is skipped although nobody has the lock (B12)",
+    ),
+    Mutant(
+        name="the payload's scope is ignored",
+        file=GUARD,
+        old="            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))\n",
+        new='            scopes.append("all")\n',
+        breaks="all keys exclude one another",
+    ),
+    Mutant(
+        name="every message has a scope of its own",
+        file=GUARD,
+        old="            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))\n",
+        new="            scopes.append(str(id(payload)))\n",
+        breaks="nothing excludes anything",
+    ),
+    Mutant(
+        name="guards that don't guard",
+        file=GUARD,
+        old="        if not self.options.enabled:\n"
+        "            with self._inside(call, Hold(call.lock, owner=call.owner)):\n"
+        "                return await body()\n",
+        new="        if self.options.enabled:\n"
+        "            with self._inside(call, Hold(call.lock, owner=call.owner)):\n"
+        "                return await body()\n",
+        breaks="bodies run without locks",
+    ),
+    # --- the service's model ---
+    Mutant(
+        name="leases that exclude nobody",
+        file=MEMORY,
+        old='        if state == "leased" and blob.lease_id != lease_id:\n',
+        new='        if state == "leased" and not lease_id:\n',
+        breaks="two have the lease at once",
+    ),
+    Mutant(
+        name="leases that never end",
+        file=MEMORY,
+        old='        return "leased" if now < self.expires else "expired"\n',
+        new='        return "leased"\n',
+        breaks="a crash locks everybody out for ever",
+    ),
+    Mutant(
+        name="anybody may release",
+        file=MEMORY,
+        old="        if blob.lease_id != lease_id:\n"
+        '            raise StoreFailure(409, "LeaseIdMismatchWithLeaseOperation")\n'
+        "        return blob\n",
+        new="        return blob\n",
+        breaks="a late release ends another's lease",
+    ),
+    Mutant(
+        name="anybody may write",
+        file=MEMORY,
+        old="        if blob.lease_id != lease_id:\n"
+        '            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation")\n',
+        new="",
+        breaks="who lost the lease can still write its token",
+    ),
+    Mutant(
+        name="broken leases live on",
+        file=MEMORY,
+        old='        if blob.state(now) in ("breaking", "broken"):\n',
+        new='        if blob.state(now) in ("breaking",):\n',
+        breaks="a broken lease can be renewed",
+    ),
+    Mutant(
+        name="writes leave no trace",
+        file=MEMORY,
+        old='            raise StoreFailure(412, "LeaseLost")\n'
+        "        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)\n",
+        new='            raise StoreFailure(412, "LeaseLost")\n'
+        "        blob.metadata, blob.modified = dict(metadata), int(now)\n",
+        breaks="the ETag does not tell that somebody else wrote",
+    ),
+    Mutant(
+        name="renewals that renew nothing",
+        file=MEMORY,
+        old="        blob.expires = now + blob.duration\n",
+        new="        blob.expires = min(blob.expires, now + blob.duration)\n",
+        breaks="a lease ends although it is renewed",
+    ),
+    # --- the fake host ---
+    Mutant(
+        name="message deleted on failure",
+        file=QUEUE,
+        old="        if await self._run_renewing(message):\n            await self._complete(message)\n",
+        new="        if await self._run_renewing(message) or True:\n            await self._complete(message)\n",
+        breaks="a message whose invocation failed is lost (W-84)",
+    ),
+    Mutant(
+        name="message deleted before its function ends",
+        file=QUEUE,
+        old="        if await self._run_renewing(message):\n            await self._complete(message)\n",
+        new="        await self._complete(message)\n        if await self._run_renewing(message):\n            pass\n",
+        breaks="a message whose host crashes is lost",
+    ),
+)

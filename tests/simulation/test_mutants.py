@@ -1,0 +1,45 @@
+"""Every planted bug is noticed, or we do not know that exploring notices anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import mutant_table
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.planting import ROOT, SCENARIOS, hunt, planted
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(mutant: Mutant) -> None:
+    catch = hunt(mutant)
+    assert catch.check is not None, f"{mutant.name}: {mutant.breaks}, and nobody noticed in {SCENARIOS} scenarios"
+
+
+def test_there_are_many_planted_bugs_each_with_a_name_of_its_own() -> None:
+    assert len(MUTANTS) >= 90
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_a_planted_bug_that_only_tests_can_see_says_why() -> None:
+    by_tests = [mutant for mutant in MUTANTS if mutant.by]
+    assert all(mutant.why for mutant in by_tests)
+    assert len(by_tests) < len(MUTANTS) / 6
+
+
+def test_what_was_planted_can_not_rot() -> None:
+    with pytest.raises(AssertionError, match="stands 0 times"):
+        planted(MUTANTS[0], "some other source")
+    twice = MUTANTS[0].old * 2
+    with pytest.raises(AssertionError, match="stands 2 times"):
+        planted(MUTANTS[0], twice)
+
+
+def test_the_source_without_a_planted_bug_is_found_innocent_by_the_same_hunt() -> None:
+    assert hunt(None, scenarios=60).check is None
+
+
+def test_the_table_in_the_docs_has_the_same_planted_bugs() -> None:
+    text = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
+    assert mutant_table.names_in(text) == [mutant.name for mutant in MUTANTS], (
+        "run python -m tests.simulation.mutant_table"
+    )

@@ -1,0 +1,125 @@
+"""One real Python worker: drives azure-functions-runtime as the proxy worker does. Run as a process of its own.
+
+    python tests/support/python_worker.py APP_FOLDER
+
+Reads a line of JSON (a list of invocations, to be started together) and answers with a line (their outcomes), until its
+input ends. The first line that it writes tells what was indexed. Only the transport is made up: the requests and
+answers are plain objects with the names of the protocol's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+runtime: Any = importlib.import_module("azure_functions_runtime")
+
+
+class Message(SimpleNamespace):
+    """A protocol message: whatever is given by name, and which of a choice it is."""
+
+    def WhichOneof(self, _: str) -> str | None:  # noqa: N802 - the protocol's name
+        return next(iter(vars(self)), None)
+
+
+class StatusResult(Message):
+    Failure = 0
+    Success = 1
+
+
+class BindingInfo(Message):
+    out = 1
+    inout = 2
+    undefined = 0
+
+
+class Protocol:
+    """All the messages that the worker makes."""
+
+    StatusResult = StatusResult
+    BindingInfo = BindingInfo
+
+    def __getattr__(self, name: str) -> type[Message]:
+        return Message
+
+
+PROTOCOL = Protocol()
+
+
+def request(**content: Any) -> Message:
+    return Message(request=Message(**content), properties={"host": "127.0.0.1", "protos": PROTOCOL})
+
+
+def failure_of(answer: Any) -> str | None:
+    """Return the error's message, or None for a success."""
+    return None if answer.result.status == StatusResult.Success else str(answer.result.exception.message)
+
+
+async def index(folder: str) -> dict[str, str]:
+    """Initialise the worker and return the ids of its functions by name."""
+    sys.path.insert(0, folder)
+    init = Message(capabilities={}, function_app_directory=folder)
+    started = await runtime.worker_init_request(request(worker_init_request=init))
+    if (failure := failure_of(started)) is not None:
+        raise RuntimeError(failure)
+    listed = await runtime.functions_metadata_request(request())
+    functions = {each.name: each.function_id for each in listed.function_metadata_results}
+    for function_id in functions.values():
+        await runtime.function_load_request(request(function_load_request=Message(function_id=function_id)))
+    return functions
+
+
+def incoming(trigger: str, body: str | None) -> tuple[list[Message], dict[str, Message]]:
+    """Return the trigger's parameter and its metadata, as the host sends them for a timer or a queue message."""
+    if body is None:
+        data, metadata = Message(json='{"IsPastDue": false, "Schedule": {}, "ScheduleStatus": {}}'), {}
+    else:
+        now = json.dumps("2026-11-21T12:00:00+00:00")
+        dates = {name: Message(json=now) for name in ("ExpirationTime", "InsertionTime", "NextVisibleTime")}
+        texts = {name: Message(string=text) for name, text in (("Id", str(uuid.uuid4())), ("PopReceipt", "pop"))}
+        data, metadata = Message(string=body), {**dates, **texts, "DequeueCount": Message(json="1")}
+    return [Parameter(name=trigger, data=data)], metadata
+
+
+class Parameter(Message):
+    def WhichOneof(self, _: str) -> str:  # noqa: N802
+        return "data"
+
+
+async def invoke(function_id: str, trigger: str, body: str | None) -> dict[str, Any]:
+    """Run one invocation; an error that escapes from the worker is told apart from one that it reports."""
+    inputs, metadata = incoming(trigger, body)
+    invocation = Message(
+        invocation_id=str(uuid.uuid4()),
+        function_id=function_id,
+        input_data=inputs,
+        trigger_metadata=metadata,
+        trace_context=Message(trace_parent="", trace_state="", attributes={}),
+        retry_context=Message(retry_count=0, max_retry_count=0, exception=None),
+    )
+    try:
+        answer = await runtime.invocation_request(request(invocation_request=invocation))
+    except BaseException as error:  # noqa: BLE001 - what is never to happen
+        return {"escaped": repr(error)}
+    return {"id": invocation.invocation_id, "error": failure_of(answer)}
+
+
+async def main(folder: str) -> None:
+    """Serve until the input ends."""
+    runtime.start_threadpool_executor()
+    functions = await index(folder)
+    loop = asyncio.get_running_loop()
+    print(json.dumps(sorted(functions)), flush=True)  # noqa: T201 - the protocol with the test
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        wanted = [(functions[name], trigger, body) for name, trigger, body in json.loads(line)]
+        print(json.dumps(await asyncio.gather(*(invoke(*each) for each in wanted))), flush=True)  # noqa: T201
+    runtime.stop_threadpool_executor()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

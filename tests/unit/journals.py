@@ -1,0 +1,146 @@
+"""Made-up journals for tests: a story of a small fleet, told in a few lines."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from simulator.journal import Record
+
+TIMER = "locks/shared/import_eligibility"
+
+
+def key_lock(key: str) -> str:
+    """Name the lock of one key of the queue function."""
+    return f"locks/shared/ship.{key}"
+
+
+class Story:
+    """Collects the records of a run that starts at second 1000; all times given are seconds into the run."""
+
+    def __init__(self, hosts: int = 3, **setup: Any) -> None:
+        self.records: list[Record] = []
+        self._numbers = count(1)
+        self.fleet(0, "run_started", **{"hosts": hosts, "kill": 0, "seed": 7, "singleton": True, **setup})
+        for number in range(1, hosts + 1):
+            name = f"host-{number}"
+            self.add(0.1, name, "host_started", pid=100 + number)
+            guard = {"guarded": True, "lease": 15, "poll": 5}
+            self.add(0.2, name, "function", name="ship", trigger="queue", queue="orders", **guard)
+            timer = {"trigger": "timer", "on_contention": "skip", "tick": 5}
+            self.add(0.2, name, "function", name="import_eligibility", **timer, **guard)
+            self.add(0.3, name, "host_ready")
+
+    def add(self, t: float, host: str, event: str, **fields: Any) -> None:
+        self.records.append(Record(1000 + t, host, event, fields))
+
+    def fleet(self, t: float, event: str, **fields: Any) -> None:
+        self.add(t, "fleet", event, **fields)
+
+    def lock(self, t: float, host: str, kind: str, lock: str, owner: str, **fields: Any) -> None:
+        function = "ship" if "ship" in lock else "import_eligibility"
+        self.add(t, host, "lock", kind=kind, lock=lock, owner=owner, **{"function": function, **fields})
+
+    def body(
+        self,
+        host: str,
+        start: float,
+        end: float | None,
+        lock: str = TIMER,
+        *,
+        token: int | None = None,
+        owner: str = "",
+        asked: float | None = None,
+        message: str | None = None,
+        outcome: str = "ok",
+        held: bool = True,
+    ) -> str:
+        """Tell of one guarded invocation; `end` None: it was still inside when its host died."""
+        owner = owner or f"invocation-{next(self._numbers)}"
+        function = "ship" if "ship" in lock else "import_eligibility"
+        asked = start if asked is None else asked
+        about = {} if message is None else {"message": message}
+        self.add(asked, host, "invocation_started", function=function, invocation=owner, **about)
+        self.lock(asked, host, "waiting", lock, owner)
+        if held:
+            self.lock(start, host, "acquired", lock, owner, token=token)
+        self.lock(start, host, "body_started", lock, owner, token=token)
+        if end is not None:
+            self.lock(end, host, "body_ended", lock, owner, token=token, reason=outcome)
+            if held:
+                self.lock(end, host, "released", lock, owner, token=token)
+            error = {} if outcome == "ok" else {"error": "ValueError: no"}
+            ended = "ok" if outcome == "ok" else "error"
+            self.add(end, host, "invocation_ended", function=function, invocation=owner, outcome=ended, **error)
+        return owner
+
+    def skip(self, host: str, t: float, lock: str = TIMER, *, reason: str = "skip", message: str | None = None) -> str:
+        """Tell of one invocation that found the lock taken and gave up."""
+        owner = f"invocation-{next(self._numbers)}"
+        function = "ship" if "ship" in lock else "import_eligibility"
+        about = {} if message is None else {"message": message}
+        self.add(t, host, "invocation_started", function=function, invocation=owner, **about)
+        self.lock(t, host, "waiting", lock, owner)
+        self.lock(t, host, "contended", lock, owner, reason=reason)
+        outcome = {"outcome": "ok"} if reason == "skip" else {"outcome": "error", "error": "LockNotAcquired: taken"}
+        self.add(t, host, "invocation_ended", function=function, invocation=owner, **outcome)
+        return owner
+
+    def sent(self, t: float, name: str, key: str = "a") -> None:
+        self.fleet(t, "message_sent", queue="orders", id=name, key=key)
+
+    def received(self, t: float, host: str, name: str, dequeue_count: int = 1) -> None:
+        self.add(t, host, "message_received", queue="orders", id=name, dequeue_count=dequeue_count, function="ship")
+
+    def completed(self, t: float, host: str, name: str) -> None:
+        self.add(t, host, "message_completed", queue="orders", id=name)
+
+    def message(
+        self,
+        name: str,
+        host: str,
+        start: float,
+        end: float,
+        *,
+        token: int | None = None,
+        key: str = "a",
+        asked: float | None = None,
+    ) -> None:
+        """Tell of one message that was sent, processed under its key's lock, and deleted."""
+        asked = start if asked is None else asked
+        self.sent(asked - 0.2, name, key)
+        self.received(asked - 0.1, host, name)
+        self.body(host, start, end, key_lock(key), token=token, message=name, asked=asked)
+        self.completed(end + 0.01, host, name)
+
+    def kill(self, t: float, host: str, *locks: str, function: str = "") -> None:
+        holds = [
+            {"lock": lock, "function": function or ("ship" if "ship" in lock else "import_eligibility"), "owner": "x"}
+            for lock in locks
+        ]
+        self.records.append(Record(1000 + t, host, "kill", {"host": host, "pid": 100, "holds": holds}))
+
+    def end(self, t: float, **fields: Any) -> list[Record]:
+        """End the run with empty queues, unless told otherwise, and return its records."""
+        if not any(record.event == "queue_left" for record in self.records):
+            self.fleet(t, "queue_left", queue="orders", ready=0, invisible=0, ids=[])
+        self.fleet(t, "run_ended", **fields)
+        return self.records
+
+
+def good_story(**setup: Any) -> Story:
+    """A run as it should be: three messages, two keys, a timer; `host-2` dies with the lock, `host-1` takes over."""
+    story = Story(kill=1, **setup)
+    story.body("host-1", 1.0, 2.0, token=1)
+    story.skip("host-2", 1.1)
+    story.message("m1", "host-1", 1.0, 2.0, token=1)
+    story.message("m2", "host-3", 2.5, 3.0, token=1, key="b")
+    story.sent(3.8, "m3")
+    story.received(3.9, "host-2", "m3")
+    story.body("host-2", 4.0, None, key_lock("a"), token=2, message="m3")
+    story.kill(4.5, "host-2", key_lock("a"))
+    story.message("m4", "host-1", 20.0, 20.5, token=3, asked=5.0)
+    story.received(24.5, "host-3", "m3", 2)
+    story.body("host-3", 25.0, 25.5, key_lock("a"), token=4, message="m3")
+    story.completed(25.6, "host-3", "m3")
+    return story

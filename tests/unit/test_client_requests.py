@@ -1,0 +1,394 @@
+"""Lock clients beyond the block: asking once, holds without a block, who has a lock, taking it away, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
+from singleton.door import Door
+from singleton.errors import StorageDenied, StorageUnavailable
+from singleton.fencing import this_host
+from singleton.stores.protocol import StoreFailure
+from tests.support.lock_thread import LockThread, an_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from singleton import Hold
+    from singleton.registry import Registry
+
+OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
+both_kinds = pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+Kind = type[LockClient | AsyncLockClient]
+
+
+@pytest.fixture(autouse=True)
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    with LockThread() as running:
+        yield running
+
+
+def ask(client: LockClient | AsyncLockClient, method: str, *arguments: Any, **keywords: Any) -> Any:
+    """Call a method of whichever kind of client, and return its answer."""
+    answer = getattr(client, method)(*arguments, **keywords)
+
+    async def result() -> Any:
+        return await answer
+
+    return answer if isinstance(client, LockClient) else asyncio.run(result())
+
+
+def tried(client: LockClient | AsyncLockClient, name: str, body: Callable[[Hold | None], Any]) -> Any:
+    if isinstance(client, LockClient):
+        with client.try_lock(name, owner="me") as hold:
+            return body(hold)
+
+    async def run() -> Any:
+        async with client.try_lock(name, owner="me") as hold:
+            return body(hold)
+
+    return asyncio.run(run())
+
+
+# --- asking once --------------------------------------------------------------------------------------------------
+
+
+@both_kinds
+def test_asking_once_gives_the_hold_of_a_free_lock_and_none_of_a_taken_one(thread: LockThread, kind: Kind) -> None:
+    client = kind(options=OPTIONS)
+    assert tried(client, "reports", lambda hold: (hold and hold.owner, thread.leased())) == ("me", {"reports"})
+    assert thread.leased() == set()
+    thread.taken_by_another_process("reports")
+    assert tried(client, "reports", lambda hold: hold) is None
+    assert thread.leased() == {"reports"}
+
+
+@both_kinds
+def test_asking_once_never_takes_a_failure_for_a_taken_lock(thread: LockThread, kind: Kind) -> None:
+    async def refuse(*_: object) -> str:
+        raise StoreFailure(403, "AuthorizationFailure")
+
+    thread.memory.acquire = refuse  # type: ignore[method-assign,assignment]
+    with pytest.raises(StorageDenied):
+        tried(kind(options=OPTIONS), "reports", lambda _: pytest.fail("the block was entered"))
+
+
+@both_kinds
+def test_an_error_in_the_block_of_a_single_attempt_comes_through(thread: LockThread, kind: Kind) -> None:
+    def fail(_: Hold | None) -> None:
+        raise LockNotAcquired("own")
+
+    with pytest.raises(LockNotAcquired, match="own"):
+        tried(kind(options=OPTIONS), "reports", fail)
+    assert thread.leased() == set()
+
+
+# --- holds without a block ------------------------------------------------------------------------------------------
+
+
+@both_kinds
+def test_a_hold_without_a_block_lasts_until_it_is_released_however_often(thread: LockThread, kind: Kind) -> None:
+    client = kind(options=OPTIONS)
+    hold = ask(client, "acquire", "reports", owner="me")
+    assert thread.leased() == {"reports"}
+    ask(client, "release", hold)
+    assert thread.leased() == set()
+    second = ask(client, "acquire", "reports", timeout=0)
+    ask(client, "release", hold)
+    assert thread.leased() == {"reports"}
+    ask(client, "release", second)
+
+
+def test_a_hold_may_be_released_by_another_thread_and_by_the_other_kind_of_client(thread: LockThread) -> None:
+    sync, other = LockClient(options=OPTIONS), AsyncLockClient(options=OPTIONS)
+    with ThreadPoolExecutor(1) as pool:
+        hold = pool.submit(sync.acquire, "reports").result()
+    asyncio.run(other.release(hold))
+    assert thread.leased() == set()
+
+
+# --- who has it, and taking it away ---------------------------------------------------------------------------------
+
+
+@both_kinds
+def test_the_holder_is_told_to_any_process_while_it_holds(thread: LockThread, kind: Kind) -> None:
+    client = kind(options=OPTIONS)
+    assert ask(client, "holder", "reports") is None
+    hold = ask(client, "acquire", "reports", owner="import/7")
+    found = ask(client, "holder", "reports")
+    assert (found.lock, found.owner, found.host) == ("reports", "import/7", this_host())
+    assert found.token == hold.token
+    modified = thread.do(lambda: thread.memory.read("reports")).modified
+    assert found.since == datetime.fromtimestamp(modified, UTC)
+    ask(client, "release", hold)
+    assert ask(client, "holder", "reports") is None
+
+
+def test_an_owner_that_gave_no_name_is_none_and_its_predecessor_is_not_named(thread: LockThread) -> None:
+    client = LockClient(options=OPTIONS)
+    with client.lock("reports", owner="first"):
+        pass
+    with client.lock("reports"):
+        found = client.holder("reports")
+    assert found is not None
+    assert found.owner is None
+
+
+def test_of_a_holder_that_records_nothing_only_that_there_is_one_is_known(thread: LockThread) -> None:
+    thread.taken_by_another_process("reports")
+    found = LockClient(options=OPTIONS).holder("reports")
+    assert found is not None
+    assert (found.lock, found.owner, found.host, found.since, found.token) == ("reports", None, None, None, None)
+
+
+def test_a_holder_whose_lease_has_run_out_is_none(thread: LockThread) -> None:
+    thread.taken_by_another_process("reports")
+    thread.push_clock(61)
+    assert LockClient(options=OPTIONS).holder("reports") is None
+
+
+@both_kinds
+def test_a_lock_that_is_broken_can_be_taken_at_once_and_its_holder_is_told_why(thread: LockThread, kind: Kind) -> None:
+    client = kind(options=OPTIONS)
+    assert ask(client, "break_", "reports") is False
+    hold = ask(client, "acquire", "reports")
+    assert ask(client, "break_", "reports") is True
+    assert ask(client, "holder", "reports") is None
+    assert ask(client, "break_", "reports") is False
+    reasons: list[str] = []
+    hold.lost.add_callback(reasons.append)
+    thread.push_clock(8)
+    assert hold.lost.wait(5)
+    assert reasons == ["broken"]
+    ask(client, "release", hold)
+    ask(client, "release", ask(client, "acquire", "reports", timeout=0))
+
+
+@both_kinds
+@pytest.mark.parametrize("method", ["holder", "break_"])
+def test_storage_that_refuses_or_fails_is_no_free_lock(thread: LockThread, kind: Kind, method: str) -> None:
+    client, answers = kind(options=OPTIONS), iter([StoreFailure(503), StoreFailure(403, "AuthorizationFailure")])
+
+    async def fail(_: str) -> Any:
+        raise next(answers)
+
+    thread.memory.read = fail  # type: ignore[method-assign,assignment]
+    with pytest.raises(StorageDenied, match="'reports'"):
+        ask(client, method, "reports")
+    answers = iter([StoreFailure(503)] * 100)
+    thread.push_clock(0)
+    start = time.monotonic()
+
+    async def fail_and_let_time_pass(_: str) -> Any:
+        thread.push_clock(3)
+        raise next(answers)
+
+    thread.memory.read = fail_and_let_time_pass  # type: ignore[method-assign,assignment]
+    with pytest.raises(StorageUnavailable, match="503"):
+        ask(client, method, "reports")
+    assert time.monotonic() - start < 5
+
+
+# --- closing --------------------------------------------------------------------------------------------------------
+
+
+@both_kinds
+@pytest.mark.parametrize("method", ["lock", "try_lock", "acquire", "holder", "break_"])
+def test_a_closed_client_answers_nothing(thread: LockThread, kind: Kind, method: str) -> None:
+    client = kind(options=OPTIONS)
+    client.close()
+    client.close()
+    with pytest.raises(LockClosed, match="'reports': its client is closed; make a new one"):
+        ask(client, method, "reports")
+    assert thread.memory.calls.total() == 0
+
+
+def test_the_end_of_a_clients_block_closes_it() -> None:
+    with LockClient(options=OPTIONS) as client:
+        hold = client.acquire("reports")
+    with pytest.raises(LockClosed):
+        client.acquire("reports")
+    assert not hold.lost.is_set()
+    client.release(hold)
+
+    async def run() -> None:
+        async with AsyncLockClient(options=OPTIONS) as other:
+            await other.release(await other.acquire("reports"))
+        with pytest.raises(LockClosed):
+            await other.acquire("reports")
+
+    asyncio.run(run())
+
+
+def queued(thread: LockThread, lock: str, number: int) -> None:
+    """Wait until so many wait in line for the lock."""
+    end = time.monotonic() + 5
+    while sum(len(each._queue) for each in thread.runtime._registry._locks.values() if each.name == lock) < number:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_closing_wakes_those_who_wait_through_this_client_and_nobody_else(thread: LockThread) -> None:
+    thread.taken_by_another_process("reports")
+    closing, other, staying = LockClient(options=OPTIONS), AsyncLockClient(options=OPTIONS), LockClient(options=OPTIONS)
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(ask, client, "acquire", "reports") for client in (closing, other) * 3]
+        left = pool.submit(staying.acquire, "reports")
+        queued(thread, "reports", 7)
+        closing.close()
+        other.close()
+        assert [type(each.exception(5)) for each in waiting] == [LockClosed] * 6
+        queued(thread, "reports", 1)
+        assert not left.done()
+        thread.given_back_by_the_other("reports")
+        staying.release(left.result(10))
+    assert thread.leased() == set()
+
+
+async def test_who_comes_to_a_door_that_has_just_been_closed_does_not_wait_behind_it() -> None:
+    """A request is checked where it is made, and reaches the lock thread later."""
+    door = Door()
+    door.close()
+    with pytest.raises(LockClosed, match="'reports'"):
+        await door.through("reports", lambda: asyncio.sleep(3600))
+
+
+async def test_holds_that_come_after_their_caller_is_gone_are_given_back(thread: LockThread) -> None:
+    address = LockClient(options=OPTIONS)._address("reports")
+    arrived = threading.Event()
+
+    async def stubborn(registry: Registry) -> Hold:
+        hold = await registry.acquire(address, timeout=None, owner="")
+        arrived.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return hold
+
+    calling = asyncio.create_task(thread.runtime.call_async(stubborn))
+    await asyncio.to_thread(arrived.wait, 5)
+    calling.cancel()
+    await asyncio.wait({calling})
+    end = time.monotonic() + 5
+    while thread.leased():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.001)
+
+
+def test_a_lock_that_comes_while_its_client_closes_is_held_or_given_back(thread: LockThread) -> None:
+    outcomes: set[str] = set()
+    answer = thread.memory.acquire
+
+    async def slowly(name: str, lease_id: str, duration: int) -> str:
+        await asyncio.sleep(0.0005)
+        etag = await answer(name, lease_id, duration)
+        await asyncio.sleep(0.0005)
+        return etag
+
+    thread.memory.acquire = slowly  # type: ignore[method-assign]
+    for number in range(150):
+        client = LockClient(options=OPTIONS)
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(client.acquire, "reports", timeout=5)
+            time.sleep((number % 15) * 0.0003)
+            client.close()
+            with contextlib.suppress(LockClosed):
+                client.release(asking.result(5))
+        outcomes.add(type(asking.exception()).__name__)
+        thread.runtime.release(thread.runtime.acquire(client._address("reports"), timeout=5, owner="check"))
+    assert thread.leased() == set()
+    assert outcomes == {"NoneType", "LockClosed"}
+
+
+# --- semaphores -------------------------------------------------------------------------------------------------------
+
+
+@both_kinds
+def test_a_semaphore_lets_in_as_many_as_its_limit(thread: LockThread, kind: Kind) -> None:
+    client = kind(options=OPTIONS)
+    holds = [ask(client, "acquire", "reports", limit=2, owner=str(each)) for each in range(2)]
+    assert thread.leased() == {"reports/slot-0", "reports/slot-1"}
+    with pytest.raises(LockNotAcquired, match="semaphore 'reports'"):
+        ask(client, "acquire", "reports", limit=2, timeout=0)
+    for hold in holds:
+        ask(client, "release", hold)
+    assert thread.leased() == set()
+
+
+def test_the_blocks_of_a_semaphore(thread: LockThread) -> None:
+    sync, other = LockClient(options=OPTIONS), AsyncLockClient(options=OPTIONS)
+
+    async def run() -> Hold | None:
+        async with other.semaphore("reports", 2), other.try_lock("reports", limit=2) as third:
+            return third
+
+    with sync.semaphore("reports", 2):
+        assert asyncio.run(run()) is None
+        with sync.try_lock("reports", limit=2) as second:
+            assert second is not None
+            assert thread.leased() == {"reports/slot-0", "reports/slot-1"}
+
+
+@both_kinds
+@pytest.mark.parametrize("limit", [0, -1, 2**31, 1.5, True, "3", None])
+def test_a_limit_that_is_none(thread: LockThread, kind: Kind, limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match="limit is "):
+        kind(options=OPTIONS).semaphore("reports", limit)
+    with pytest.raises(ConfigurationError, match="has 1025 characters"):
+        kind(options=OPTIONS).semaphore("x" * 1018, 10)
+
+
+# --- what is given in place of a connection ---------------------------------------------------------------------------
+
+
+class Identity:
+    """What azure.identity.aio has."""
+
+    async def get_token(self, *scopes: str) -> None: ...
+
+
+class SyncIdentity:
+    """What azure.identity has."""
+
+    def get_token(self, *scopes: str) -> None: ...
+
+
+URL = "https://orders.blob.core.windows.net"
+
+
+@both_kinds
+@pytest.mark.parametrize(
+    ("connection", "credential", "said"),
+    [
+        ("AzureWebJobsStorage", Identity(), "without an account's URL"),
+        (5, Identity(), "without an account's URL"),
+        ("http://orders.blob.core.windows.net", Identity(), "is not https"),
+        (URL, SyncIdentity(), r"SyncIdentity, is not for asyncio: take it from azure\.identity\.aio"),
+        (f"{URL}?sv=2024&sig=c2VjcmV0", Identity(), "has a query beside a credential"),
+        ("https://", Identity(), "is not a URL"),
+        (lambda _: None, Identity(), "beside a function that makes clients"),
+        (URL, None, "neither the name of an app setting nor a connection string"),
+    ],
+)
+def test_what_is_no_way_to_an_account(kind: Kind, connection: Any, credential: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        kind(connection, credential=credential)
+    assert "c2VjcmV0" not in str(caught.value)
+
+
+def test_equal_credentials_share_a_store_and_show_nothing(thread: LockThread) -> None:
+    identity = Identity()
+    for _ in range(2):
+        with LockClient(URL, credential=identity, options=OPTIONS).lock("reports"):
+            pass
+    assert len(thread.places) == 1
+    assert repr(thread.places[0].account) == f"GivenAccount({URL} by a credential of the caller's)"

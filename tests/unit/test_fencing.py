@@ -1,0 +1,263 @@
+"""Fencing tokens strictly increase per lock (guarantee 6), over handoffs, processes, crashes and meddling."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+
+import pytest
+
+from singleton.errors import StorageError, StorageUnavailable
+from singleton.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, FencingCounter, this_host
+from singleton.lock import Lock, release
+from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.protocol import StoreFailure
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
+from tests.support.world import NAME, foreign_id, held, lock_on, section, settled, until, virtual
+
+BIGGEST_IN_JSON = 2**53
+
+
+async def metadata_of(service: MemoryLeaseStore, name: str = NAME) -> dict[str, str]:
+    return dict((await service.read(name)).metadata)
+
+
+async def put_metadata(service: MemoryLeaseStore, **metadata: str) -> None:
+    """Write metadata as somebody else would."""
+    await service.create(NAME)
+    await service.acquire(NAME, foreign_id(7), 15)
+    await service.write(NAME, foreign_id(7), metadata)
+    await service.release(NAME, foreign_id(7))
+
+
+def assert_increasing(tokens: list[int | None]) -> None:
+    numbers = [token for token in tokens if token is not None]
+    assert len(numbers) == len(tokens)
+    assert all(later > earlier for earlier, later in itertools.pairwise(numbers)), numbers
+
+
+@virtual
+async def test_tokens_increase_over_handoffs_releases_and_processes() -> None:
+    service = MemoryLeaseStore()
+    locks = [lock_on(Network(service), seed) for seed in range(4)]
+    rng = random.Random(5)
+    tokens: list[int | None] = []
+
+    async def one(lock: Lock) -> None:
+        for _ in range(10):
+            async with held(lock) as hold:
+                tokens.append(hold.token)
+                await asyncio.sleep(rng.random())
+
+    await asyncio.gather(*(one(lock) for lock in locks for _ in range(3)))
+    assert_increasing(tokens)
+    await settled(service, *locks)
+
+
+@virtual
+async def test_tokens_increase_over_a_crash() -> None:
+    service = MemoryLeaseStore()
+    dead = await lock_of_a_process_that_dies(service)
+    alive = lock_on(Network(service), 2)
+    async with held(alive) as hold:
+        assert hold.token is not None
+        assert hold.token > dead
+
+
+async def lock_of_a_process_that_dies(service: MemoryLeaseStore) -> int:
+    """Hold the lock in a network from which nothing gets out any more, and return the last token."""
+    network = Network(service)
+    lock = lock_on(network, 1)
+    hold = await lock.acquire()
+    following = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0.1)
+    await release(hold)
+    last = await following
+    network.fail_all(LOST_REQUEST)
+    assert last.token is not None
+    closing = asyncio.create_task(lock.aclose())
+    await closing
+    return last.token
+
+
+@virtual
+async def test_tokens_increase_when_the_blob_was_deleted_and_made_again() -> None:
+    service = MemoryLeaseStore()
+    tokens: list[int | None] = []
+    for round_ in range(5):
+        for number in range(3):
+            # Each a process of its own that remembers nothing.
+            hold = await section(lock_on(Network(service), 10 * round_ + number), 0.1)
+            tokens.append(hold.token)
+        await asyncio.sleep(1.0)
+        service.delete(NAME)
+    assert_increasing(tokens)
+
+
+@virtual
+async def test_tokens_of_one_process_increase_even_when_the_blob_is_deleted_within_a_second() -> None:
+    network = Network()
+    lock = lock_on(network)
+    tokens: list[int | None] = []
+    for _ in range(10):
+        tokens.append((await section(lock)).token)
+        network.service.delete(NAME)
+    assert_increasing(tokens)
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+@pytest.mark.parametrize(
+    "fate",
+    [LOST_REPLY, answered(executed=True), answered(500), LOST_REQUEST, Fate(up=4.9), Fate(up=6.0), Fate(up=20.0)],
+)
+@virtual
+async def test_tokens_increase_whatever_happens_to_a_stamp(call: str, fate: Fate) -> None:
+    service = MemoryLeaseStore()
+    networks = [Network(service), Network(service)]
+    locks = [lock_on(network, seed) for seed, network in enumerate(networks)]
+    tokens: list[int | None] = []
+    for turn in range(12):
+        if turn % 3:
+            networks[turn % 2].plan(call, fate)
+        tokens.append((await section(locks[turn % 2], 0.5)).token)
+    assert_increasing(tokens)
+    await settled(service, *locks)
+
+
+@virtual
+async def test_a_stamp_that_arrives_after_its_lease_changes_nothing() -> None:
+    """It is stuck on its way, its sender gave up and released, another holder has stamped since."""
+    service = MemoryLeaseStore()
+    slow, quick = Network(service), Network(service)
+    slow_lock, quick_lock = lock_on(slow, 1), lock_on(quick, 2)
+    await section(slow_lock)
+    slow.plan("write", Fate(up=30.0))
+    with pytest.raises(StorageUnavailable):
+        await slow_lock.acquire(timeout=4.0)
+    await settled(service, slow_lock)
+    before = await section(quick_lock, 1.0, owner="quick")
+    assert before.token is not None
+    await until(40.0)
+    assert (await metadata_of(service))[OWNER_KEY] == "quick"
+    after = await section(lock_on(Network(service), 3))
+    assert after.token is not None
+    assert after.token > before.token
+
+
+@virtual
+async def test_tokens_fit_into_a_json_number_for_two_centuries() -> None:
+    service = MemoryLeaseStore()
+    counter = FencingCounter(service, NAME)
+    await service.create(NAME)
+    await service.acquire(NAME, foreign_id(), 60)
+    year_2200 = 7_258_118_400
+    service._blobs[NAME].modified = year_2200
+    await counter.stamp(foreign_id(), "", "")
+    assert counter.token(SECTIONS - 1) < BIGGEST_IN_JSON
+
+
+@virtual
+async def test_sections_under_one_lease_never_reach_the_tokens_of_the_next() -> None:
+    service = MemoryLeaseStore()
+    counter = FencingCounter(service, NAME)
+    await service.create(NAME)
+    etag = await service.acquire(NAME, foreign_id(), 60)
+    await counter.stamp(foreign_id(), etag, "")
+    last = counter.token(SECTIONS - 1)
+    await counter.stamp(foreign_id(), etag, "")
+    assert counter.token(1) > last
+
+
+@virtual
+async def test_owner_and_epoch_are_on_the_blob_for_whoever_looks() -> None:
+    network = Network()
+    lock = lock_on(network)
+    async with held(lock, owner="invocation-1") as hold:
+        metadata = await metadata_of(network.service)
+        assert metadata[OWNER_KEY] == "invocation-1"
+        assert hold.token == int(metadata[EPOCH_KEY]) * SECTIONS + 1
+    await section(lock)
+    assert OWNER_KEY not in await metadata_of(network.service), "the owner before is the owner no more"
+
+
+@pytest.mark.parametrize("owner", ["käthe\r\nx-ms-evil: 1", "x" * 5000, "\x00", "😀", " "])
+@virtual
+async def test_an_owner_of_any_text_is_safe_in_a_header(owner: str) -> None:
+    network = Network()
+    await section(lock_on(network), owner=owner)
+    kept = (await metadata_of(network.service))[OWNER_KEY]
+    assert kept.isascii()
+    assert kept.isprintable()
+    assert 0 < len(kept) <= 200
+
+
+@virtual
+async def test_metadata_of_others_is_kept() -> None:
+    network = Network()
+    await put_metadata(
+        network.service, Team="billing", functioninstance="webjobs", singletonepoch="41", singletonhost="vm"
+    )
+    async with held(lock_on(network), owner="me"):
+        metadata = await metadata_of(network.service)
+    assert metadata == {"Team": "billing", OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host()}
+
+
+@virtual
+async def test_metadata_that_changed_since_our_last_stamp_is_read_again() -> None:
+    network = Network()
+    lock = lock_on(network)
+    await section(lock)
+    await put_metadata(network.service, Team="billing", SingletonEpoch="5000")
+    network.requests.clear()
+    hold = await section(lock)
+    assert network.calls() == ["acquire", "read", "write", "release"]
+    assert hold.token is not None
+    assert hold.token > 5000 * SECTIONS
+    assert (await metadata_of(network.service))["Team"] == "billing"
+
+
+@virtual
+async def test_an_epoch_that_went_back_does_not_take_our_tokens_back() -> None:
+    network = Network()
+    await put_metadata(network.service, SingletonEpoch="1000")
+    lock = lock_on(network)
+    before = await section(lock)
+    await put_metadata(network.service, SingletonEpoch="3")
+    after = await section(lock)
+    assert_increasing([before.token, after.token])
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1e3", "٣", " 7", "9" * 16, "9" * 5000])
+@virtual
+async def test_an_epoch_that_is_no_number_of_ours_is_an_error_that_says_what_to_do(text: str) -> None:
+    network = Network()
+    await put_metadata(network.service, SingletonEpoch=text)
+    lock = lock_on(network)
+    waiting = [asyncio.create_task(lock.acquire()) for _ in range(2)]
+    await asyncio.wait(waiting)
+    for one in waiting:
+        error = one.exception()
+        assert isinstance(error, StorageError)
+        assert EPOCH_KEY in str(error)
+        assert len(str(error)) < 400
+    await settled(network.service, lock)
+    assert (await metadata_of(network.service))[EPOCH_KEY] == text, "overwritten"
+
+
+@virtual
+async def test_without_tokens_the_blob_is_not_written() -> None:
+    network = Network()
+    lock = lock_on(network, fencing=False)
+    hold = await section(lock, owner="me")
+    assert hold.token is None
+    assert await metadata_of(network.service) == {}
+
+
+@virtual
+async def test_a_stamp_without_the_lease_is_refused() -> None:
+    service = MemoryLeaseStore()
+    counter = FencingCounter(service, NAME)
+    await service.create(NAME)
+    with pytest.raises(StoreFailure):
+        await counter.stamp(foreign_id(), "", "me")

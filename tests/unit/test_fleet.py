@@ -1,0 +1,144 @@
+"""The fleet's processes: killed only while they are inside, and gone when they should be."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.fleet import Fleet, FleetTrouble
+from simulator.hosts import Host
+from simulator.journal import Record, read_journal
+from simulator.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# In and out of a body hundreds of times a second, each time for a fraction of a millisecond; `out` never enters.
+PROGRAM = """
+import json, signal, sys, time
+from simulator.journal import Journal
+config = json.load(open(sys.argv[1]))
+mode = config["lock_host_id"]
+if mode == "broken":
+    sys.exit("no storage in sight")
+journal = Journal(config["journal"], config["name"])
+journal.write("host_started", pid=0)
+journal.write("function", name="f", trigger="queue", guarded=True)
+journal.write("host_ready")
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+number = 0
+while True:
+    number += 1
+    event = {"lock": "locks/x/f", "function": "f", "owner": f"{config['name']}-{number}", "token": number}
+    if mode != "out":
+        journal.write("lock", kind="waiting", **event)
+        time.sleep(0.002)
+        for kind in ("acquired", "body_started"):
+            journal.write("lock", kind=kind, **event)
+        time.sleep(0.0002)
+        for kind in ("body_ended", "released"):
+            journal.write("lock", kind=kind, **event)
+    time.sleep(0.002)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "function_app.py").write_text("")
+    monkeypatch.setattr(Host, "program", (sys.executable, "-c", PROGRAM))
+    return tmp_path
+
+
+def make(folder: Path, mode: str = "quick", hosts: int = 2) -> Fleet:
+    return Fleet(Scenario(app=folder, hosts=hosts), folder, storage="", lock_host_id=mode)
+
+
+@pytest.fixture
+def fleet(folder: Path) -> Iterator[Fleet]:
+    fleet = make(folder)
+    fleet.start(lambda: None, nullcontext)
+    yield fleet
+    fleet.end_at_once()
+    fleet.journal.close()
+
+
+def lock_events(folder: Path, host: str) -> list[Record]:
+    return [record for record in read_journal(folder / f"{host}.jsonl") if record.event == "lock"]
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: Path, attempt: int) -> None:
+    end = time.monotonic() + 20
+    while not fleet.kill_one(wanted=False):
+        assert time.monotonic() < end
+    (kill,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "kill"]
+    (hold,) = kill.get("holds")
+    last = lock_events(folder, kill.host)[-1]
+    assert last.get("kind") == "body_started"
+    assert (hold["owner"], hold["token"], hold["lock"]) == (last.get("owner"), last.get("token"), last.get("lock"))
+    assert last.t < kill.t
+    # The other one was looked at perhaps, and goes on.
+    (survivor,) = fleet.board.alive()
+    before = len(lock_events(folder, survivor.name))
+    time.sleep(0.2)
+    assert len(lock_events(folder, survivor.name)) > before
+    assert not fleet.kill_one(wanted=False)  # somebody must survive
+
+
+def test_a_host_that_holds_nothing_is_not_killed(folder: Path) -> None:
+    fleet = make(folder, "out")
+    fleet.start(lambda: None, nullcontext)
+    try:
+        assert not any(fleet.kill_one(wanted=False) for _ in range(20))
+        assert len(fleet.board.alive()) == 2
+    finally:
+        fleet.end_at_once()
+        fleet.journal.close()
+
+
+def test_hosts_that_stop_when_asked_are_no_crash(fleet: Fleet, folder: Path) -> None:
+    fleet.stop(grace=10)
+    exits = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
+    assert [(record.host, record.get("expected"), record.get("forced")) for record in exits] == [
+        ("host-1", True, False),
+        ("host-2", True, False),
+    ]
+
+
+def test_a_host_that_will_not_stop_is_ended(folder: Path) -> None:
+    fleet = make(folder, "stubborn", hosts=1)
+    fleet.start(lambda: None, nullcontext)
+    fleet.stop(grace=0.3)
+    fleet.journal.close()
+    (exited,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
+    assert (exited.get("expected"), exited.get("forced")) == (True, True)
+
+
+def test_a_host_that_ends_by_itself_is_noticed(fleet: Fleet, folder: Path) -> None:
+    fleet.hosts[0]._process.kill()  # type: ignore[union-attr]
+    end = time.monotonic() + 5
+    while fleet.board.host("host-1").state != "failed":
+        assert time.monotonic() < end
+        fleet.look()
+    exits = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
+    assert [(record.host, record.get("expected"), record.get("code")) for record in exits] == [("host-1", False, -9)]
+
+
+def test_a_host_that_does_not_start_says_why(folder: Path) -> None:
+    fleet = make(folder, "broken")
+    with pytest.raises(FleetTrouble, match="did not start: no storage in sight"):
+        fleet.start(lambda: None, nullcontext)
+    fleet.end_at_once()
+    fleet.journal.close()
+
+
+def test_the_storages_key_is_for_the_hosts_eyes_only(folder: Path) -> None:
+    fleet = make(folder)
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("*.config.json")} == {0o600}
+    fleet.journal.close()

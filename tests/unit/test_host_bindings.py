@@ -1,0 +1,127 @@
+"""What a function takes and gives, turned by the worker's own converters."""
+
+from __future__ import annotations
+
+import typing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import azure.functions as func
+import pytest
+
+from simulator.host.bindings import ScheduleStatus, queue_bodies, queue_input, timer_input
+from simulator.host.indexing import index_function
+from simulator.host.messages import Message
+
+if typing.TYPE_CHECKING:
+    from simulator.host.model import IndexedFunction, Parameter
+
+HERE = Path(__file__).parent
+
+
+def indexed(body: typing.Callable[..., Any], *outputs: str, **binding: Any) -> IndexedFunction:
+    app = func.FunctionApp()
+    builder: Any = body
+    for name in outputs:
+        builder = app.queue_output(arg_name=name, queue_name="next", connection="C")(builder)
+    app.queue_trigger(arg_name="msg", queue_name="orders", connection="C", **binding)(builder)
+    (function,) = app.get_functions()
+    return index_function(function, HERE)
+
+
+def message(body: bytes) -> Message:
+    moment = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+    return Message(
+        id="m-1",
+        text="",
+        body=body,
+        dequeue_count=3,
+        pop_receipt="receipt",
+        inserted=moment,
+        expires=moment.replace(day=28),
+        next_visible=moment.replace(hour=11),
+    )
+
+
+def trigger(body: typing.Callable[..., Any], **binding: Any) -> Parameter:
+    return indexed(body, **binding).trigger
+
+
+def takes_message(msg: func.QueueMessage) -> None: ...
+def takes_text(msg: str) -> None: ...
+def takes_bytes(msg: bytes) -> None: ...
+
+
+def test_a_queue_message_has_all_that_the_real_one_has() -> None:
+    given = queue_input(trigger(takes_message), message(b'{"Id": "\xc3\xa9"}'))
+    assert isinstance(given, func.QueueMessage)
+    assert (given.id, given.dequeue_count, given.pop_receipt) == ("m-1", 3, "receipt")
+    assert given.get_json() == {"Id": "é"}
+    assert given.insertion_time == datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+    assert given.expiration_time == datetime(2026, 11, 28, 10, 0, tzinfo=UTC)
+    assert given.time_next_visible == datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
+
+
+def test_text_is_bare_and_bytes_need_the_data_type() -> None:
+    assert queue_input(trigger(takes_text), message(b"abc")) == "abc"
+    assert queue_input(trigger(takes_bytes), message(b"abc")) == "abc"
+    assert queue_input(trigger(takes_bytes, data_type=func.DataType.BINARY), message(b"\xff")) == b"\xff"
+    assert queue_input(trigger(takes_text), message(b"\xff")) == "\ufffd"
+    binary = queue_input(trigger(takes_message, data_type=func.DataType.BINARY), message(b"\xff"))
+    assert binary.get_body() == b"\xff"
+
+
+def timer_trigger(body: typing.Callable[..., Any]) -> Parameter:
+    app = func.FunctionApp()
+    app.timer_trigger(arg_name="timer", schedule="0 * * * * *")(body)
+    (function,) = app.get_functions()
+    return index_function(function, HERE).trigger
+
+
+def test_a_timer_request_knows_whether_it_is_late_and_its_schedule() -> None:
+    def body(timer: func.TimerRequest) -> None: ...
+
+    late: Any = timer_input(timer_trigger(body), ScheduleStatus(last=1.5, next=60.0, last_updated=1.5), past_due=True)
+    assert issubclass(type(late), func.TimerRequest)
+    assert late.past_due
+    assert late.schedule_status["Next"] == "1970-01-01T00:01:00+00:00"
+    plain = timer_input(timer_trigger(body), None, past_due=False)
+    assert not plain.past_due
+    assert plain.schedule_status == {}
+
+
+def test_a_schedule_status_survives_its_json() -> None:
+    status = ScheduleStatus(last=1_795_256_390.000_25, next=1_795_256_400.0, last_updated=1_795_256_390.000_25)
+    assert ScheduleStatus.from_json(status.to_json()) == status
+    assert ScheduleStatus.from_json(ScheduleStatus().to_json()) == ScheduleStatus()
+
+
+def output_of(annotation: Any) -> Parameter:
+    def body(msg, out) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001
+
+    body.__annotations__["out"] = func.Out[annotation]
+    return indexed(body, "out").outputs["out"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "bodies"),
+    [
+        (str, "text", [b"text"]),
+        (str, {"a": 1}, [b'{"a": 1}']),
+        (str, ["a", {"b": 2}], [b"a", b'{"b": 2}']),
+        (str, 7, [b"7"]),
+        (bytes, b"\xff", [b"\xff"]),
+        (func.QueueMessage, func.QueueMessage(body=b"in a message"), [b"in a message"]),
+        (list, ["a", "b"], [b"a", b"b"]),
+    ],
+)
+def test_a_queue_output_becomes_messages(annotation: Any, value: Any, bodies: list[bytes]) -> None:
+    kind = typing.List[str] if annotation is list else annotation  # noqa: UP006
+    assert queue_bodies(output_of(kind), value) == bodies
+
+
+@pytest.mark.parametrize(("annotation", "value"), [(str, object()), (func.QueueMessage, 7)])
+def test_a_value_that_can_not_be_sent_is_a_type_error(annotation: Any, value: Any) -> None:
+    with pytest.raises(TypeError, match="unable to encode outgoing data"):
+        queue_bodies(output_of(annotation), value)

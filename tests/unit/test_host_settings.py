@@ -1,0 +1,268 @@
+"""App settings of a fake host: where they come from, what they mean, and that no other storage account is reachable."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.host.config import HostConfig
+from simulator.host.errors import SettingsError
+from simulator.host.hostjson import QueueOptions, queue_options, read_host_json
+from simulator.host.settings import is_disabled, local_settings, prepare, redirect, resolve
+from singleton.connection import resolve_blob_account
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS = "DefaultEndpointsProtocol=http;AccountName=ours;AccountKey=b3Vycw==;BlobEndpoint=http://127.0.0.1:1/ours;"
+CLOUD = "DefaultEndpointsProtocol=https;AccountName=cloud;AccountKey=Y2xvdWQ=;EndpointSuffix=core.windows.net"
+
+
+def make_config(app: Path, **changes: Any) -> HostConfig:
+    values = {
+        "name": "host-1",
+        "app": app,
+        "journal": app / "host-1.jsonl",
+        "storage": OURS,
+        "host_id": "host-1-id",
+        "lock_host_id": "fleet",
+    }
+    return HostConfig(**{**values, **changes})
+
+
+def write_settings(app: Path, values: dict[str, Any], name: str = "local.settings.json", **more: Any) -> None:
+    (app / name).write_text(json.dumps({"IsEncrypted": False, "Values": values, **more}))
+
+
+def test_the_environment_wins_over_local_settings_whatever_the_case(tmp_path: Path) -> None:
+    write_settings(tmp_path, {"Region": "from the file", "Other": "kept", "Number": 7, "Flag": True})
+    environment = {"REGION": "from the environment"}
+    prepare(environment, make_config(tmp_path))
+    assert environment["REGION"] == "from the environment"
+    assert "Region" not in environment
+    assert (environment["Other"], environment["Number"], environment["Flag"]) == ("kept", "7", "True")
+
+
+def test_the_example_stands_in_for_missing_local_settings(tmp_path: Path) -> None:
+    write_settings(tmp_path, {"A": "example"}, name="local.settings.example.json")
+    assert local_settings(tmp_path) == {"A": "example"}
+    write_settings(tmp_path, {"A": "own"})
+    assert local_settings(tmp_path) == {"A": "own"}
+
+
+def test_a_host_gets_its_ids_and_its_switch(tmp_path: Path) -> None:
+    environment = {"AZUREFUNCTIONSWEBHOST:HOSTID": "another"}
+    prepare(environment, make_config(tmp_path, singleton=False))
+    assert environment["AzureFunctionsWebHost__hostid"] == "host-1-id"
+    assert environment["AzureFunctionsJobHost__singleton__hostId"] == "fleet"
+    assert environment["AzureFunctionsJobHost__singleton__enabled"] == "false"
+    assert environment["AzureWebJobsScriptRoot"] == str(tmp_path)
+    assert "AZUREFUNCTIONSWEBHOST:HOSTID" not in environment
+
+
+def test_every_storage_account_is_replaced_by_the_simulators(tmp_path: Path) -> None:
+    write_settings(tmp_path, {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "DataStorage": CLOUD})
+    environment = {
+        "ConnectionStrings__Orders": CLOUD,
+        "CUSTOMCONNSTR_Orders": CLOUD,
+        "Archive__blobServiceUri": "https://cloud.blob.core.windows.net",
+        "Archive__credential": "managedidentity",
+        "AzureWebJobsStorage__accountName": "cloud",
+        "ServiceBus": "Endpoint=sb://bus.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=b",
+        "CosmosDb": "AccountEndpoint=https://c.documents.azure.com/;AccountKey=x",
+    }
+    prepare(environment, make_config(tmp_path))
+    for name in ("AzureWebJobsStorage", "DataStorage", "Orders", "Archive"):
+        assert resolve_blob_account(name, environment).endpoint == "http://127.0.0.1:1/ours", name
+    assert "cloud" not in " ".join(environment.values())
+    assert environment["ServiceBus"].startswith("Endpoint=sb:")
+    assert environment["CosmosDb"].startswith("AccountEndpoint=")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "Orders",
+        "AzureWebJobsOrders",
+        "azurewebjobsorders",
+        "ConnectionStrings:Orders",
+        "ConnectionStrings__AzureWebJobsOrders",
+        "CUSTOMCONNSTR_Orders",
+        "Orders__accountName",
+        "AzureWebJobsOrders__blobServiceUri",
+    ],
+)
+def test_a_connection_leads_to_the_simulators_storage_however_it_was_spelt(spelling: str) -> None:
+    environment = {spelling: "https://cloud.blob.core.windows.net" if spelling.endswith("Uri") else CLOUD}
+    redirect(environment, ["Orders"], OURS)
+    assert resolve_blob_account("Orders", environment).endpoint == "http://127.0.0.1:1/ours"
+    assert "cloud" not in " ".join(environment.values())
+
+
+def test_a_connection_without_a_name_is_the_default_one() -> None:
+    environment: dict[str, str] = {}
+    redirect(environment, [""], OURS)
+    assert environment == {"AzureWebJobsStorage": OURS}
+
+
+def test_percent_names_are_resolved_in_any_case_and_several_at_once() -> None:
+    settings = {"QUEUE_NAME": "orders", "suffix": "-eu"}
+    assert resolve("%queue_name%%SUFFIX%", settings, "function 'f'") == "orders-eu"
+    assert resolve("plain", settings, "function 'f'") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("%QUEUE_NAM%", "did you mean 'QUEUE_NAME'"),
+        ("%%", "%% does not resolve"),
+        ("%QUEUE_NAME", "not closed"),
+        ("a%QUEUE_NAME%b%", "not closed"),
+    ],
+)
+def test_a_name_that_resolves_to_nothing_is_an_error_that_says_where(text: str, named: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve(text, {"QUEUE_NAME": "orders"}, "function 'ship'")
+    assert named in str(caught.value)
+    assert "function 'ship'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("{", "local.settings.json can't be read"),
+        ("[]", "must be a JSON object"),
+        ('{"Values": []}', "must be a JSON object"),
+        ('{"IsEncrypted": true, "Values": {}}', "func settings decrypt"),
+        ('{"Values": {"A": {"nested": 1}}}', "'A' must be a text"),
+        ('{"Values": {"A": null}}', "'A' must be a text"),
+        ('{"Values": {"A=B": "x"}}', "'A=B'"),
+        ('{"Values": {"A": "x\\u0000"}}', "'A'"),
+    ],
+)
+def test_unusable_local_settings_say_what_is_wrong(tmp_path: Path, content: str, named: str) -> None:
+    (tmp_path / "local.settings.json").write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        local_settings(tmp_path)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("AzureWebJobs.ship.Disabled", "true", True),
+        ("AzureWebJobs_ship_Disabled", "1", True),
+        ("azurewebjobs.SHIP.disabled", "True", True),
+        ("AzureWebJobs.ship.Disabled", "false", False),
+        ("AzureWebJobs.other.Disabled", "true", False),
+    ],
+)
+def test_a_function_can_be_switched_off_by_a_setting(name: str, value: str, expected: bool) -> None:
+    assert is_disabled("ship", {name: value}) is expected
+
+
+def test_queue_options_have_the_hosts_defaults() -> None:
+    options = queue_options({}, {"WEBSITE_SKU": "Dynamic"})
+    assert options == QueueOptions()
+    assert options.batch_size + options.new_batch_threshold == 24
+
+
+def test_the_threshold_grows_with_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert queue_options({"extensions": {"queues": {"batchSize": 10}}}, {}).new_batch_threshold == 20
+
+
+def test_host_json_and_then_the_settings_decide() -> None:
+    host_json = {
+        "Extensions": {
+            "queues": {
+                "BatchSize": 1,
+                "newBatchThreshold": 0,
+                "maxPollingInterval": "00:00:02",
+                "visibilityTimeout": "00:00:30",
+                "maxDequeueCount": 2,
+                "messageEncoding": "None",
+                "something of the future": 1,
+            }
+        }
+    }
+    settings = {"AzureFunctionsJobHost__extensions__queues__batchSize": "4"}
+    assert queue_options(host_json, settings) == QueueOptions(
+        batch_size=4,
+        new_batch_threshold=0,
+        max_polling_interval=2.0,
+        visibility_timeout=30.0,
+        max_dequeue_count=2,
+        message_encoding="none",
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("batchSize", 0, "1 to 32"),
+        ("batchSize", 33, "1 to 32"),
+        ("batchSize", "many", "1 to 32"),
+        ("batchSize", 1.5, "1 to 32"),
+        ("batchSize", True, "1 to 32"),
+        ("newBatchThreshold", -1, "0 or more"),
+        ("maxDequeueCount", 0, "1 or more"),
+        ("maxPollingInterval", "00:00:00.05", "0.1 seconds or more"),
+        ("maxPollingInterval", 2, 'a time span "hh:mm:ss"'),
+        ("maxPollingInterval", "2", "read as days"),
+        ("visibilityTimeout", "-00:00:01", "0 seconds or more"),
+        ("messageEncoding", "base63", '"base64" or "none"'),
+        ("messageEncoding", None, '"base64" or "none"'),
+    ],
+)
+def test_an_option_out_of_range_is_refused_by_name_value_and_range(key: str, value: object, named: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        queue_options({"extensions": {"queues": {key: value}}}, {})
+    assert named in str(caught.value)
+    assert f"host.json: extensions.queues.{key} is {value!r}" in str(caught.value)
+
+
+def test_a_bad_setting_is_named_rather_than_host_json() -> None:
+    name = "AzureFunctionsJobHost__extensions__queues__batchSize"
+    with pytest.raises(SettingsError, match=f"the app setting {name} is '99'"):
+        queue_options({}, {name: "99"})
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [("{", "can't be read"), ("[]", "JSON object"), ("{}", '"version" is None'), ('{"version": "1.0"}', "'1.0'")],
+)
+def test_host_json_needs_its_version(tmp_path: Path, content: str, named: str) -> None:
+    assert read_host_json(tmp_path) == {"version": "2.0"}
+    (tmp_path / "host.json").write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        read_host_json(tmp_path)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"speed": 1}, "unknown key in the host's configuration: speed"),
+        ({"visibility": 0}, "visibility"),
+        ({"visibility": True}, "visibility"),
+        ({"timer_every": -1}, "timer_every"),
+        ({"max_polling_interval": "1"}, "max_polling_interval"),
+    ],
+)
+def test_a_host_refuses_a_configuration_that_it_does_not_understand(
+    tmp_path: Path, changes: dict[str, object], named: str
+) -> None:
+    raw = {"name": "h", "app": "/a", "journal": "/j", "storage": OURS, "host_id": "h", "lock_host_id": "l"}
+    assert HostConfig.from_json(raw).visibility == 20.0
+    with pytest.raises(SettingsError, match=named):
+        HostConfig.from_json({**raw, **changes})
+    with pytest.raises(SettingsError, match="missing in the host's configuration: storage"):
+        HostConfig.from_json({name: value for name, value in raw.items() if name != "storage"})
+    for content in ("{", "[]"):
+        path = tmp_path / "config.json"
+        path.write_text(content)
+        with pytest.raises(SettingsError, match=r"config\.json"):
+            HostConfig.read(path)

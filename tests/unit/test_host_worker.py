@@ -1,0 +1,235 @@
+"""The worker half: how bodies are called, where they run, what their results mean, and that no failure ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+import pytest
+
+from simulator.host.context import RetryContext
+from simulator.host.indexing import index_function
+from simulator.host.worker import Call, Outcome, Worker, thread_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from simulator.host.model import IndexedFunction
+
+WAIT = 20.0
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with running_worker(threads=2) as running:
+        yield running
+
+
+class running_worker:  # noqa: N801 - used as a context manager
+    """A worker on a thread of its own, in place of the main thread of a host."""
+
+    def __init__(self, threads: int) -> None:
+        self.worker = Worker({"PYTHON_THREADPOOL_THREAD_COUNT": str(threads)})
+        self.thread = threading.Thread(target=self.worker.run)
+
+    def __enter__(self) -> Worker:
+        self.thread.start()
+        return self.worker
+
+    def __exit__(self, *_: object) -> None:
+        self.worker.stop()
+        self.thread.join(WAIT)
+        self.worker.close()
+        assert not self.thread.is_alive()
+
+
+def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedFunction:
+    app = func.FunctionApp()
+    builder: Any = body
+    for name in outputs:
+        builder = app.queue_output(arg_name=name, queue_name="next", connection="C")(builder)
+    app.queue_trigger(arg_name="msg", queue_name="orders", connection="C", **binding)(builder)
+    (function,) = app.get_functions()
+    return index_function(function, HERE)
+
+
+def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Future[Outcome]:
+    call = Call(
+        **{"function": indexed(body, *outputs), "invocation": "id-1", "value": lambda: "the message", **changes}
+    )
+    return worker.submit(call)
+
+
+def invoke(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Outcome:
+    return submit(worker, body, *outputs, **changes).result(WAIT)
+
+
+def test_async_bodies_run_on_the_workers_loop_and_sync_ones_in_its_pool(worker: Worker) -> None:
+    threads: list[threading.Thread] = []
+
+    def sync_body(msg: str) -> None:
+        threads.append(threading.current_thread())
+
+    async def async_body(msg: str) -> None:
+        threads.append(threading.current_thread())
+
+    assert invoke(worker, sync_body) == invoke(worker, async_body) == Outcome()
+    assert threads[0].name.startswith("worker")
+    assert threads[1] is not threads[0]
+    assert not threads[1].name.startswith("worker")
+
+
+def test_a_waiting_sync_body_occupies_a_thread_of_the_pool() -> None:
+    with running_worker(threads=1) as worker:
+        free, second_ran = threading.Event(), threading.Event()
+
+        def waits(msg: str) -> None:
+            free.wait(WAIT)
+
+        def quick(msg: str) -> None:
+            second_ran.set()
+
+        async def passes_by(msg: str) -> None: ...
+
+        first = submit(worker, waits)
+        second = submit(worker, quick)
+        assert invoke(worker, passes_by) == Outcome()
+        assert not second_ran.is_set()
+        free.set()
+        assert first.result(WAIT) == second.result(WAIT) == Outcome()
+
+
+def test_a_body_that_blocks_the_loop_stalls_the_other_async_bodies(worker: Worker) -> None:
+    free, ran = threading.Event(), threading.Event()
+
+    async def blocks(msg: str) -> None:
+        free.wait(WAIT)
+
+    async def other(msg: str) -> None:
+        ran.set()
+
+    first = submit(worker, blocks)
+    second = submit(worker, other)
+    assert not ran.wait(0.05)
+    free.set()
+    assert first.result(WAIT) == second.result(WAIT) == Outcome()
+
+
+def test_the_context_is_passed_by_name_and_knows_the_invocation(worker: Worker) -> None:
+    seen: list[Any] = []
+
+    def body(msg: str, context) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        seen.append(context)
+        seen.append(context.thread_local_storage.invocation_id)
+
+    assert invoke(worker, body, retry=RetryContext(1, 3)) == Outcome()
+    context = seen[0]
+    assert (context.invocation_id, context.function_name, seen[1]) == ("id-1", "body", "id-1")
+    assert context.function_directory == str(HERE)
+    assert (context.retry_context.retry_count, context.retry_context.max_retry_count) == (1, 3)
+    assert context.trace_context.trace_parent == context.trace_context.Traceparent
+    assert not isinstance(context, func.Context)
+    with pytest.raises(AttributeError):
+        _ = context.retry_context.exception
+
+
+def test_what_a_body_raises_is_the_outcome(worker: Worker) -> None:
+    def fails(msg: str) -> None:
+        raise ValueError("no such order")
+
+    async def fails_too(msg: str) -> None:
+        raise KeyError("order")
+
+    def stops(msg: str) -> None:
+        raise StopIteration
+
+    assert invoke(worker, fails).error == "ValueError: no such order"
+    assert invoke(worker, fails_too).error == "KeyError: 'order'"
+    assert invoke(worker, stops).error == "RuntimeError: coroutine raised StopIteration"
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()])
+def test_nothing_that_a_body_raises_ends_the_worker(worker: Worker, error: BaseException) -> None:
+    def sync_body(msg: str) -> None:
+        raise error
+
+    async def async_body(msg: str) -> None:
+        raise error
+
+    async def well(msg: str) -> None: ...
+
+    for body in (sync_body, async_body):
+        outcome = invoke(worker, body)
+        assert outcome.error is not None
+        assert type(error).__name__ in outcome.error
+        assert "real worker" in outcome.error
+    assert invoke(worker, well) == Outcome()
+
+
+def test_a_task_of_the_app_that_exits_does_not_end_the_worker(worker: Worker) -> None:
+    async def careless(msg: str) -> None:
+        async def leave() -> None:
+            raise SystemExit(1)
+
+        asyncio.get_running_loop().call_soon(
+            lambda: asyncio.ensure_future(leave()).add_done_callback(asyncio.Task.exception)
+        )
+        await asyncio.sleep(0)
+
+    async def well(msg: str) -> None: ...
+
+    assert invoke(worker, careless) == Outcome()
+    assert invoke(worker, well) == Outcome()
+
+
+def test_a_value_without_a_return_binding_fails_the_invocation(worker: Worker) -> None:
+    def body(msg: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        return "something"
+
+    assert (
+        invoke(worker, body).error
+        == "RuntimeError: function 'body' without a $return binding returned a non-None value"
+    )
+
+
+def test_what_can_not_be_decoded_fails_the_invocation(worker: Worker) -> None:
+    def body(msg: str) -> None: ...
+
+    def undecodable() -> None:
+        raise ValueError("bad payload")
+
+    assert invoke(worker, body, value=undecodable).error == "ValueError: bad payload"
+
+
+def test_outputs_and_the_return_value_are_collected_if_they_were_set(worker: Worker) -> None:
+    def body(msg: str, out: func.Out[str]) -> str | None:
+        out.set("by out")
+        return "returned"
+
+    body.__annotations__["return"] = str
+
+    def silent(msg: str, out: func.Out[str]) -> str:
+        return None  # type: ignore[return-value]
+
+    outcome = invoke(worker, body, "out", "$return")
+    assert [(parameter.name, value) for parameter, value in outcome.outputs] == [
+        ("out", "by out"),
+        ("$return", "returned"),
+    ]
+    assert invoke(worker, silent, "out", "$return") == Outcome()
+
+
+@pytest.mark.parametrize(
+    ("value", "cores", "expected"),
+    [(None, 2, 6), (None, 64, 32), ("3", 2, 3), ("0", 2, 6), ("many", 2, 6), (" 7 ", 2, 7), ("-1", 2, 6)],
+)
+def test_the_pool_has_the_workers_size(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, cores: int, expected: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert thread_count({} if value is None else {"PYTHON_THREADPOOL_THREAD_COUNT": value}) == expected

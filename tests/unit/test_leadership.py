@@ -1,0 +1,315 @@
+"""Leadership: kept for a process's life, tried for while another has it, lost with a reason and tried for again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
+from singleton.runtime import provide_runtime
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.inline import InlineHost
+from tests.support.lock_thread import LockThread, an_app
+from tests.support.network import LOST_REQUEST, answered
+from tests.support.world import foreign_id, now, occupy, until, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from singleton import Hold
+
+JOB = "poller"
+
+
+@pytest.fixture(autouse=True)
+def own_runtime() -> Iterator[None]:
+    yield
+    provide_runtime(None)
+
+
+@pytest.fixture
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    with LockThread() as running:
+        yield running
+
+
+# --- on virtual time --------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_of_several_processes_one_leads_for_as_long_as_it_lives() -> None:
+    service = MemoryLeaseStore()
+    hosts = [InlineHost(service, seed) for seed in range(3)]
+    candidacies = []
+    for host in hosts:
+        with host.here() as locks:
+            candidacies.append(await locks.leadership(JOB, owner=f"host {host}").__aenter__())
+    await until(500)
+    leaders = [each for each in candidacies if each.hold is not None]
+    assert len(leaders) == 1
+    hold = await leaders[0]
+    assert hold is leaders[0].hold
+    assert hold.lock == JOB
+    for host, each in zip(hosts, candidacies, strict=True):
+        with host.here():
+            await each.__aexit__()
+    assert service.leased() == {}
+    assert not hold.lost.is_set()
+
+
+@virtual
+async def test_its_lease_is_the_listeners_and_it_asks_once_in_a_recovery_interval() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, JOB, 60)
+    host = InlineHost(service)
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            await until(59)
+            assert leadership.hold is None
+            assert len(host.network.sent("acquire")) == 1
+            await asyncio.wait_for(leadership, 10)
+            assert 60 <= now() < 61
+            await until(85)
+            assert len(host.network.sent("renew")) == 0
+            await until(91)
+            assert len(host.network.sent("renew")) == 1  # half of sixty seconds
+
+
+@virtual
+async def test_when_the_leader_dies_another_leads_within_its_lease_and_an_interval() -> None:
+    service = MemoryLeaseStore()
+    dead, alive = InlineHost(service, 1), InlineHost(service, 2)
+    with dead.here() as locks:
+        first = await locks.leadership(JOB).__aenter__()
+        await first
+    with alive.here() as locks:
+        async with locks.leadership(JOB) as second:
+            await until(100)
+            dead.network.fail_all(LOST_REQUEST)
+            await second
+            assert now() < 100 + 60 + 60 + 1
+            assert first.hold is None
+    with dead.here():
+        await first.__aexit__()
+
+
+@virtual
+async def test_a_loss_is_told_with_its_reason_and_the_lease_that_ran_out_is_tried_for_at_once() -> None:
+    service = MemoryLeaseStore()
+    host = InlineHost(service)
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            hold = await leadership
+            reasons: list[str] = []
+            hold.lost.add_callback(reasons.append)
+            await until(20)
+            host.network.fail_all(LOST_REQUEST)
+            assert await hold.lost == "expired"
+            assert leadership.hold is None
+            host.network.heal()
+            again = await leadership
+            assert now() < 20 + 60 + 11
+            assert again is not hold
+            assert again.token is not None
+            assert hold.token is not None
+            assert again.token > hold.token
+            assert reasons == ["expired"]
+
+
+@virtual
+async def test_who_was_deposed_by_an_operator_lets_others_have_their_chance_first() -> None:
+    service = MemoryLeaseStore()
+    host = InlineHost(service)
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            hold = await leadership
+            await until(10)
+            assert await locks.break_(JOB)
+            assert await hold.lost == "broken"
+            deposed = now()
+            await leadership
+            assert now() - deposed >= 60
+
+
+@virtual
+async def test_storage_that_fails_or_refuses_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            await leadership
+            assert 60 <= now() < 61
+    assert "AuthorizationFailure" in caplog.text
+
+
+@virtual
+async def test_with_recovery_off_it_tries_once_and_says_so_to_who_waits() -> None:
+    service = MemoryLeaseStore()
+    await service.create(JOB)
+    await service.acquire(JOB, foreign_id(), -1)
+    options = SingletonOptions(listener_lock_recovery_polling_interval=None, lock_acquisition_timeout=20)
+    host = InlineHost(service, 1, options)
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            with pytest.raises(LockNotAcquired):
+                await leadership
+            assert 20 <= now() < 21
+            with pytest.raises(LockNotAcquired):
+                await leadership
+            asked = len(host.network.requests)
+            await until(500)
+            assert len(host.network.requests) == asked
+
+
+@virtual
+async def test_a_wait_that_is_cancelled_takes_nothing_from_the_others() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, JOB, 30)
+    with InlineHost(service).here() as locks:
+        async with locks.leadership(JOB) as leadership:
+
+            async def wait() -> Hold:
+                hold: Hold = await leadership
+                return hold
+
+            waiting = [asyncio.create_task(wait()) for _ in range(3)]
+            await until(5)
+            waiting[1].cancel()
+            await asyncio.wait(waiting)
+            assert waiting[1].cancelled()
+            assert waiting[0].result() is waiting[2].result() is leadership.hold
+
+
+@virtual
+async def test_closing_the_client_ends_the_waits_and_not_a_leadership() -> None:
+    service = MemoryLeaseStore()
+    leader, follower = InlineHost(service, 1), InlineHost(service, 2)
+    with leader.here() as locks:
+        first = await locks.leadership(JOB).__aenter__()
+        hold = await first
+        locks.close()
+        await asyncio.sleep(100)
+        assert first.hold is hold
+    with follower.here() as locks:
+        second = await locks.leadership(JOB).__aenter__()
+        await asyncio.sleep(1)
+        locks.close()
+        with pytest.raises(LockClosed):
+            await second
+        await second.__aexit__()
+    with leader.here():
+        await first.__aexit__()
+    assert service.leased() == {}
+
+
+# --- in threads -------------------------------------------------------------------------------------------------------
+
+
+def test_a_thread_leads_until_its_block_ends(thread: LockThread) -> None:
+    with LockClient().leadership(JOB, owner="me") as leadership:
+        hold = leadership.wait(5)
+        assert hold is not None
+        assert hold is leadership.wait() is leadership.hold
+        assert hold.owner == "me"
+        assert thread.leased() == {JOB}
+    assert thread.leased() == set()
+    with pytest.raises(LockClosed, match="is over"):
+        leadership.wait()
+    leadership.stop()
+
+
+def test_a_thread_that_waits_is_told_when_it_leads_when_its_time_is_up_and_when_it_is_over(
+    thread: LockThread,
+) -> None:
+    thread.taken_by_another_process(JOB)
+    leadership = LockClient().leadership(JOB)
+    leadership.start()
+    assert leadership.wait(0.05) is None
+    assert leadership.hold is None
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(leadership.wait)
+        time.sleep(0.05)
+        thread.given_back_by_the_other(JOB)
+        thread.push_clock(61)
+        hold = one.result(5)
+        assert hold is not None
+        thread.deleted(JOB)
+        thread.push_clock(31)
+        assert hold.lost.wait(5)
+        assert hold.lost.reason == "blob gone"
+        two = pool.submit(leadership.wait)
+        time.sleep(0.05)
+        leadership.stop()
+        assert isinstance(two.exception(5), LockClosed)
+
+
+def test_the_end_of_the_process_ends_a_candidacy_at_once_and_tells_the_leader(thread: LockThread) -> None:
+    thread.taken_by_another_process("other")
+    leader, follower = LockClient().leadership(JOB), LockClient().leadership("other")
+    leader.start()
+    follower.start()
+    hold = leader.wait(5)
+    assert hold is not None
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(follower.wait)
+        time.sleep(0.05)
+        start = time.monotonic()
+        thread.runtime.close()
+        assert time.monotonic() - start < 0.8
+        assert isinstance(waiting.exception(5), LockClosed)
+    assert hold.lost.reason == "closed"
+    leader.stop()
+    follower.stop()
+
+
+def test_what_was_not_started_or_was_started_elsewhere_does_not_wait_for_ever(thread: LockThread) -> None:
+    leadership = LockClient().leadership(JOB)
+    with pytest.raises(LockClosed, match="not started in this process"):
+        leadership.wait()
+    with leadership, pytest.raises(RuntimeError, match="started before"):
+        leadership.start()
+    leadership._process = os.getpid() + 1  # as a forked child sees it
+    with pytest.raises(LockClosed, match="not started in this process"):
+        leadership.wait()
+    leadership.stop()
+
+
+@pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+def test_a_name_that_is_none(thread: LockThread, kind: type[LockClient | AsyncLockClient]) -> None:
+    with pytest.raises(ConfigurationError, match="has 0 characters"):
+        kind().leadership("")
+
+
+def test_a_leader_whose_lease_has_run_out_leads_no_more_even_if_the_lock_thread_had_no_time_to_say_so(
+    thread: LockThread,
+) -> None:
+    with LockClient().leadership(JOB) as leadership:
+        hold = leadership.wait(5)
+        assert hold is not None
+        assert hold.lost._lease is not None
+        hold.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
+        assert leadership.hold is None
+
+
+def test_many_threads_may_wait(thread: LockThread) -> None:
+    thread.taken_by_another_process(JOB)
+    seen: list[Hold | None] = []
+    with LockClient().leadership(JOB) as leadership:
+        waiting = [threading.Thread(target=lambda: seen.append(leadership.wait(5))) for _ in range(20)]
+        for each in waiting:
+            each.start()
+        time.sleep(0.05)
+        thread.given_back_by_the_other(JOB)
+        thread.push_clock(61)
+        for each in waiting:
+            each.join()
+        assert len(seen) == 20
+        assert set(seen) == {leadership.hold}

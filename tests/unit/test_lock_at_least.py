@@ -1,0 +1,188 @@
+"""A lock that is kept for at least so long, however short its block is (ShedLock's lockAtLeastFor)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions
+from singleton.runtime import provide_runtime
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.inline import InlineHost
+from tests.support.lock_thread import LockThread, an_app
+from tests.support.world import eventually, now, until, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from singleton import Hold
+    from singleton.registry import Registry
+
+JOB = "report"
+
+
+@pytest.fixture(autouse=True)
+def own_runtime() -> Iterator[None]:
+    yield
+    provide_runtime(None)
+
+
+@pytest.fixture
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    with LockThread() as running:
+        yield running
+
+
+@pytest.mark.parametrize("seconds", [10, 100])
+def test_the_block_ends_at_once_and_the_lock_stays_taken_here_and_elsewhere(seconds: float) -> None:
+    @virtual
+    async def run() -> None:
+        service = MemoryLeaseStore()
+        one, other = InlineHost(service, 1), InlineHost(service, 2)
+        with one.here() as locks:
+            async with locks.lock(JOB, at_least=seconds):
+                taken = now()
+                await asyncio.sleep(1)
+            assert now() == taken + 1
+        for host in (one, other, one, other):
+            await asyncio.sleep(seconds / 5)
+            with host.here() as locks:
+                async with locks.try_lock(JOB) as hold:
+                    assert hold is None
+        with other.here() as locks:
+            async with locks.lock(JOB):
+                assert taken + seconds <= now() < taken + seconds + 5.1
+        assert service.leased() == {}
+
+    run()
+
+
+@virtual
+async def test_who_waits_in_the_same_process_gets_it_when_its_time_has_come() -> None:
+    with InlineHost(MemoryLeaseStore()).here() as locks:
+        async with locks.try_lock(JOB, at_least=10):
+            taken = now()
+        async with locks.lock(JOB):
+            assert now() == pytest.approx(taken + 10)
+
+
+@virtual
+async def test_a_block_that_takes_longer_or_fails() -> None:
+    service = MemoryLeaseStore()
+    with InlineHost(service).here() as locks:
+        async with locks.lock(JOB, at_least=10):
+            await asyncio.sleep(11)
+        assert service.leased() == {}
+        with pytest.raises(KeyError):
+            async with locks.lock(JOB, at_least=10):
+                raise KeyError
+        failed = now()
+        await asyncio.sleep(9)
+        assert set(service.leased()) == {JOB}
+        await eventually(lambda: not service.leased())
+        assert now() < failed + 10.1
+
+
+@virtual
+async def test_releasing_again_does_not_end_it_sooner() -> None:
+    service = MemoryLeaseStore()
+    host = InlineHost(service)
+    with host.here() as locks:
+        async with locks.lock(JOB, at_least=10) as hold:
+            pass
+        for _ in range(3):
+            await locks.release(hold)
+        await until(9)
+        assert set(service.leased()) == {JOB}
+        await until(11)
+        assert service.leased() == {}
+        async with locks.lock(JOB):
+            await locks.release(hold)
+            assert set(service.leased()) == {JOB}
+
+
+@virtual
+async def test_a_hold_that_nobody_took_is_given_back_at_once() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        hold = await host.call_async(locks._acquire(JOB, None, "", at_least=100))
+        await host.registry.drop(hold)
+        assert host.network.service.leased() == {}
+
+
+@virtual
+async def test_short_work_of_several_instances_is_done_once_in_a_period() -> None:
+    service, times = MemoryLeaseStore(), []
+    hosts = [InlineHost(service, seed) for seed in range(3)]
+
+    async def work(_: Hold) -> None:
+        times.append(now())
+
+    workers = []
+    for host in hosts:
+        with host.here() as locks:
+            workers.append(await locks.periodic(JOB, work, every=60, at_least=50).__aenter__())
+        await asyncio.sleep(17)
+    await until(601)
+    for worker in workers:
+        await worker.__aexit__()
+    assert len(times) == 11
+    await asyncio.sleep(50)
+
+
+def test_threads_too_and_the_end_of_the_process_does_not_wait_for_it(thread: LockThread) -> None:
+    client = LockClient(options=SingletonOptions(lock_acquisition_min_polling_interval=0.01))
+    with client.lock(JOB, at_least=0.2):
+        start = time.monotonic()
+    assert time.monotonic() - start < 0.1
+    assert thread.leased() == {JOB}
+    with client.lock(JOB):
+        assert time.monotonic() - start > 0.1
+    with client.try_lock(JOB, at_least=3600):
+        pass
+    start = time.monotonic()
+    thread.runtime.close()
+    assert time.monotonic() - start < 0.8
+
+
+@pytest.mark.parametrize("moment", ["before it came", "as it came"])
+async def test_what_comes_for_a_caller_that_is_gone_is_not_kept(thread: LockThread, moment: str) -> None:
+    address = LockClient()._address(JOB)
+    arrived = threading.Event()
+
+    async def stubborn(registry: Registry) -> Hold:
+        hold = await registry.acquire(address, timeout=None, owner="", at_least=3600)
+        arrived.set()
+        if moment == "before it came":
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+        return hold
+
+    if moment == "before it came":
+        calling = asyncio.create_task(thread.runtime.call_async(stubborn))
+        await asyncio.to_thread(arrived.wait, 5)
+        calling.cancel()
+        await asyncio.wait({calling})
+    else:
+        answer: concurrent.futures.Future[Hold] = concurrent.futures.Future()
+        answer.set_result(await thread.runtime.call_async(stubborn))
+        thread.runtime._abandon(answer)
+    end = time.monotonic() + 5
+    while thread.leased():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+def test_a_time_that_is_none(thread: LockThread, kind: type[LockClient | AsyncLockClient]) -> None:
+    for wrong in (-1, "5", None):
+        with pytest.raises(ConfigurationError, match="at_least is "):
+            kind().lock(JOB, at_least=wrong)  # type: ignore[arg-type]

@@ -1,0 +1,217 @@
+"""Sets of locks: all or none, in one order for everybody, with one time-out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockLost, LockNotAcquired
+from singleton.errors import StorageDenied
+from singleton.runtime import provide_runtime
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.inline import InlineHost
+from tests.support.lock_thread import LockThread, an_app
+from tests.support.network import FINE, Fate, Request, answered
+from tests.support.world import eventually, foreign_id, now, occupy, until, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from singleton import Hold
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture(autouse=True)
+def own_runtime() -> Iterator[None]:
+    yield
+    provide_runtime(None)
+
+
+async def settled(service: MemoryLeaseStore, *hosts: InlineHost) -> None:
+    await eventually(lambda: all(lock.idle for host in hosts for lock in host.registry._locks.values()), within=12)
+    assert service.leased() == {}
+
+
+@virtual
+async def test_all_are_held_in_the_block_and_come_in_the_order_given() -> None:
+    service = MemoryLeaseStore()
+    with InlineHost(service).here() as locks:
+        async with locks.lock_all(["c", "a", "b"], owner="me") as holds:
+            assert [hold.lock for hold in holds] == ["c", "a", "b"]
+            assert {hold.owner for hold in holds} == {"me"}
+            assert set(service.leased()) == {"a", "b", "c"}
+        assert service.leased() == {}
+        async with locks.lock_all([]) as none:
+            assert none == ()
+
+
+@virtual
+async def test_they_are_acquired_one_after_the_other_by_name() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        async with locks.lock_all(["c", "a", "b"]):
+            pass
+    asked = [request.name for request in host.network.sent("acquire")]
+    assert [name for name, _ in itertools.groupby(asked)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sets_in_any_order_on_any_host_never_wait_for_each_other_for_ever(seed: int) -> None:
+    @virtual
+    async def run() -> None:
+        service, rng = MemoryLeaseStore(), random.Random(seed)
+        hosts = [InlineHost(service, number) for number in range(3)]
+        inside: set[str] = set()
+
+        async def work(host: InlineHost) -> None:
+            for _ in range(5):
+                names = rng.sample("abcde", rng.randint(1, 4))
+                with host.here() as locks:
+                    async with locks.lock_all(names):
+                        assert not inside & set(names)
+                        inside.update(names)
+                        await asyncio.sleep(rng.uniform(0, 0.5))
+                        inside.difference_update(names)
+
+        async with asyncio.timeout(600):
+            await asyncio.gather(*(work(host) for host in hosts for _ in range(4)))
+        await settled(service, *hosts)
+
+    run()
+
+
+@virtual
+async def test_the_time_out_is_for_all_and_what_was_acquired_is_given_back() -> None:
+    service = MemoryLeaseStore()
+    for name, seconds in (("a", 20), ("c", 60)):
+        await occupy(service, name, seconds)
+    host = InlineHost(service)
+    with host.here() as locks:
+        with pytest.raises(LockNotAcquired, match="'c'") as caught:
+            async with locks.lock_all(NAMES, timeout=40, owner="me"):
+                pytest.fail("the block was entered")
+        assert now() == pytest.approx(40, abs=0.2)
+        assert caught.value.owner == "me"
+        assert set(service.leased()) == {"c"}
+
+
+@virtual
+async def test_asking_once_asks_for_each_once() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "b")
+    host = InlineHost(service)
+    with host.here() as locks, pytest.raises(LockNotAcquired, match="'b'"):
+        async with locks.lock_all(NAMES, timeout=0):
+            pytest.fail("the block was entered")
+    assert now() < 1
+    assert set(service.leased()) == {"b"}
+    assert "c" not in service.names()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whenever_it_is_cancelled_none_is_left(seed: int) -> None:
+    @virtual
+    async def run() -> None:
+        service, rng = MemoryLeaseStore(), random.Random(seed)
+        host = InlineHost(service)
+
+        async def work() -> None:
+            with host.here() as locks:
+                async with locks.lock_all(rng.sample("abc", 3)):
+                    await asyncio.sleep(rng.uniform(0, 0.1))
+
+        for _ in range(10):
+            task = asyncio.create_task(work())
+            await asyncio.sleep(rng.uniform(0, 0.3))
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await settled(service, host)
+
+    run()
+
+
+@virtual
+async def test_a_failure_of_one_gives_the_others_back() -> None:
+    service = MemoryLeaseStore()
+    host = InlineHost(service)
+
+    def refuse_b(request: Request) -> Fate:
+        return answered(403, "AuthorizationFailure") if request.name == "b" else FINE
+
+    host.network.decide = refuse_b
+    with host.here() as locks, pytest.raises(StorageDenied, match="'b'"):
+        async with locks.lock_all(NAMES):
+            pytest.fail("the block was entered")
+    await settled(service, host)
+
+
+@virtual
+async def test_one_that_is_lost_while_the_others_are_waited_for_fails_all() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "c", 30)
+    host = InlineHost(service)
+
+    async def work() -> None:
+        with host.here() as locks:
+            async with locks.lock_all(NAMES):
+                pytest.fail("the block was entered")
+
+    task = asyncio.create_task(work())
+    await until(5)
+    await service.break_("a")
+    await service.acquire("a", foreign_id(1), 15)
+    with pytest.raises(LockLost, match="'a'"):
+        await task
+    await until(45)
+    await settled(service, host)
+
+
+@virtual
+async def test_closing_the_client_ends_the_wait() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "c")
+    host = InlineHost(service)
+    with host.here() as locks:
+        asyncio.get_running_loop().call_later(5, locks.close)
+        with pytest.raises(LockClosed):
+            async with locks.lock_all(NAMES):
+                pytest.fail("the block was entered")
+        assert now() < 6
+    assert set(service.leased()) == {"c"}
+
+
+# --- on threads, and what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    with LockThread() as running:
+        yield running
+
+
+def test_a_thread_holds_all_for_the_length_of_its_block(thread: LockThread) -> None:
+    def body(holds: tuple[Hold, ...]) -> None:
+        assert [hold.lock for hold in holds] == ["b", "a"]
+        assert thread.leased() == {"a", "b"}
+        raise KeyError("own")
+
+    with pytest.raises(KeyError, match="own"), LockClient().lock_all(["b", "a"]) as holds:
+        body(holds)
+    assert thread.leased() == set()
+
+
+@pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+def test_names_that_make_no_set(thread: LockThread, kind: type[LockClient | AsyncLockClient]) -> None:
+    for names, said in ((["a", "b", "a"], "'a' twice"), ("ab", "is the text 'ab'"), (["a", ""], "has 0 characters")):
+        with pytest.raises(ConfigurationError, match=said):
+            kind().lock_all(names)
+    assert thread.memory.calls.total() == 0

@@ -1,0 +1,333 @@
+"""The lock thread: callers of any kind come and go, and what they leave behind is nothing (B9, B16, B21)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton.connection import BlobAccount
+from singleton.errors import LockClosed, LockNotAcquired
+from singleton.lockloop import LockLoop
+from singleton.options import SingletonOptions
+from singleton.registry import Address, Place
+from tests.support.lock_thread import LockThread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from singleton.hold import Hold
+
+LOCK = "locks/app/job"
+PLACE = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
+QUICK = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
+
+
+@pytest.fixture
+def thread() -> Iterator[LockThread]:
+    with LockThread() as running:
+        yield running
+
+
+def address(name: str = LOCK) -> Address:
+    return Address.of(PLACE, name, QUICK)
+
+
+def acquire(thread: LockThread, *, timeout: float | None = None, owner: str = "me", name: str = LOCK) -> Hold:
+    return thread.runtime.acquire(address(name), timeout=timeout, owner=owner)
+
+
+async def acquire_async(thread: LockThread, *, timeout: float | None = None) -> Hold:
+    return await thread.runtime.acquire_async(address(), timeout=timeout, owner="me")
+
+
+def interrupt_main() -> None:
+    """Do what Ctrl-C does: the system hands it to the main thread."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def start_and_acquire(timer: threading.Timer, thread: LockThread) -> None:
+    timer.start()
+    acquire(thread)
+
+
+def until(thread: LockThread, *, free: str) -> None:
+    """Wait until nobody holds the lock any more: a caller that went away does not wait for that itself."""
+    end = time.monotonic() + 5
+    while free in thread.leased():
+        assert time.monotonic() < end, f"{free} is still leased"
+
+
+# --- its clock and its thread ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no clock that counts suspended time")
+def test_its_clock_counts_the_time_that_a_machine_sleeps() -> None:
+    loop = LockLoop()
+    try:
+        assert abs(loop.time() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 1
+    finally:
+        loop.close()
+
+
+def test_it_looks_up_every_second_for_a_clock_that_jumped() -> None:
+    loop = LockLoop()
+    jumped = 0.0
+    clock = loop._clock
+    loop._clock = lambda: clock() + jumped
+
+    async def sleep_through_it() -> float:
+        nonlocal jumped
+        asleep = time.monotonic()
+        sleeping = asyncio.create_task(asyncio.sleep(600))
+        await asyncio.sleep(0)
+        jumped = 600.0
+        await sleeping
+        return time.monotonic() - asleep
+
+    try:
+        assert loop.run_until_complete(sleep_through_it()) < 1.5
+    finally:
+        loop.close()
+
+
+def test_one_daemon_thread_serves_all(thread: LockThread) -> None:
+    holds = [acquire(thread, name=f"lock-{number}") for number in range(50)]
+    threads = [each for each in threading.enumerate() if each.name == "singleton-locks"]
+    assert thread.runtime._thread in threads
+    assert thread.runtime._thread.daemon
+    assert len(thread.places) == 1
+    for hold in holds:
+        thread.runtime.release(hold)
+
+
+def test_a_hold_of_one_thread_may_be_released_by_another_or_by_a_coroutine(thread: LockThread) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        thread.runtime.release(pool.submit(acquire, thread).result())
+    asyncio.run(thread.runtime.release_async(acquire(thread)))
+    thread.runtime.release(asyncio.run(acquire_async(thread)))
+    assert thread.leased() == set()
+
+
+def test_releasing_twice_does_nothing(thread: LockThread) -> None:
+    hold = acquire(thread)
+    thread.runtime.release(hold)
+    other = acquire(thread)
+    thread.runtime.release(hold)
+    assert thread.leased() == {LOCK}
+    thread.runtime.release(other)
+
+
+def test_locks_that_nobody_uses_are_forgotten_beyond_a_thousand(thread: LockThread) -> None:
+    held = acquire(thread, name="held")
+    for number in range(1100):
+        thread.runtime.release(acquire(thread, name=f"lock-{number}"))
+    kept = {each.name for each in thread.runtime._registry._locks}
+    assert len(kept) <= 1024
+    assert {"held", "lock-1099"} <= kept
+    thread.runtime.release(held)
+
+
+# --- callers who go away --------------------------------------------------------------------------------------------
+
+
+async def test_a_coroutine_that_is_cancelled_while_it_waits_leaves_nothing(thread: LockThread) -> None:
+    thread.taken_by_another_process(LOCK)
+    waiting = asyncio.create_task(acquire_async(thread))
+    while thread.memory.calls["acquire"] < 2:  # noqa: ASYNC110 - what changes is on another thread
+        await asyncio.sleep(0.001)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    asked = thread.memory.calls["acquire"]
+    thread.given_back_by_the_other(LOCK)
+    await asyncio.sleep(0.1)
+    assert thread.memory.calls["acquire"] <= asked + 1
+    assert thread.leased() == set()
+
+
+def test_a_main_thread_that_is_interrupted_while_it_waits_leaves_nothing(thread: LockThread) -> None:
+    thread.taken_by_another_process(LOCK)
+    timer = threading.Timer(0.1, interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        acquire(thread)
+    timer.join()
+    thread.given_back_by_the_other(LOCK)
+    hold = acquire(thread, timeout=2)
+    thread.runtime.release(hold)
+    until(thread, free=LOCK)
+
+
+async def test_a_cancellation_that_crosses_the_grant_on_its_way_gives_the_lock_back(thread: LockThread) -> None:
+    caller = asyncio.create_task(acquire_async(thread))
+    await asyncio.sleep(0)
+    while not thread.runtime.holds and LOCK not in thread.leased():
+        time.sleep(0.001)  # noqa: ASYNC251 - this loop must not hear of the grant
+    time.sleep(0.02)  # noqa: ASYNC251
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    until(thread, free=LOCK)
+
+
+async def test_whenever_a_cancellation_comes_no_lease_and_no_waiter_stays(thread: LockThread) -> None:
+    rng = random.Random(7)
+    for _ in range(150):
+        caller = asyncio.create_task(acquire_async(thread))
+        await asyncio.sleep(rng.uniform(0, 0.002))
+        caller.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await thread.runtime.release_async(await caller)
+    until(thread, free=LOCK)
+    await thread.runtime.release_async(await acquire_async(thread, timeout=2))
+
+
+def test_whenever_an_interrupt_comes_to_who_waits_nothing_stays(thread: LockThread) -> None:
+    rng = random.Random(7)
+    for _ in range(40):
+        thread.taken_by_another_process(LOCK)
+        timer = threading.Timer(rng.uniform(0, 0.004), interrupt_main)
+        with pytest.raises(KeyboardInterrupt):
+            start_and_acquire(timer, thread)
+        timer.join()
+        thread.given_back_by_the_other(LOCK)
+        until(thread, free=LOCK)
+
+
+async def test_a_release_goes_on_when_its_caller_is_cancelled(thread: LockThread) -> None:
+    hold = await acquire_async(thread)
+    answer = thread.memory.release
+
+    async def slowly(name: str, lease_id: str) -> None:
+        await asyncio.sleep(0.1)
+        await answer(name, lease_id)
+
+    thread.memory.release = slowly  # type: ignore[method-assign]
+    releasing = asyncio.create_task(thread.runtime.release_async(hold))
+    await asyncio.sleep(0.02)
+    releasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await releasing
+    assert thread.leased() == {LOCK}
+    await asyncio.sleep(0.2)
+    assert thread.leased() == set()
+
+
+def test_a_loop_that_ends_while_its_release_is_under_way_is_no_error(
+    thread: LockThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = thread.memory.release
+
+    async def slowly(name: str, lease_id: str) -> None:
+        await asyncio.sleep(0.1)
+        await answer(name, lease_id)
+
+    async def hold_and_be_cancelled() -> None:
+        hold = await acquire_async(thread)
+        thread.memory.release = slowly  # type: ignore[method-assign]
+        async with asyncio.timeout(0.02):
+            await thread.runtime.release_async(hold)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(hold_and_be_cancelled())
+    until(thread, free=LOCK)
+    time.sleep(0.05)
+    assert caplog.records == []
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_closing_refuses_those_who_wait_and_tells_those_who_hold(thread: LockThread) -> None:
+    hold = acquire(thread)
+    with ThreadPoolExecutor(5) as pool:
+        waiting = [pool.submit(acquire, thread) for _ in range(5)]
+        while len(thread.runtime._registry._locks[address()]._queue) < 5:
+            time.sleep(0.001)
+        thread.runtime.close()
+        wait(waiting, timeout=5)
+        assert [type(each.exception()) for each in waiting] == [LockClosed] * 5
+    assert hold.lost.reason == "closed"
+    thread.runtime.release(hold)
+    assert not thread.runtime._thread.is_alive()
+
+
+def test_a_closed_lock_thread_refuses_and_does_not_hang(thread: LockThread) -> None:
+    hold = acquire(thread)
+    thread.runtime.close()
+    with pytest.raises(LockClosed):
+        acquire(thread)
+    with pytest.raises(LockClosed):
+        asyncio.run(acquire_async(thread))
+    thread.runtime.release(hold)
+    asyncio.run(thread.runtime.release_async(hold))
+    thread.runtime.close()
+
+
+def test_closing_many_locks_takes_no_longer_than_closing_one(thread: LockThread) -> None:
+    """Storage that hangs must not delay a process's end by five seconds for each lock."""
+    holds = [acquire(thread, name=f"lock-{number}") for number in range(20)]
+
+    async def hang(name: str, lease_id: str) -> None:
+        await asyncio.sleep(0.5)
+
+    thread.memory.release = hang  # type: ignore[method-assign]
+    with ThreadPoolExecutor(20) as pool:
+        releasing = [pool.submit(thread.runtime.release, hold) for hold in holds]
+        time.sleep(0.1)
+        start = time.monotonic()
+        thread.runtime.close()
+        assert time.monotonic() - start < 2
+        wait(releasing, timeout=5)
+        assert [each.exception() for each in releasing] == [None] * 20
+
+
+def test_locks_that_are_asked_for_while_it_closes_end_too(thread: LockThread) -> None:
+    stop = threading.Event()
+    ended: list[str] = []
+
+    def keep_asking(number: int) -> None:
+        try:
+            while not stop.is_set():
+                thread.runtime.release(acquire(thread, name=f"lock-{number % 3}"))
+        except LockClosed:
+            ended.append("closed")
+
+    with ThreadPoolExecutor(10) as pool:
+        asking = [pool.submit(keep_asking, number) for number in range(10)]
+        time.sleep(0.2)
+        thread.runtime.close()
+        assert not wait(asking, timeout=5).not_done
+        stop.set()
+        assert [each.exception() for each in asking] == [None] * 10
+    assert ended == ["closed"] * 10
+
+
+def test_what_would_block_the_lock_thread_for_ever_is_refused(thread: LockThread) -> None:
+    """A callback on the loss of a hold runs there; acquiring or releasing in it can't ever end."""
+    hold = acquire(thread)
+
+    async def acquire_there() -> None:
+        with pytest.raises(RuntimeError, match="on the lock thread"):
+            acquire(thread, name="other")
+        with pytest.raises(RuntimeError, match="on the lock thread"):
+            thread.runtime.release(hold)
+
+    thread.do(acquire_there)
+    thread.runtime.release(hold)
+
+
+def test_a_time_out_of_nothing_asks_once(thread: LockThread) -> None:
+    thread.taken_by_another_process(LOCK)
+    before = thread.memory.calls["acquire"]
+    with pytest.raises(LockNotAcquired):
+        acquire(thread, timeout=0)
+    assert thread.memory.calls["acquire"] == before + 1
