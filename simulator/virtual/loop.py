@@ -156,6 +156,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Return the tasks that have not ended, each with its host."""
         return [(task, host) for task, host in self._tasks.items() if not task.done()]
 
+    def pending_timers(self) -> list[asyncio.TimerHandle]:
+        """Return the timers that are neither due yet nor cancelled."""
+        kept = [*self._timers, *(timer for timers in self._far.values() for timer in timers)]
+        return [timer for _, _, timer in kept if not timer.cancelled()]
+
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run_until_complete(self, future: Coroutine[Any, Any, _T]) -> _T:  # type: ignore[override]

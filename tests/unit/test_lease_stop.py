@@ -45,4 +45,4 @@ async def test_a_lease_that_was_stopped_leaves_no_timer_behind() -> None:
     lease = Lease(network, NAME, foreign_id(1), sent=now(), period=15.0)
     await asyncio.sleep(0)
     await lease.stop()
-    assert [timer for _, _, timer in virtual_loop()._timers if not timer.cancelled()] == []
+    assert virtual_loop().pending_timers() == []
