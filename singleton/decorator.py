@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from singleton.errors import ConfigurationError
-from singleton.guard import Guard, Level, OnContention
+from singleton.guard import Guard, Level
 from singleton.triggers import (
     Signature,
     check_guardable,
@@ -26,6 +26,9 @@ from singleton.triggers import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
+
+    from singleton.contention import OnContention
+    from singleton.triggers import Trigger
 
 _F = TypeVar("_F")
 
@@ -73,7 +76,8 @@ def singleton(
         level: ``"function"``: the lock belongs to this function. ``"host"``: all functions of the app that name the
             same scope share it (W-6); needs a scope.
         on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
-            success; or ``"raise"`` ``LockNotAcquired``, which fails the invocation.
+            success; or ``"raise"`` ``LockNotAcquired``, which fails the invocation. Or a function that is given a
+            ``Contention`` after the first attempt, and returns one of these.
         timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
             (for ever, unless set); for ``"skip"`` and ``"raise"`` not at all.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the storage account.
@@ -93,13 +97,13 @@ def singleton(
         _check_arguments(scope, scope_id, level, on_contention, connection)
         if not is_builder(target):
             return _guarded(target, guard_for(target, None))
-        trigger_type, trigger = trigger_of(target)
+        trigger = trigger_of(target)
         inner = user_function(target)
-        check_guardable(inner, trigger_type)
+        check_guardable(inner, None if trigger is None else trigger.type)
         replace_user_function(target, _guarded(inner, guard_for(inner, trigger)))
         return target
 
-    def guard_for(target: Any, trigger: str | None) -> Guard:
+    def guard_for(target: Any, trigger: Trigger | None) -> Guard:
         from pathlib import Path
 
         from singleton.durations import seconds
@@ -171,7 +175,10 @@ def _check_arguments(scope: object, scope_id: object, level: object, on_contenti
     if not isinstance(scope_id, str):
         raise ConfigurationError(f"scope_id is {scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
     _check_choice("level", level, get_args(Level))
-    _check_choice("on_contention", on_contention, get_args(OnContention))
+    if on_contention not in ("wait", "skip", "raise"):
+        from singleton.contention import check_policy
+
+        check_policy(on_contention)
     if level == "host" and scope is None and not scope_id:
         raise ConfigurationError(
             "level='host' needs a scope or a scope_id: functions share the lock by naming it (W-10)"

@@ -6,7 +6,6 @@ invocation, so that its message is kept and tried again (W-84); only ``skip`` un
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import logging
@@ -15,20 +14,24 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from singleton.errors import LockLost, LockNotAcquired, ScopeError
+from singleton.cancelling import always_answered, cancelled_when_lost
+from singleton.errors import LockNotAcquired, ScopeError
 from singleton.hold import Hold
+from singleton.steps import take, take_async
 from singleton.telemetry import EventKind, LockEvent, emit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
+    from singleton.contention import OnContention, Policy
     from singleton.options import SingletonOptions
     from singleton.registry import Address, Place
     from singleton.runtime import LockRuntime
     from singleton.scope import ScopeTemplate
+    from singleton.steps import Steps, Work
+    from singleton.triggers import Trigger
 
-OnContention = Literal["wait", "skip", "raise"]
 Level = Literal["function", "host"]
 
 _log = logging.getLogger("singleton")
@@ -55,6 +58,7 @@ class Call:
     lock: str
     function: str
     owner: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,8 @@ class Guard:
     options: SingletonOptions
     app_dir: Path | None
     template: ScopeTemplate = field(repr=False)
-    trigger: str | None = None
+    trigger: Trigger | None = None
+    """What is known of the trigger: nothing, where ``@singleton`` stands below its decorator."""
 
     @property
     def period(self) -> float:
@@ -80,10 +85,17 @@ class Guard:
 
     @property
     def wait(self) -> float | None:
-        """Seconds to wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
+        """Seconds of the first wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
+        if callable(self.on_contention):
+            return 0
         if self.timeout is not None:
             return self.timeout
-        return self.options.lock_acquisition_timeout if self.on_contention == "wait" else 0
+        return self._patience if self.on_contention == "wait" else 0
+
+    @property
+    def _patience(self) -> float | None:
+        """Seconds for which ``wait`` waits."""
+        return self.options.lock_acquisition_timeout if self.timeout is None else self.timeout
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """Work out the lock of an invocation from its arguments and the worker's context.
@@ -96,7 +108,7 @@ class Guard:
         function = str(getattr(context, "function_name", None) or self.function)
         owner = str(getattr(context, "invocation_id", None) or "")
         lock = lock_name(self._host_id, function, self._scopes(arguments), self.level)
-        return Call(lock, function, owner)
+        return Call(lock, function, owner, arguments)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self.scope is None and not self.scope_id:
@@ -104,7 +116,8 @@ class Guard:
         from singleton.payload import BindingData, find_payload
         from singleton.scope import value_at
 
-        find = cache(lambda: find_payload(arguments, self.trigger))
+        parameter = None if self.trigger is None else self.trigger.parameter
+        find = cache(lambda: find_payload(arguments, parameter))
         scopes = [self.template.bind(os.environ, BindingData(find))] if self.scope_id else []
         if self.scope is not None:
             payload = find()
@@ -143,11 +156,9 @@ class Guard:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return body()
         locks = _runtime()
-        _tell("waiting", call)
-        try:
-            hold = locks.acquire(self._address(call), timeout=self.wait, owner=call.owner)
-        except LockNotAcquired as error:
-            return self._contended(call, error)
+        hold = take(self._enter(call), locks)
+        if hold is None:
+            return None
         try:
             with self._holding(call, hold), self._inside(call, hold):
                 return body()
@@ -161,26 +172,48 @@ class Guard:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return await body()
         locks = _runtime()
-        _tell("waiting", call)
-        try:
-            hold = await locks.acquire_async(self._address(call), timeout=self.wait, owner=call.owner)
-        except LockNotAcquired as error:
-            return self._contended(call, error)
+        hold = await take_async(self._enter(call), locks)
+        if hold is None:
+            return None
         try:
             with self._holding(call, hold), self._inside(call, hold):
-                async with _cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
+                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
                     return await body()
         finally:
             await locks.release_async(hold)
             _tell("released", call, hold)
 
-    def _contended(self, call: Call, error: LockNotAcquired) -> None:
-        """Skip quietly, or fail the invocation."""
-        waited = self.on_contention == "wait"
-        _tell("contended", call, reason="timeout" if waited else self.on_contention)
-        if self.on_contention != "skip":
-            raise error
+    def _enter(self, call: Call) -> Steps[Hold | None]:
+        """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
+        _tell("waiting", call)
+        try:
+            hold: Hold = yield self._acquisition(call, self.wait)
+        except LockNotAcquired as error:
+            contended = error
+        else:
+            return hold
+        policy = self._decide(call)
+        if policy == "wait" and self.wait == 0:
+            try:
+                hold = yield self._acquisition(call, self._patience)
+            except LockNotAcquired as error:
+                contended = error
+            else:
+                return hold
+        _tell("contended", call, reason="timeout" if policy == "wait" else policy)
+        if policy != "skip":
+            raise contended
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
+        return None
+
+    def _acquisition(self, call: Call, timeout: float | None) -> Work:
+        address = self._address(call)
+        return lambda registry: registry.acquire(address, timeout=timeout, owner=call.owner)
+
+    def _decide(self, call: Call) -> Policy:
+        from singleton.contention import Contention, decide
+
+        return decide(self.on_contention, Contention(function=call.function, lock=call.lock, owner=call.owner))
 
     @contextlib.contextmanager
     def _holding(self, call: Call, hold: Hold) -> Iterator[None]:
@@ -201,60 +234,14 @@ class Guard:
         outcome = "error"
         _tell("body_started", call, hold)
         try:
-            yield
+            with always_answered(call.function):
+                yield
             outcome = "ok"
         finally:
             _tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
             _current.reset(token)
             if not self.options.enabled:
                 hold.lost.freeze()
-
-
-@contextlib.asynccontextmanager
-async def _cancelled_when_lost(hold: Hold, *, enabled: bool) -> AsyncIterator[None]:
-    """Cancel the running task when the hold is lost, and turn that cancellation into ``LockLost``.
-
-    A cancellation must not reach the worker, which would never answer for the invocation. One that comes from elsewhere
-    is passed on.
-    """
-    task = asyncio.current_task()
-    if task is None or not enabled:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    cancelled_before = task.cancelling()
-    ended = ours = False
-
-    def cancel() -> None:
-        nonlocal ours
-        if not ended:
-            ours = True
-            task.cancel("the lock is lost")
-
-    def cancel_there(_: str) -> None:
-        loop.call_soon_threadsafe(cancel)
-
-    remove = hold.lost.add_callback(cancel_there)
-    try:
-        yield
-    except asyncio.CancelledError as cancellation:
-        ended = True
-        if ours and task.uncancel() <= cancelled_before:
-            try:
-                hold.raise_if_lost()
-            except LockLost as lost:
-                raise lost from cancellation
-        raise
-    except BaseException:
-        if ours and not ended:
-            task.uncancel()
-        raise
-    else:
-        if ours:
-            task.uncancel()
-    finally:
-        ended = True
-        remove()
 
 
 def _runtime() -> LockRuntime:

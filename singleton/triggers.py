@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from singleton.errors import ConfigurationError
@@ -42,10 +43,19 @@ def replace_user_function(builder: Any, function: Callable[..., Any]) -> None:
     builder._function._func = function  # noqa: SLF001
 
 
-def trigger_of(builder: Any) -> tuple[str | None, str | None]:
-    """Return the trigger's type and parameter name, as far as they are known yet."""
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A function's trigger: its type (``queueTrigger``), its parameter's name, and its settings (``queueName``)."""
+
+    type: str
+    parameter: str
+    settings: Mapping[str, Any]
+
+
+def trigger_of(builder: Any) -> Trigger | None:
+    """Return the builder's trigger, or None where it has none yet."""
     trigger = builder._function.get_trigger()  # noqa: SLF001
-    return (None, None) if trigger is None else (str(trigger.type), str(trigger.name))
+    return None if trigger is None else Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()))
 
 
 def check_guardable(target: object, trigger_type: str | None = None) -> None:

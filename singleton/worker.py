@@ -10,8 +10,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from singleton.cancelling import cancelled_when_lost
 from singleton.errors import LockClosed
-from singleton.guard import _cancelled_when_lost
 from singleton.runtime import runtime
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class PeriodicWorker:
 
     async def _do(self, hold: Hold) -> None:
         if inspect.iscoroutinefunction(self._work):
-            async with _cancelled_when_lost(hold, enabled=True):
+            async with cancelled_when_lost(hold):
                 await self._work(hold)
         elif self._thread is not None:
             self._work(hold)  # nothing else is on this thread's loop

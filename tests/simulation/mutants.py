@@ -27,6 +27,7 @@ LOCK = "singleton/lock.py"
 HOLD = "singleton/hold.py"
 FENCING = "singleton/fencing.py"
 GUARD = "singleton/guard.py"
+CANCELLING = "singleton/cancelling.py"
 DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
@@ -553,7 +554,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # --- guards ---
     Mutant(
         name="body not cancelled when lost",
-        file=GUARD,
+        file=CANCELLING,
         old="        if not ended:\n            ours = True\n",
         new="        if ended:\n            ours = True\n",
         breaks="an async body runs on without its lock",
@@ -574,14 +575,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="cancellation swallowed by the guard",
-        file=GUARD,
+        file=CANCELLING,
         old="                raise lost from cancellation\n        raise\n",
         new="                raise lost from cancellation\n",
         breaks="a cancelled invocation ends as if nothing had been",
     ),
     Mutant(
         name="loss reaches the worker as a cancellation",
-        file=GUARD,
+        file=CANCELLING,
         old="        if ours and task.uncancel() <= cancelled_before:\n",
         new="        if False:\n",
         breaks="the worker never answers for the invocation",
@@ -590,9 +591,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="body before its lock",
         file=GUARD,
         old="            with self._holding(call, hold), self._inside(call, hold):\n"
-        "                async with _cancelled_when_lost",
+        "                async with cancelled_when_lost",
         new="            with self._inside(call, hold), self._holding(call, hold):\n"
-        "                async with _cancelled_when_lost",
+        "                async with cancelled_when_lost",
         breaks="a body's start is told before its lock is",
         by=("tests/unit/test_decorator_body.py",),
         why="only the order of two events at one instant changes",
@@ -617,32 +618,31 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="released before the body",
         file=GUARD,
-        old="                async with _cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
+        old="                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
         new="                await locks.release_async(hold)\n"
-        "                async with _cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
+        "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
         breaks="the body runs without its lock",
     ),
     Mutant(
         name="wait skips",
         file=GUARD,
-        old='        if self.on_contention != "skip":\n            raise error\n',
+        old='        if policy != "skip":\n            raise contended\n',
         new="",
         breaks="a message is deleted although nothing was done",
     ),
     Mutant(
         name="skip fails",
         file=GUARD,
-        old='        if self.on_contention != "skip":\n            raise error\n',
-        new="        raise error\n",
+        old='        if policy != "skip":\n            raise contended\n',
+        new="        raise contended\n",
         breaks="a timer that finds the lock taken is reported as a failure",
     ),
     Mutant(
         name="storage failures skip",
         file=GUARD,
-        old="            hold = await locks.acquire_async(self._address(call), timeout=self.wait, owner=call.owner)\n"
+        old="            hold: Hold = yield self._acquisition(call, self.wait)\n"
         "        except LockNotAcquired as error:\n",
-        new="            hold = await locks.acquire_async(self._address(call), timeout=self.wait, owner=call.owner)\n"
-        "        except Exception as error:\n",
+        new="            hold: Hold = yield self._acquisition(call, self.wait)\n        except Exception as error:\n",
         breaks="a timer is skipped although nobody has the lock (B12)",
     ),
     Mutant(

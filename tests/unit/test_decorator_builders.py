@@ -101,7 +101,7 @@ def test_above_the_builder_itself_is_returned_and_only_above_the_trigger_is_know
     builder = queue(app)(job)
     assert singleton(builder) is builder
     (function,) = indexed(app).values()
-    assert getattr(function, MARK).trigger == "msg"
+    assert getattr(function, MARK).trigger.parameter == "msg"
 
 
 def test_between_the_name_the_retry_and_the_trigger(app: func.FunctionApp) -> None:

@@ -202,3 +202,25 @@ def test_after_a_loss_the_next_invocation_gets_the_lock_with_a_higher_token(thre
         call(job)
     call(job)
     assert tokens[0] < tokens[1]
+
+
+# --- what the worker would never answer for ---------------------------------------------------------------------------
+
+
+@both_kinds
+def test_a_cancellation_that_nobody_asked_for_fails_the_invocation(thread: LockThread, kind: str) -> None:
+    def body() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(RuntimeError, match="job raised CancelledError, and nobody had cancelled it"):
+        call(a_job(kind, body))
+    assert thread.leased() == set()
+
+
+@both_kinds
+def test_an_exit_fails_the_invocation_and_the_worker_lives(kind: str) -> None:
+    def body() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match=r"job called exit\(3\)"):
+        call(a_job(kind, body))

@@ -1,0 +1,69 @@
+"""What to do with an invocation whose lock another one has: the policies of ``on_contention``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from singleton.errors import ConfigurationError
+
+Policy = Literal["wait", "skip", "raise"]
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """What a policy of one's own is told.
+
+    Attributes:
+        function: name of the function.
+        lock: name of the lock's blob.
+        owner: the invocation's id.
+        message_id: id of the message, where the trigger has one.
+        dequeue_count: how often the message has been received, this time included; 0 where that is not known.
+    """
+
+    function: str
+    lock: str
+    owner: str
+    message_id: str | None = None
+    dequeue_count: int = 0
+
+
+OnContention: TypeAlias = Policy | Callable[[Contention], Policy]
+
+
+def check_policy(policy: object) -> None:
+    """Refuse what is no policy.
+
+    Raises:
+        ConfigurationError: it is no known word and no plain function.
+    """
+    from singleton.messages import did_you_mean, quoted
+
+    if inspect.iscoroutinefunction(policy):
+        raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain one")
+    if policy in POLICIES or (callable(policy) and not isinstance(policy, type)):
+        return
+    hint = did_you_mean(str(policy), POLICIES)
+    allowed = ", ".join(map(repr, POLICIES))
+    raise ConfigurationError(f"on_contention is {quoted(policy)}: it must be one of {allowed}, or a function{hint}")
+
+
+def decide(policy: OnContention, contention: Contention) -> Policy:
+    """Return what to do, asking a policy of the user's own.
+
+    Raises:
+        ConfigurationError: it answered with something else than a policy.
+    """
+    if not callable(policy):
+        return policy
+    answer = policy(contention)
+    if answer not in POLICIES:
+        name = getattr(policy, "__qualname__", repr(policy))
+        raise ConfigurationError(
+            f"on_contention={name} answered {answer!r}: it must return one of {', '.join(map(repr, POLICIES))}"
+        )
+    return answer
