@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _UNLIMITED: Final = f", or None ({host_json_timespan(FOREVER)} in host.json) for no limit"
 
-_DURATIONS: Final[dict[str, Limits]] = {
+DURATIONS: Final[dict[str, Limits]] = {
     "lock_period": Limits(15, 60, whole=True),  # W-17; the service takes whole seconds
     "listener_lock_period": Limits(15, 60, whole=True),  # W-18
     "lock_acquisition_timeout": Limits(above=0, note=_UNLIMITED),  # W-19
@@ -50,7 +50,7 @@ class SingletonOptions:
 
     Attributes:
         lock_period: length of the lease around an invocation, whole seconds from 15 to 60 (W-17).
-        listener_lock_period: length of a listener's lease, whole seconds from 15 to 60 (W-18).
+        listener_lock_period: length of a leadership's lease, whole seconds from 15 to 60 (W-18).
         lock_acquisition_timeout: how long to wait for a lock, more than 0; None waits for ever (W-19).
         lock_acquisition_polling_interval: the longest wait between two polls for a lock, at least 0.5 (W-20).
         lock_acquisition_min_polling_interval: the first such wait, which then grows; at least 0.01.
@@ -114,8 +114,8 @@ def _checked(name: str, value: object, label: str, shown: str | None = None) -> 
     """Return the option's value if it is allowed; ``label`` is what errors call it."""
     if value is None and (name in _MAY_BE_NONE or name == "host_id"):
         return None
-    if name in _DURATIONS:
-        return _DURATIONS[name].check(value, label, shown)
+    if name in DURATIONS:
+        return DURATIONS[name].check(value, label, shown)
     if name in _SWITCHES:
         if not isinstance(value, bool):
             raise ConfigurationError(f"{label} is {shown or quoted(value)}: give true or false")
@@ -152,7 +152,7 @@ class _Given(NamedTuple):
     def read(self, name: str) -> object:
         """Return the value as the option's type, checked."""
         value = self.value
-        if name in _DURATIONS:
+        if name in DURATIONS:
             value = self._seconds(name)
         elif name in _SWITCHES and isinstance(value, str):
             value = {"true": True, "false": False}.get(value.strip().lower(), value)

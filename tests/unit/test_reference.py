@@ -1,60 +1,43 @@
-"""The reference can't drift from the code: every argument, option and error is in it, with its default."""
+"""The reference can't drift from the code: its tables are made from it, and name all that is public."""
 
 from __future__ import annotations
 
-import inspect
-import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
 import singleton
-from singleton import SingletonOptions, errors
+from singleton import SingletonOptions
+from tools import reference
 
-REFERENCE = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
-
-
-def rows(title: str) -> dict[str, str]:
-    """Return the table under a heading: first cell, without backticks, to the whole row."""
-    part = REFERENCE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
-    return {cell: line for line in part.splitlines() for cell in re.findall(r"^\| `([^`]+)`", line)}
+PAGE = reference.PAGE.read_text(encoding="utf-8")
 
 
-def camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def test_the_tables_are_those_that_the_code_makes() -> None:
+    assert reference.made(PAGE) == PAGE, "run python -m tools.reference"
 
 
-def test_every_argument_of_the_decorator_is_there_with_its_default() -> None:
-    parameters = inspect.signature(singleton.singleton).parameters.values()
-    documented = rows("`@singleton`")
-    keywords = {
-        parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
-    }
-    assert set(documented) == set(keywords)
-    for name, default in keywords.items():
-        shown = f'`"{default}"`' if isinstance(default, str) else f"`{default}`"
-        assert f"| {shown} |" in documented[name]
+def test_every_part_that_can_be_made_is_in_the_page() -> None:
+    assert {name for name in reference.PARTS if f"<!-- made: {name} -->" in PAGE} == set(reference.PARTS)
 
 
-def test_every_option_is_there() -> None:
-    assert set(rows("Options")) == {camel(field.name) for field in fields(SingletonOptions)}
+@pytest.mark.parametrize("name", singleton.__all__)
+def test_everything_public_is_in_the_page(name: str) -> None:
+    assert name in PAGE
 
 
-@pytest.mark.parametrize("field", fields(SingletonOptions), ids=lambda field: field.name)
-def test_defaults_of_options_are_those_of_the_code(field: object) -> None:
-    name, default = field.name, field.default  # type: ignore[attr-defined]
-    cell = rows("Options")[camel(name)].split("|")[2].strip().strip("`")
-    if isinstance(default, bool):
-        assert cell == str(default).lower()
-    elif isinstance(default, float):
-        hours, minutes, seconds = cell.split(":")
-        assert int(hours) * 3600 + int(minutes) * 60 + float(seconds) == default
-    elif isinstance(default, str):
-        assert cell == default
+@pytest.mark.parametrize("option", fields(SingletonOptions), ids=lambda option: option.name)
+def test_every_option_is_there_under_its_name_in_host_json(option: object) -> None:
+    assert f"| `{reference.camel(option.name)}` |" in PAGE  # type: ignore[attr-defined]
 
 
-def test_every_error_is_there() -> None:
-    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
-    assert set(rows("Errors")) == kinds - {"SingletonError"}
+def test_docstrings_lose_only_their_sources_in_a_table() -> None:
+    assert reference.flat("seconds (W-3), above 0 (see M-6 and\nM-7);  ``a | b`` (or so)") == (
+        "seconds, above 0; `a \\| b` (or so)"
+    )
+
+
+def test_a_part_that_was_edited_by_hand_is_made_anew() -> None:
+    edited = PAGE.replace("| `lockPeriod` | `00:00:15` |", "| `lockPeriod` | `00:00:16` |")
+    assert edited != PAGE
+    assert reference.made(edited) == PAGE

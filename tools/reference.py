@@ -1,0 +1,203 @@
+"""Write the tables of docs/reference.md from the code that they describe: `python -m tools.reference`.
+
+Each part between `<!-- made: NAME -->` and `<!-- end -->` is made from signatures, docstrings and checked ranges, so
+the reference says what the code does. With `--check` nothing is written; exit code 1 tells that a part is out of date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import textwrap
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import singleton
+from singleton import errors, options
+from singleton.durations import FOREVER, host_json_timespan
+from singleton.hold import LossSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+_PART = re.compile(r"(?P<head><!-- made: (?P<name>\w+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+_SOURCE = re.compile(r" \((?:see )?[WDMSHBA]-?\d+[^()]*\)")
+_FOR_THE_LOCK = {"fire", "forget", "freeze"}
+"""Methods of a loss signal that only its lock calls."""
+_ENTRY = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
+
+
+def section(target: object, title: str) -> dict[str, str]:
+    """Return a section of a docstring, name to text: ``Args``, ``Attributes`` or ``Raises``."""
+    text = inspect.getdoc(target) or ""
+    found = re.search(rf"^{title}:\n((?:    .*\n|\n)+)", text + "\n", re.MULTILINE)
+    if found is None:
+        return {}
+    body = textwrap.dedent(found[1])
+    starts = [*_ENTRY.finditer(body)]
+    ends = [start.start() for start in starts[1:]] + [len(body)]
+    texts = [flat(body[start.end() : end]) for start, end in zip(starts, ends, strict=True)]
+    return {name: text for start, text in zip(starts, texts, strict=True) for name in start[1].split(", ")}
+
+
+def flat(text: str) -> str:
+    """Return docstring text as one line of Markdown that may stand in a table's cell, without its sources."""
+    return _SOURCE.sub("", " ".join(text.split())).replace("``", "`").replace("|", "\\|")
+
+
+def summary(target: object) -> str:
+    """Return the first paragraph of a docstring."""
+    return flat((inspect.getdoc(target) or "").split("\n\n", 1)[0])
+
+
+def table(*rows: tuple[str, ...], heads: tuple[str, ...]) -> str:
+    """Return a Markdown table."""
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def code(value: object) -> str:
+    """Return a value as code, texts in the quotes that Python programmers write."""
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+def camel(name: str) -> str:
+    """Return an option's name as host.json spells it."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def arguments() -> str:
+    """Make the table of the decorator's arguments."""
+    return _arguments_of(singleton.singleton)
+
+
+def _arguments_of(function: Callable[..., Any]) -> str:
+    told = section(function, "Args")
+    rows = [
+        (f"`{parameter.name}`", code(parameter.default), told[parameter.name])
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    return table(*rows, heads=("argument", "default", "meaning"))
+
+
+def options_table() -> str:
+    """Make the table of the options."""
+    told = section(singleton.SingletonOptions, "Attributes")
+    rows = [
+        (f"`{camel(field.name)}`", _default(field.default), _range(field.name), told[field.name])
+        for field in fields(singleton.SingletonOptions)
+    ]
+    return table(*rows, heads=("key", "default", "range", "meaning"))
+
+
+def _default(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{host_json_timespan(value)}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _range(name: str) -> str:
+    if name not in options.DURATIONS:
+        return ""
+    limits = options.DURATIONS[name]
+    if limits.above is not None:
+        text = f"above {limits.above:g} s"
+    elif limits.maximum < FOREVER:
+        text = f"{limits.minimum:g} to {limits.maximum:g} s"
+    else:
+        text = f"at least {limits.minimum:g} s"
+    return f"{text}, whole seconds" if limits.whole else text
+
+
+def errors_table() -> str:
+    """Make the table of the errors, in the order of their source."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    rows = [(f"`{kind.__name__}`", f"`{kind.__bases__[-1].__name__}`", summary(kind)) for kind in kinds]
+    return table(*rows, heads=("error", "is a", "when"))
+
+
+def hold() -> str:
+    """Make the table of what a hold offers."""
+    members = dict(_members(singleton.Hold))
+    del members["lost"]
+    lost = [(f"lost.{name}", text) for name, text in _members(LossSignal) if name.split("(")[0] not in _FOR_THE_LOCK]
+    return _member_table("member", {**members, "await lost": summary(LossSignal.__await__), **dict(lost)})
+
+
+def client() -> str:
+    """Make the table of the lock clients' methods."""
+    return _member_table("method", dict(_members(singleton.LockClient)))
+
+
+def others() -> str:
+    """Make the tables of what the clients' methods return besides holds."""
+    kinds = (singleton.Holder, singleton.Leadership, singleton.PeriodicWorker)
+    return "\n".join(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)
+
+
+def _member_table(head: str, members: dict[str, str]) -> str:
+    return table(*((f"`{name}`", text) for name, text in members.items()), heads=(head, ""))
+
+
+def _members(kind: type) -> Iterator[tuple[str, str]]:
+    yield from section(kind, "Attributes").items()
+    yield from _methods(kind)
+
+
+def _methods(kind: type) -> Iterator[tuple[str, str]]:
+    for name, member in inspect.getmembers_static(kind):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield name, summary(member)
+        elif inspect.isfunction(member):
+            yield f"{name}({', '.join(_words(member))})", summary(member)
+
+
+def _words(function: Callable[..., Any]) -> Iterator[str]:
+    """Return the parameters with their defaults, as a reader would call them."""
+    named = False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not named:
+            named = True
+            yield "*"
+        given = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+        yield parameter.name + given
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "arguments": arguments,
+    "client": client,
+    "errors": errors_table,
+    "hold": hold,
+    "options": options_table,
+    "others": others,
+}
+
+
+def made(page: str) -> str:
+    """Return the page with all its parts made anew."""
+    return _PART.sub(lambda part: part["head"] + PARTS[part["name"]]() + part["end"], page)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with ``--check`` tell whether it is up to date."""
+    old = PAGE.read_text(encoding="utf-8")
+    new = made(old)
+    if "--check" in arguments:
+        return int(new != old)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
