@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from singleton.acquisition import Acquisition, storage_error
 from singleton.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.fencing import SECTIONS, FencingCounter
-from singleton.section import Section, Waiter
+from singleton.section import Section, Turn, Waiter
 from singleton.stores.protocol import LeaseStore, LossReason, StoreFailure
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def release(hold: Hold) -> None:
     """
     if isinstance(hold, Section):
         hold.end()
-        await asyncio.shield(hold.settled)
+        await asyncio.shield(hold.turn.settled)
 
 
 class Lock:
@@ -92,7 +92,7 @@ class Lock:
         self._server: asyncio.Task[None] | None = None
         self._somebody_left = asyncio.Event()
         self._lease: Lease | None = None
-        self._hold: Section | None = None
+        self._hold: Turn | None = None
         self._informed = True
         self._trouble: StoreFailure | None = None
         self._trouble_since = 0.0
@@ -170,8 +170,8 @@ class Lock:
         self._queue.pop(waiter, None)
         self._somebody_left.set()
 
-    def _running(self) -> Section | None:
-        """Return the hold whose section has not ended."""
+    def _running(self) -> Turn | None:
+        """Return the turn whose section has not ended."""
         return self._hold if self._hold is not None and not self._hold.ended.done() else None
 
     # --- the one task behind the queue ----------------------------------------------------------------------------
@@ -263,9 +263,9 @@ class Lock:
                     break
                 section += 1
                 self._settle()
-                hold = self._hold = Section(self.name, waiter.owner, self._token(section), lease)
                 del self._queue[waiter]
-                waiter.granted.set_result(hold)
+                hold = self._hold = waiter.grant(self.name, self._token(section), lease)
+                del waiter  # it has the caller's hold, which the caller may drop
                 if section == 1:
                     self._refuse_all(partial(self._not_acquired, _OURS), only_once=True)
                 await asyncio.shield(hold.ended)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from singleton.dropped import release_if_dropped
 from singleton.errors import LockClosed
 from singleton.hold import Hold
 from singleton.lock import Lock, Timing, release
@@ -87,6 +88,7 @@ class Registry:
             raise LockClosed(f"lock {address.name!r}: its lock thread is closed", lock=address.name, owner=owner)
         wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
         hold = await wanted.acquire(timeout=timeout, owner=owner)
+        release_if_dropped(hold)
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from singleton.hold import Hold
+from singleton.hold import Hold, LossSignal
 
 if TYPE_CHECKING:
     from singleton.errors import SingletonError
@@ -23,6 +23,12 @@ class Waiter:
     once: bool
     granted: asyncio.Future[Section]
 
+    def grant(self, lock: str, token: int | None, lease: Lease) -> Turn:
+        """End the wait with a hold; return its turn, for the hold itself is the caller's, to keep or to drop."""
+        hold = Section(lock, self.owner, token, lease)
+        self.granted.set_result(hold)
+        return hold.turn
+
     def refuse(self, error: SingletonError) -> None:
         """End the wait with an error, unless it has ended."""
         if not self.granted.done():
@@ -30,13 +36,16 @@ class Waiter:
             self.granted.set_exception(error)
 
 
-class Section(Hold):
-    """A hold with its two ends: the caller's (ended) and ours (settled: handed on, or given back)."""
+class Turn:
+    """The two ends of a section: the caller's (``ended``) and the lock's (``settled``: handed on, or given back).
 
-    __slots__ = ("ended", "settled")
+    A lock keeps this and not the hold, so that a hold which its caller dropped can be told (M-37).
+    """
 
-    def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
-        super().__init__(lock, owner=owner, token=token, lease=lease)
+    __slots__ = ("ended", "lost", "settled")
+
+    def __init__(self, lost: LossSignal) -> None:
+        self.lost = lost
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -44,3 +53,17 @@ class Section(Hold):
         """The caller's end: its section is over."""
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+class Section(Hold):
+    """A hold of a lock that is in use, with its turn."""
+
+    __slots__ = ("turn",)
+
+    def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
+        super().__init__(lock, owner=owner, token=token, lease=lease)
+        self.turn = Turn(self.lost)
+
+    def end(self) -> None:
+        """The caller's end: its section is over."""
+        self.turn.end()

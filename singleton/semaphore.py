@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.acquisition import storage_error
 from singleton.errors import LockClosed, LockNotAcquired, SingletonError, StorageUnavailable
-from singleton.section import Section, Waiter
+from singleton.section import Section, Turn, Waiter
 from singleton.slots import Slots
 from singleton.stores.protocol import StoreFailure
 
@@ -58,7 +58,7 @@ class Semaphore:
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._sections: dict[int, Section] = {}
+        self._turns: dict[int, Turn] = {}
         self._slots = Slots(limit, rng)
         self._somebody_left = asyncio.Event()
         self._asked = -math.inf
@@ -186,11 +186,11 @@ class Semaphore:
         return True
 
     def _is_ours(self, number: int) -> bool:
-        section = self._sections.get(number)
-        if section is not None and section.settled.done():
-            del self._sections[number]
-            section = None
-        return section is not None or number in self._stand_ins
+        turn = self._turns.get(number)
+        if turn is not None and turn.settled.done():
+            del self._turns[number]
+            turn = None
+        return turn is not None or number in self._stand_ins
 
     def _stand_by(self, number: int) -> None:
         """Wait in the line of a slot that this process uses, for whoever is first in ours when its turn comes."""
@@ -222,7 +222,7 @@ class Semaphore:
             hold.end()
             return
         del self._queue[first]
-        self._sections[number] = hold
+        self._turns[number] = hold.turn
         hold.owner = first.owner
         first.granted.set_result(hold)
         self._stand_by(number)
