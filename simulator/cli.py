@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from simulator.explore_cli import explore, replay
+from simulator.program import PROGRAM, called_as
 from simulator.report.json import JsonReporter
 from simulator.report.plain import PlainReporter
 from simulator.run import Outcome, Trouble, run
@@ -35,8 +36,6 @@ HOLDS: Final = 0
 VIOLATED: Final = 1
 USAGE: Final = 2
 ENVIRONMENT: Final = 3
-PROGRAM: Final = "singleton-sim"
-
 
 HELP: Final = """Run a fleet of fake Functions hosts over your app, kill some, and prove that @singleton holds.
 
@@ -206,7 +205,7 @@ def _reporter(*, as_json: bool) -> Reporter:
 
 def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[str]:
     """Say what might be tried next."""
-    again = scenario.command()
+    again = f"{called_as()} {scenario.options()}"
     hints = []
     if scenario.singleton:
         hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from simulator.program import called_as
 from singleton.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def explore(
     for line in tell(scenario, run):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     save_story(story, scenario, run)
-    console.print(f"Replay it:  singleton-sim replay {story}", markup=False, highlight=False)
+    console.print(f"Replay it:  {called_as()} replay {story}", markup=False, highlight=False)
     return 1
 
 

@@ -78,9 +78,9 @@ class Scenario:
                 f"--app {self.app}: {'not a folder' if self.app.exists() else 'no such folder'}; {what}"
             )
 
-    def command(self) -> str:
-        """Return the command line that asks for this run again, but for what only this machine has."""
-        words = ["singleton-sim"]
+    def options(self) -> str:
+        """Return the options that ask for this run again, but for what only this machine has."""
+        words = []
         defaults = {field.name: field.default for field in fields(self)}
         for name in ("hosts", "kill", "duration", "seed", "timer_every", "visibility"):
             value = getattr(self, name)

@@ -73,4 +73,4 @@ def test_the_current_folder_is_the_app_if_it_is_one(app: Path, tmp_path_factory:
 
 def test_the_command_asks_for_the_same_run_again(app: Path) -> None:
     scenario = Scenario(app=app, hosts=8, kill=3, seed=5, singleton=False, duration=12.5)
-    assert scenario.command() == "singleton-sim --hosts 8 --kill 3 --duration 12.5 --seed 5 --no-singleton"
+    assert scenario.options() == "--hosts 8 --kill 3 --duration 12.5 --seed 5 --no-singleton"

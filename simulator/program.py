@@ -1,0 +1,20 @@
+"""The command's name, and how it was called here: for hints that can be pasted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+PROGRAM: Final = "singleton-sim"
+
+
+def called_as() -> str:
+    """Return the command by its name if the shell finds it, else by the path with which it was called."""
+    called = Path(sys.argv[0])
+    if shutil.which(PROGRAM) or called.stem != PROGRAM:
+        return PROGRAM
+    nearest = os.path.relpath(called)
+    return str(called) if nearest.startswith("..") else nearest
