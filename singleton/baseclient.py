@@ -16,6 +16,7 @@ from singleton.messages import quoted
 from singleton.naming import check_blob_name
 from singleton.options import SingletonOptions
 from singleton.registry import Address, Place, Registry
+from singleton.runtime import provided_account
 from singleton.slots import MOST, slot_name
 from singleton.worker import PeriodicWorker
 
@@ -172,7 +173,7 @@ def _account(
     connection: str | Callable[[str], ContainerClient], credential: Any
 ) -> BlobAccount | GivenAccount | GivenClients:
     if isinstance(connection, str) and credential is None:
-        return resolve_blob_account(connection, os.environ)
+        return provided_account(connection) or resolve_blob_account(connection, os.environ)
     from singleton.stores.given import given
 
     return given(connection, credential)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
+    from singleton.connection import BlobAccount
     from singleton.contention import OnContention, Policy
     from singleton.options import SingletonOptions
     from singleton.registry import Address, Place
@@ -137,11 +138,17 @@ class Guard:
         return self.options.host_id or host_id(os.environ, self.app_dir)
 
     @cached_property
-    def _place(self) -> Place:
+    def _account(self) -> BlobAccount:
         from singleton.connection import resolve_blob_account
-        from singleton.registry import Place
 
-        return Place(resolve_blob_account(self.connection, os.environ), self.options.container)
+        return resolve_blob_account(self.connection, os.environ)
+
+    @property
+    def _place(self) -> Place:
+        from singleton.registry import Place
+        from singleton.runtime import provided_account
+
+        return Place(provided_account(self.connection) or self._account, self.options.container)
 
     def _address(self, call: Call) -> Address:
         from singleton.registry import Address

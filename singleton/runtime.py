@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from singleton.hold import Hold
+    from singleton.stores.given import GivenClients
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
@@ -220,16 +221,27 @@ class LockRuntime(Protocol):
 
 _guard = threading.Lock()
 _provider: Callable[[], LockRuntime] | None = None
+_accounts: Callable[[str], GivenClients] | None = None
 _current: Runtime | None = None
 _forked: list[Runtime] = []
 _loading = threading.RLock()
 """Held while modules are imported, and by who forks: a child that inherits half a module could never import it."""
 
 
-def provide_runtime(provider: Callable[[], LockRuntime] | None) -> None:
-    """Have locks live elsewhere than on this process's lock thread: under virtual time. None undoes it."""
-    global _provider  # noqa: PLW0603
-    _provider = provider
+def provide_runtime(
+    provider: Callable[[], LockRuntime] | None, accounts: Callable[[str], GivenClients] | None = None
+) -> None:
+    """Have locks live elsewhere than on this process's lock thread: under virtual time. None undoes it.
+
+    ``accounts`` says which account a connection's name stands for there; without it, the settings do.
+    """
+    global _provider, _accounts
+    _provider, _accounts = provider, accounts
+
+
+def provided_account(connection: str) -> GivenClients | None:
+    """Return the account that a connection's name stands for where locks live elsewhere; None: ask the settings."""
+    return None if _accounts is None else _accounts(connection)
 
 
 def _load_sdk() -> None:
