@@ -21,6 +21,7 @@ from singleton.hold import Hold
 
 if TYPE_CHECKING:
     from singleton.client import AsyncLockClient, LockClient
+    from singleton.contention import Contention
     from singleton.holder import Holder
     from singleton.leadership import Leadership
     from singleton.options import SingletonOptions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncLockClient",
     "ConfigurationError",
+    "Contention",
     "Hold",
     "Holder",
     "Leadership",
@@ -49,6 +51,7 @@ __all__ = [
 
 _LATER = {
     "AsyncLockClient": "singleton.client",
+    "Contention": "singleton.contention",
     "Holder": "singleton.holder",
     "Leadership": "singleton.leadership",
     "LockClient": "singleton.client",

@@ -174,9 +174,15 @@ def _words(function: Callable[..., Any]) -> Iterator[str]:
         yield parameter.name + given
 
 
+def contention() -> str:
+    """Make the table of what a policy is told."""
+    return _member_table("attribute", dict(_members(singleton.Contention)))
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "arguments": arguments,
     "client": client,
+    "contention": contention,
     "errors": errors_table,
     "hold": hold,
     "options": options_table,
