@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.host.hostjson import QueueOptions
 from simulator.host.queue import QueueListener
-from simulator.virtual.loop import HOST
+from simulator.virtual.handles import HOST
 from simulator.virtual.queues import QueueClient, Queues
 
 if TYPE_CHECKING:

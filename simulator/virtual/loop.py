@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import gc
 import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from simulator.virtual.handles import HOST, Callback
+
 if TYPE_CHECKING:
+    import contextvars
     import random
     from collections.abc import Callable, Coroutine, Iterator
 
@@ -33,14 +35,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _TURNS_A_COLLECTION = 1_000_000
 
-HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated_host", default=None)
-
-
 _MOST_TURNS = 5_000_000
 """Callbacks at one instant, after which time is taken to stand still."""
 
 
-_Timer: TypeAlias = "tuple[float, int, asyncio.TimerHandle]"
+_Timer: TypeAlias = "tuple[float, int, Callback]"
 """When it is due, its number, and what runs."""
 
 
@@ -55,7 +54,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.now = start
         self.errors: list[dict[str, Any]] = []
         self.turns = 0
-        self._ready: deque[asyncio.Handle] = deque()
+        self._ready: deque[Callback] = deque()
         self._timers: list[_Timer] = []
         self._far: dict[int, list[_Timer]] = {}
         self._seconds: list[int] = []
@@ -80,9 +79,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Callback:
         """Run the callback after those that are ready."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = Callback(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -90,10 +89,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Callback:
         """Run the callback at ``when`` by the current host's clock; those for one time in the order of the calls."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        machine = HOST.get() if context is None else context.get(HOST)
+        timer = Callback(callback, args, self, context, when)
+        machine = timer.machine
         due = when if machine is None else machine.when(when, self.now)
         self._order += 1
         if due < self._near_until:
@@ -120,13 +119,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Callback:
         """Run the callback ``delay`` seconds from now."""
         machine = HOST.get() if context is None else context.get(HOST)
         start = self.now if machine is None else machine.reads(self.now)
         return self.call_at(start + delay, callback, *args, context=context)
 
-    def requeue(self, handles: list[asyncio.Handle]) -> None:
+    def requeue(self, handles: list[Callback]) -> None:
         """Make callbacks ready that a paused machine kept, in their order."""
         self._ready.extend(handles)
 
@@ -156,7 +155,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Return the tasks that have not ended, each with its host."""
         return [(task, host) for task, host in self._tasks.items() if not task.done()]
 
-    def pending_timers(self) -> list[asyncio.TimerHandle]:
+    def pending_timers(self) -> list[Callback]:
         """Return the timers that are neither due yet nor cancelled."""
         kept = [*self._timers, *(timer for timers in self._far.values() for timer in timers)]
         return [timer for _, _, timer in kept if not timer.cancelled()]
@@ -189,24 +188,25 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _turn(self) -> None:
         """Run one ready callback, unless its machine keeps it."""
-        handle = self._ready.popleft() if self._shuffle is None else self._any_hosts_next(self._shuffle)
+        ready = self._ready
+        alone = self._shuffle is None or len(ready) == 1
+        handle = ready.popleft() if alone else self._any_hosts_next()
         if handle._cancelled:  # noqa: SLF001 - as every loop does
             return
-        machine: Machine | None = handle._context.get(HOST)  # type: ignore[attr-defined]  # noqa: SLF001
+        machine = handle.machine
         if machine is not None and not machine.may_run(handle):
             return
         self.turns += 1
         handle._run()  # noqa: SLF001
 
-    def _any_hosts_next(self, rng: random.Random) -> asyncio.Handle:
+    def _any_hosts_next(self) -> Callback:
         """Take the first callback of a random one of the hosts that have some ready."""
         ready = self._ready
-        if len(ready) == 1:
-            return ready.popleft()
         firsts: dict[Machine | None, int] = {}
         for index, handle in enumerate(ready):
-            firsts.setdefault(handle._context.get(HOST), index)  # type: ignore[attr-defined]  # noqa: SLF001
-        index = rng.choice(list(firsts.values()))
+            firsts.setdefault(handle.machine, index)
+        assert self._shuffle is not None
+        index = self._shuffle.choice(list(firsts.values()))
         handle = ready[index]
         del ready[index]
         return handle
@@ -242,9 +242,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Keep what asyncio reports, for the one who judges the run."""
         self.errors.append(context)
 
-    def get_debug(self) -> bool:
-        """Return False: asyncio's debug mode reads the real clock."""
-        return False
+    get_debug = staticmethod(bool)
+    """False: asyncio's debug mode reads the real clock. It is asked for each future, so it is no function of ours."""
 
     def is_running(self) -> bool:
         """Tell whether this loop runs."""

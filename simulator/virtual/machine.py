@@ -11,11 +11,10 @@ import contextvars
 import math
 from typing import TYPE_CHECKING, Literal
 
-from simulator.virtual.loop import HOST
+from simulator.virtual.handles import HOST
 
 if TYPE_CHECKING:
-    import asyncio
-
+    from simulator.virtual.handles import Callback
     from simulator.virtual.loop import VirtualLoop
 
 Part = Literal["user", "locks"]
@@ -42,7 +41,7 @@ class Machine:
         self.resumed_at = float("-inf")
         self._loop = loop
         self._stopped_until: dict[Part, float] = {}
-        self._kept: list[asyncio.Handle] = []
+        self._kept: list[Callback] = []
         self._stop_at_step: list[tuple[int, float]] = []
 
     def __repr__(self) -> str:
@@ -61,7 +60,7 @@ class Machine:
             due += math.ulp(shown)
         return max(now, due)
 
-    def may_run(self, handle: asyncio.Handle) -> bool:
+    def may_run(self, handle: Callback) -> bool:
         """Tell whether a callback of this machine may run now; if not, it is kept here."""
         if not self.crashed:
             self.steps += 1
@@ -69,7 +68,7 @@ class Machine:
                 self.stop(self._stop_at_step.pop(0)[1])
             if not self._stopped_until:
                 return True
-            part: Part = handle._context.get(PART, "user")  # type: ignore[attr-defined]  # noqa: SLF001
+            part: Part = handle._context.get(PART, "user")  # noqa: SLF001
             if part not in self._stopped_until:
                 return True
         self._kept.append(handle)

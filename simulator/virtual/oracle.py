@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING
 
 from simulator.virtual.callers import Callers
 from simulator.virtual.conduct import Conduct
+from simulator.virtual.handles import HOST
 from simulator.virtual.locks import Baton
-from simulator.virtual.loop import HOST
 from singleton import current_hold
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from simulator.virtual.loop import VirtualLoop
@@ -109,6 +110,8 @@ class Oracle:
     bounds: Bounds
     violations: list[Violation] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
+    broken: asyncio.Future[None] = field(init=False)
+    """Done as soon as there is a violation."""
     callers: Callers = field(init=False)
     conduct: Conduct = field(init=False)
     _bodies: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
@@ -117,6 +120,7 @@ class Oracle:
     _operated: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.broken = self.loop.create_future()
         self.callers = Callers(self)
         self.conduct = Conduct(self)
         self.service.on_grant = self._granted
@@ -298,3 +302,5 @@ class Oracle:
 
     def _violated(self, check: str, text: str) -> None:
         self.violations.append(Violation(self.loop.now, check, text))
+        if not self.broken.done():
+            self.broken.set_result(None)

@@ -13,8 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.journal import Record
+from simulator.virtual.handles import HOST
 from simulator.virtual.locks import VirtualRuntime
-from simulator.virtual.loop import HOST, Deadlock, VirtualLoop
+from simulator.virtual.loop import Deadlock, VirtualLoop
 from simulator.virtual.machine import Machine
 from simulator.virtual.network import Network, NetworkStore, Request
 from simulator.virtual.oracle import Bounds, Oracle, Violation
@@ -62,14 +63,21 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a world: violations, states reached, and a hash of all that happened."""
+    """What came of a world: violations, states reached, and all that happened."""
 
     violations: tuple[Violation, ...]
     reached: Counter[str]
     seconds: float
     turns: int
-    history: str
     records: tuple[Record, ...] = field(repr=False, default=())
+
+    @property
+    def history(self) -> str:
+        """A hash of all that happened."""
+        digest = hashlib.sha256()
+        for record in self.records:
+            digest.update(repr((record.t, record.host, record.event, record.fields)).encode())
+        return digest.hexdigest()[:16]
 
 
 class World:
@@ -202,24 +210,27 @@ class World:
             if not fault.from_start:
                 self.later(fault.at, self._strike, fault)
         healed = max((fault.ends for fault in self.faults), default=0.0)
-        await self._pass(lambda: self.loop.now < healed)
+        await self._sleep(healed)
         for machine in self.machines:
             machine.disarm()
-        await self._pass(lambda: any(machine.stopped and not machine.crashed for machine in self.machines))
+        while not self._broken() and any(machine.stopped and not machine.crashed for machine in self.machines):
+            await self._sleep(1.0)
         limit = self.loop.now + 120.0 + 2 * self.work
-        await self._pass(lambda: bool(self._unfinished()) and self.loop.now < limit)
+        while not self._broken() and self._unfinished() and self.loop.now < limit:
+            await self._sleep(1.0)
         if not self._broken() and (unfinished := self._unfinished()):
             late = f"{self.loop.now - healed:.0f} s after the last fault"
             self.oracle.blame("starved", f"{unfinished[0] or 'the feed'} has not ended its work {late}")
-        until = self.loop.now + _TAIL
-        await self._pass(lambda: self.loop.now < until)
+        await self._sleep(_TAIL)
         if not self._broken():
             await self._close()
 
-    async def _pass(self, going_on: Callable[[], bool]) -> None:
-        """Let time go by, second by second; nothing more needs to be seen once a promise is broken."""
-        while going_on() and not self._broken():  # noqa: ASYNC110
-            await asyncio.sleep(1.0)
+    async def _sleep(self, seconds: float) -> None:
+        """Let time go by; nothing more needs to be seen once a promise is broken."""
+        if self.ends_when_broken:
+            await asyncio.wait({self.oracle.broken}, timeout=seconds)
+        else:
+            await asyncio.sleep(seconds)
 
     def _broken(self) -> bool:
         return self.ends_when_broken and bool(self.oracle.violations)
@@ -281,16 +292,12 @@ class World:
             self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
 
     def _result(self) -> Run:
-        digest = hashlib.sha256()
-        for record in self._records:
-            digest.update(repr((record.t, record.host, record.event, record.fields)).encode())
         self.oracle.reached.update(self.network.reached)
         return Run(
             violations=tuple(self.oracle.violations),
             reached=self.oracle.reached,
             seconds=self.loop.now,
             turns=self.loop.turns,
-            history=digest.hexdigest()[:16],
             records=tuple(self._records),
         )
 
