@@ -15,7 +15,9 @@ from singleton.guard import Guard, Level
 from singleton.triggers import (
     Signature,
     check_guardable,
+    find_trigger,
     is_builder,
+    refuse_policy,
     refuse_replayed,
     replace_user_function,
     source_file,
@@ -96,14 +98,15 @@ def singleton(
     def declare(target: Any) -> Any:
         _check_arguments(scope, scope_id, level, on_contention, connection)
         if not is_builder(target):
-            return _guarded(target, guard_for(target, None))
+            return _guarded(target, guard_for(target, lambda: find_trigger(target)))
         trigger = trigger_of(target)
         inner = user_function(target)
         check_guardable(inner, None if trigger is None else trigger.type)
-        replace_user_function(target, _guarded(inner, guard_for(inner, trigger)))
+        refuse_policy(inner.__name__, on_contention, trigger, {})
+        replace_user_function(target, _guarded(inner, guard_for(inner, lambda: trigger_of(target))))
         return target
 
-    def guard_for(target: Any, trigger: Trigger | None) -> Guard:
+    def guard_for(target: Any, trigger: Callable[[], Trigger | None]) -> Guard:
         from pathlib import Path
 
         from singleton.durations import seconds
@@ -125,7 +128,7 @@ def singleton(
             options=load_options(app_dir, os.environ),
             app_dir=app_dir,
             template=ScopeTemplate(scope_id),
-            trigger=trigger,
+            find_trigger=trigger,
         )
 
     if function is None:

@@ -19,6 +19,7 @@ from singleton.errors import LockNotAcquired, ScopeError
 from singleton.hold import Hold
 from singleton.steps import take, take_async
 from singleton.telemetry import EventKind, LockEvent, emit
+from singleton.triggers import invocation_id, refuse_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -76,8 +77,12 @@ class Guard:
     options: SingletonOptions
     app_dir: Path | None
     template: ScopeTemplate = field(repr=False)
-    trigger: Trigger | None = None
-    """What is known of the trigger: nothing, where ``@singleton`` stands below its decorator."""
+    find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
+
+    @cached_property
+    def trigger(self) -> Trigger | None:
+        """What is known of the trigger, once the app is complete: at an invocation, not before."""
+        return self.find_trigger()
 
     @property
     def period(self) -> float:
@@ -107,9 +112,9 @@ class Guard:
         from singleton.naming import lock_name
 
         function = str(getattr(context, "function_name", None) or self.function)
-        owner = str(getattr(context, "invocation_id", None) or "")
+        refuse_policy(function, self.on_contention, self.trigger, arguments)
         lock = lock_name(self._host_id, function, self._scopes(arguments), self.level)
-        return Call(lock, function, owner, arguments)
+        return Call(lock, function, invocation_id(context), arguments)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self.scope is None and not self.scope_id:
@@ -117,8 +122,7 @@ class Guard:
         from singleton.payload import BindingData, find_payload
         from singleton.scope import value_at
 
-        parameter = None if self.trigger is None else self.trigger.parameter
-        find = cache(lambda: find_payload(arguments, parameter))
+        find = cache(lambda: find_payload(arguments, self.trigger))
         scopes = [self.template.bind(os.environ, BindingData(find))] if self.scope_id else []
         if self.scope is not None:
             payload = find()
@@ -220,7 +224,9 @@ class Guard:
     def _decide(self, call: Call) -> Policy:
         from singleton.contention import Contention, decide
 
-        return decide(self.on_contention, Contention(function=call.function, lock=call.lock, owner=call.owner))
+        policy = decide(self.on_contention, Contention(function=call.function, lock=call.lock, owner=call.owner))
+        refuse_policy(call.function, policy, self.trigger, call.arguments)
+        return policy
 
     @contextlib.contextmanager
     def _holding(self, call: Call, hold: Hold) -> Iterator[None]:

@@ -39,7 +39,8 @@ class ScopeTemplate:
         if text and not text.strip():
             raise ConfigurationError("scope_id is blank: leave it out, or give a text such as '%REGION%-{Zone}'")
         self.text = text
-        self._pieces = _parse(_settings_masked(text), f"scope_id {quoted(text)}")
+        subject = f"scope_id {quoted(text)}"
+        self._pieces = _parse(_settings_masked(text, subject), subject)
         self.paths = tuple(
             dict.fromkeys(
                 ".".join(piece.names)
@@ -75,6 +76,27 @@ class ScopeTemplate:
     def _filled(self, resolved: str, data: Mapping[str, object], subject: str) -> str:
         pieces = self._pieces if resolved is self.text else _parse(resolved, f"{subject}, its settings filled in,")
         return "".join(piece if isinstance(piece, str) else piece.value(data, subject) for piece in pieces)
+
+
+def placeholders_split(pattern: str, settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Split the path of a blob trigger into its literal texts and the names between them, one less.
+
+    >>> placeholders_split("%BOX%/{name}.{ext}", {"BOX": "in"})
+    (['in/', '.', ''], ['name', 'ext'])
+
+    Raises:
+        ConfigurationError: a setting is missing, or the path is malformed; the Functions host refuses it, too.
+    """
+    subject = f"the trigger's path {quoted(pattern)}"
+    _settings_masked(pattern, subject)
+    literals, names = [""], []
+    for piece in _parse(_settings_filled(pattern, settings, subject), subject):
+        if isinstance(piece, str):
+            literals[-1] += piece
+        else:
+            names.append(".".join(piece.names))
+            literals.append("")
+    return literals, names
 
 
 class _Placeholder(NamedTuple):
@@ -127,13 +149,13 @@ def _built_in_hint(names: tuple[str, ...]) -> str:
     return " (the built-in of that name isn't offered: a scope that is new at each invocation would guard nothing)"
 
 
-def _settings_masked(text: str) -> str:
+def _settings_masked(text: str, subject: str) -> str:
     """Return the template with each ``%NAME%`` as underscores, so that positions stay right; check that they pair."""
     parts = text.split("%")
     if len(parts) % 2 == 0:
-        raise ConfigurationError(f"scope_id {quoted(text)}: the % at character {text.rindex('%') + 1} has no closing %")
+        raise ConfigurationError(f"{subject}: the % at character {text.rindex('%') + 1} has no closing %")
     if "" in parts[1::2]:
-        raise ConfigurationError(f"scope_id {quoted(text)}: %% names no setting; a percent sign can't be written")
+        raise ConfigurationError(f"{subject}: %% names no setting; a percent sign can't be written")
     return "".join("_" * (len(part) + 2) if index % 2 else part for index, part in enumerate(parts))
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+ACTIVITY: Final = "activityTrigger"
+_HTTP = "httptrigger"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
 _REPLAYED_CONTEXTS = ("DurableOrchestrationContext", "DurableEntityContext")
@@ -58,6 +62,33 @@ def trigger_of(builder: Any) -> Trigger | None:
     return None if trigger is None else Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()))
 
 
+def find_trigger(function: Callable[..., Any]) -> Trigger | None:
+    """Return the trigger of a function that is guarded below its trigger's decorator; None where that isn't known.
+
+    The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
+    always a global of the function's module.
+    """
+    found: Trigger | None = None
+    for builder in _builders_in(inspect.unwrap(function).__globals__):
+        if any(each is function for each in _unwrapped(user_function(builder))):
+            if found not in (None, trigger_of(builder)):
+                return None
+            found = trigger_of(builder)
+    return found
+
+
+def _builders_in(module: Mapping[str, Any]) -> Iterator[Any]:
+    for container in [*module.values()]:
+        builders = inspect.getattr_static(container, "_function_builders", None)
+        yield from filter(is_builder, builders if isinstance(builders, list) else ())
+
+
+def _unwrapped(function: Any) -> Iterator[Any]:
+    while function is not None:
+        yield function
+        function = getattr(function, "__wrapped__", None)
+
+
 def check_guardable(target: object, trigger_type: str | None = None) -> None:
     """Refuse what can't be guarded.
 
@@ -94,6 +125,39 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
     for value in arguments.values():
         if type(value).__name__ in _REPLAYED_CONTEXTS:
             raise ConfigurationError(f"@singleton on {function}: it {_REPLAY}")
+
+
+def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
+    """Refuse a policy that the trigger can't do: who asked over HTTP must be answered.
+
+    Raises:
+        ConfigurationError: it is ``"skip"`` on an HTTP trigger.
+    """
+    if policy != "skip":
+        return
+    is_http = any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
+    if is_http:
+        raise ConfigurationError(
+            f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
+            "must answer, or its caller gets status 500. Use 'wait' or 'raise', or answer 409 yourself: call "
+            "AsyncLockClient.try_lock in the function instead"
+        )
+
+
+def _is_request(value: object) -> bool:
+    return hasattr(value, "route_params") and callable(getattr(value, "get_body", None))
+
+
+def invocation_id(context: object) -> str:
+    """Return the invocation's id by the worker's context, or where a binding took its name, by the worker for threads.
+
+    The empty text where neither tells: in async functions with a binding called ``context``.
+    """
+    known = getattr(context, "invocation_id", None)
+    if not known:
+        variable = getattr(sys.modules.get("azure_functions_runtime"), "invocation_id_cv", None)
+        known = variable.get() if isinstance(variable, ContextVar) else None
+    return str(known or "")
 
 
 class Signature:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import typing
+from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, singleton
-from singleton.decorator import declared_guards
-from tests.support.lock_thread import an_app
+from singleton import ConfigurationError, LockNotAcquired, singleton
+from singleton.decorator import MARK, declared_guards
+from tests.support.lock_thread import Context, LockThread, an_app
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -174,3 +177,144 @@ def without_any() -> None: ...
 def test_a_context_is_added_to_the_signature_unless_the_user_has_one(function: Any, seen: str) -> None:
     assert str(inspect.signature(singleton(function))) == seen
     assert str(inspect.signature(function)).count("context") == (function is with_context)
+
+
+# --- the trigger of a function that is guarded below it ---------------------------------------------------------------
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], Any]:
+    """Make something a global of this module, as an app is one of its own."""
+
+    def put(name: str, value: Any) -> Any:
+        monkeypatch.setitem(globals(), name, value)
+        return value
+
+    return put
+
+
+def queue_of(app: Any, name: str = "orders") -> Any:
+    return app.queue_trigger(arg_name="msg", queue_name=name, connection="AzureWebJobsStorage")
+
+
+def below(app: Any, **declared: Any) -> Any:
+    """Return the guarded function of a queue trigger's, declared below it."""
+
+    def job(msg: str, blob: str = "") -> None: ...
+
+    guarded = singleton(**declared)(job)
+    queue_of(app)(guarded)
+    return guarded
+
+
+@pytest.mark.parametrize("kind", ["FunctionApp", "Blueprint"])
+def test_it_is_found_in_the_app_or_blueprint_of_the_functions_module(module: Any, kind: str) -> None:
+    guarded = below(module("somewhere", getattr(func, kind)()))
+    trigger = getattr(guarded, MARK).trigger
+    assert (trigger.type, trigger.parameter, trigger.settings["queueName"]) == ("queueTrigger", "msg", "orders")
+
+
+def test_so_a_second_text_is_not_mistaken_for_the_payload(module: Any) -> None:
+    guarded = below(module("somewhere", func.FunctionApp()), scope="Id")
+    call = getattr(guarded, MARK).call({"msg": '{"Id": 7}', "blob": '{"Id": "wrong"}'}, None)
+    assert call.lock == "locks/app/job.7"
+
+
+def test_it_is_found_below_other_decorators_that_wrap(module: Any) -> None:
+    def job(msg: str) -> None: ...
+
+    guarded = singleton(job)
+
+    @functools.wraps(guarded)
+    def around(*args: Any, **kwargs: Any) -> Any:
+        return guarded(*args, **kwargs)
+
+    queue_of(module("somewhere", func.FunctionApp()))(around)
+    assert getattr(guarded, MARK).trigger.parameter == "msg"
+
+
+def test_it_is_unknown_where_the_app_is_no_global_or_has_another_such_function(module: Any) -> None:
+    assert getattr(below(func.FunctionApp()), MARK).trigger is None
+    app = module("somewhere", func.FunctionApp())
+    guarded = below(app)
+    queue_of(app, "others")(guarded)
+    assert getattr(guarded, MARK).trigger is None
+
+
+def test_what_else_is_in_the_module_is_left_alone(module: Any) -> None:
+    class Moody:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    for name, value in (("moody", Moody()), ("odd", SimpleNamespace(_function_builders=7)), ("none", None)):
+        module(name, value)
+    module("builders", SimpleNamespace(_function_builders=[object()]))
+    guarded = below(module("somewhere", func.FunctionApp()))
+    assert getattr(guarded, MARK).trigger.parameter == "msg"
+
+
+def test_above_it_is_known_also_when_its_decorator_comes_later() -> None:
+    app = func.FunctionApp()
+
+    def job(msg: str) -> None: ...
+
+    builder: Any = singleton(app.function_name("Named")(job))
+    queue_of(app)(builder)
+    assert getattr(builder._function.get_user_function(), MARK).trigger.parameter == "msg"
+
+
+# --- policies that a trigger can't do ---------------------------------------------------------------------------------
+
+
+def routed(app: Any) -> Any:
+    return app.route(route="orders/{id}")
+
+
+def test_to_skip_is_refused_above_an_http_trigger() -> None:
+    def answer(req: func.HttpRequest) -> str:
+        return "done"
+
+    builder = routed(func.FunctionApp())(answer)
+    with pytest.raises(ConfigurationError, match=r"on answer: on_contention='skip'.*must answer.*409"):
+        singleton(on_contention="skip")(builder)
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_to_skip_is_refused_at_the_first_request_below_an_http_trigger(module: Any, *, found: bool) -> None:
+    @singleton(on_contention="skip")
+    def answer(req: func.HttpRequest) -> str:
+        pytest.fail("the body ran")
+
+    routed(module("app", func.FunctionApp()) if found else func.FunctionApp())(answer)
+    with pytest.raises(ConfigurationError, match="must answer"):
+        answer(func.HttpRequest(method="GET", url="/", body=b""))
+
+
+def test_a_function_that_decides_to_skip_a_request_is_told_too() -> None:
+    def answer(req: func.HttpRequest) -> str:
+        return "done"
+
+    with LockThread() as locks:
+        guarded = singleton(on_contention=lambda _: "skip")(answer)
+        locks.taken_by_another_process("locks/app/answer")
+        with pytest.raises(ConfigurationError, match="must answer"):
+            guarded(func.HttpRequest(method="GET", url="/", body=b""))
+        with pytest.raises(LockNotAcquired):
+            singleton(on_contention="raise")(answer)(func.HttpRequest(method="GET", url="/", body=b""))
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_invocations_id_is_the_workers_where_a_binding_is_called_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    def job(context: str) -> None: ...
+
+    guard = getattr(singleton(job), MARK)
+    assert guard.call({"context": "{}"}, None).owner == ""
+    current: ContextVar[str | None] = ContextVar("invocation_id", default=None)
+    monkeypatch.setitem(sys.modules, "azure_functions_runtime", cast("Any", SimpleNamespace(invocation_id_cv=current)))
+    assert guard.call({"context": "{}"}, None).owner == ""
+    token = current.set("inv-9")
+    assert guard.call({"context": "{}"}, None).owner == "inv-9"
+    assert guard.call({}, Context("inv-1")).owner == "inv-1"
+    current.reset(token)
