@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Stamp = Literal["none", "owner", "token"]
+"""What an acquisition writes on the lock blob: nothing, who has it as WebJobs does (W-57), or also a token and the host."""
 
 EPOCH_KEY = "SingletonEpoch"
 OWNER_KEY = "FunctionInstance"
@@ -29,38 +32,43 @@ _EPOCHS_A_SECOND = 1_000
 
 
 class FencingCounter:
-    """The epoch of one lock, as this process last saw it."""
+    """The epoch of one lock, as this process last saw it; without ``counts``, only who has it."""
 
-    def __init__(self, store: LeaseStore, name: str) -> None:
+    def __init__(self, store: LeaseStore, name: str, *, counts: bool = True) -> None:
         self._store = store
         self._name = name
+        self._counts = counts
         self._epoch = 0
         self._etag = ""
         self._metadata: Mapping[str, str] = {}
 
     async def stamp(self, lease_id: str, etag: str, owner: str) -> None:
-        """Write the next epoch and the owner under the lease.
+        """Write the next epoch and the owner under the lease, beside what others wrote.
 
-        One request while the blob is as we left it (its ETag tells), else two. Safe to repeat: it only ever goes up.
+        One request while the blob is as we left it (its ETag tells), else two; none where there is nothing to write.
+        Safe to repeat: the epoch only ever goes up.
         """
+        if not (self._counts or owner):
+            return
         if etag != self._etag:
             state = await self._store.read(self._name)
             self._metadata = state.metadata
-            self._epoch = max(self._epoch, _epoch_in(state))
+            self._epoch = max(self._epoch, _epoch_in(state)) if self._counts else 0
         epoch = self._epoch + 1
-        ours = {EPOCH_KEY.lower(), OWNER_KEY.lower(), HOST_KEY.lower()}
+        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self._counts else ())}
         metadata = {key: value for key, value in self._metadata.items() if key.lower() not in ours}
-        metadata[EPOCH_KEY] = str(epoch)
-        metadata[HOST_KEY] = _header_safe(this_host())
+        if self._counts:
+            metadata[EPOCH_KEY] = str(epoch)
+            metadata[HOST_KEY] = _header_safe(this_host())
         if owner:
             metadata[OWNER_KEY] = _header_safe(owner)
         self._etag = await self._store.write(self._name, lease_id, metadata)
         self._metadata = metadata
         self._epoch = epoch
 
-    def token(self, section: int) -> int:
+    def token(self, section: int) -> int | None:
         """Return the token of the ``section``-th section (1 to ``SECTIONS`` - 1) under the stamped lease."""
-        return self._epoch * SECTIONS + section
+        return self._epoch * SECTIONS + section if self._counts else None
 
 
 def this_host() -> str:

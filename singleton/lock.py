@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+    from singleton.fencing import Stamp
     from singleton.hold import Hold
     from singleton.lease import Lease
 
@@ -81,12 +82,12 @@ class Lock:
     """One named lock of one process. Everything happens on the loop on which it is used."""
 
     def __init__(
-        self, store: LeaseStore, name: str, *, timing: Timing, rng: random.Random, fencing: bool = True
+        self, store: LeaseStore, name: str, *, timing: Timing, rng: random.Random, stamp: Stamp = "token"
     ) -> None:
         self.name = name
         self._timing = timing
         self._rng = rng
-        self._fencing = FencingCounter(store, name) if fencing else None
+        self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token")
         self._acquisition = Acquisition(store, name, period=timing.period, rng=rng, fencing=self._fencing)
         self._queue: OrderedDict[Waiter, None] = OrderedDict()
         self._server: asyncio.Task[None] | None = None

@@ -6,6 +6,8 @@ r"""Names of lock blobs: ``locks/{hostId}/{function}[.{scope}]…``, injective w
     'locks/myapp/ship.%2E%2E%2F%2E%2E%2Fother%2Flock'
     >>> lock_name("myapp", "ship", ["north"], level="host")
     'locks/myapp/~north'
+    >>> lock_name("myapp", "ship", listener=True)
+    'locks/myapp/ship~listener'
 
 Each part keeps ``A-Z a-z 0-9 _ -`` and has every other byte of its UTF-8 percent-encoded, so the three characters
 with a meaning of their own (``/`` between segments, ``.`` between parts, ``~`` below) can't come from a part. A name
@@ -37,7 +39,9 @@ _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 _WRITTEN: Final = tuple(chr(byte) if byte in _KEPT else f"%{byte:02X}" for byte in range(256))
 
 
-def lock_name(host_id: str, function: str, scopes: Sequence[str] = (), level: Level = "function") -> str:
+def lock_name(
+    host_id: str, function: str, scopes: Sequence[str] = (), level: Level = "function", *, listener: bool = False
+) -> str:
     """Return the name of the blob whose lease is this lock.
 
     Args:
@@ -45,11 +49,21 @@ def lock_name(host_id: str, function: str, scopes: Sequence[str] = (), level: Le
         function: the function's name; level "host" leaves it out (W-30).
         scopes: the scope's values, in order. None of them may be empty.
         level: "function" for a lock of this function, "host" for one that functions share by naming the same scope.
+        listener: for the lock of who listens, which is another than that of the invocations (W-15).
 
     Raises:
         ConfigurationError: there is no host id (W-31), no function, no scope at level "host" (W-10), or no such level.
         ScopeError: a scope's value is empty.
     """
+    check_parts(host_id, function, scopes, level)
+    folder = f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
+    encoded = [_encoded(scope) for scope in scopes]
+    name = folder + ".".join(_parts(function, encoded, level))
+    return _shortened(f"{name}~listener" if listener else name, LONGEST_NAME)
+
+
+def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level) -> None:
+    """Refuse parts of which no lock can be named. See ``lock_name`` for the errors."""
     if level not in LEVELS:
         raise ConfigurationError(f"level is {quoted(level)}: give 'function' or 'host'")
     if isinstance(scopes, str):
@@ -58,18 +72,24 @@ def lock_name(host_id: str, function: str, scopes: Sequence[str] = (), level: Le
         raise ConfigurationError("host_id is empty: a lock belongs to a host id; set AzureFunctionsWebHost__hostid")
     if not all(scopes):
         raise ScopeError(f"a scope of {quoted(function)} has an empty value: it would lock as if it had none")
-    folder = f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
-    encoded = [_encoded(scope) for scope in scopes]
-    return _shortened(folder + ".".join(_parts(function, encoded, level)), LONGEST_NAME)
+    if level == "function" and not function:
+        raise ConfigurationError("function is empty: a lock of level 'function' is named after its function")
+    if level == "host" and not scopes:
+        raise ConfigurationError("level 'host' needs a scope: functions share the lock by naming the same one")
+
+
+def hashed_name(folder: str, text: str) -> str:
+    """Return a name in the folder for a text that can't be one as it is: its beginning, made safe, and a hash of it."""
+    from hashlib import sha256
+
+    readable = _encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{folder}{_without_half_escape(readable)}~{digest}"
 
 
 def _parts(function: str, scopes: list[str], level: Level) -> list[str]:
     if level == "function":
-        if not function:
-            raise ConfigurationError("function is empty: a lock of level 'function' is named after its function")
         return [_encoded(function), *scopes]
-    if not scopes:
-        raise ConfigurationError("level 'host' needs a scope: functions share the lock by naming the same one")
     return [f"~{scopes[0]}", *scopes[1:]]  # no function's encoded name begins with a tilde
 
 
@@ -140,6 +160,11 @@ def _broken_blob_rule(name: object) -> str | None:
         return f"has {len(segments)} segments between slashes: at most 254 are allowed"
     if not segments[-1] or any(segment.endswith(".") for segment in segments):
         return "may not end in a slash, nor any segment of it in a dot: the service drops those"
-    if any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name):
+    if has_unsendable(name):
         return "has a control character or half a surrogate pair, which no request can carry"
     return None
+
+
+def has_unsendable(name: str) -> bool:
+    """Tell whether a name has a control character or half a surrogate pair."""
+    return any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name)

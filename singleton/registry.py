@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.connection import BlobAccount
+    from singleton.fencing import Stamp
     from singleton.options import SingletonOptions
     from singleton.stores.given import GivenAccount, GivenClients
     from singleton.stores.protocol import LeaseStore
@@ -43,10 +44,10 @@ class Address:
     place: Place
     name: str
     timing: Timing
-    fencing: bool = True
+    stamp: Stamp = "token"
 
     @classmethod
-    def of(cls, place: Place, name: str, options: SingletonOptions) -> Address:
+    def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
         """Return the address of the lock ``name`` under these options."""
         timing = Timing(
             period=options.lock_period,
@@ -54,7 +55,7 @@ class Address:
             poll_max=options.lock_acquisition_polling_interval,
             handoff_window=options.handoff_window,
         )
-        return cls(place, name, timing, options.fencing_tokens)
+        return cls(place, name, timing, stamp if options.fencing_tokens else "none")
 
 
 class Registry:
@@ -62,7 +63,7 @@ class Registry:
 
     def __init__(self, open_store: Callable[[Place], LeaseStore], rng: random.Random | None = None) -> None:
         self._open_store = open_store
-        self._rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
+        self.rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
         self._stores: dict[Place, LeaseStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
@@ -139,7 +140,7 @@ class Registry:
         lock = self._locks.get(address)
         if lock is None:
             store = self.store(address.place)
-            lock = Lock(store, address.name, timing=address.timing, rng=self._rng, fencing=address.fencing)
+            lock = Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
             _forget_idle(self._locks)
             self._locks[address] = lock
         self._locks.move_to_end(address)
@@ -153,7 +154,7 @@ class Registry:
             def slot(number: int) -> Lock:
                 return self._lock(replace(address, name=slot_name(address.name, number)))
 
-            semaphore = Semaphore(address.name, limit, slot, timing=address.timing, rng=self._rng)
+            semaphore = Semaphore(address.name, limit, slot, timing=address.timing, rng=self.rng)
             _forget_idle(self._semaphores)
             self._semaphores[key] = semaphore
         self._semaphores.move_to_end(key)

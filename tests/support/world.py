@@ -77,7 +77,7 @@ async def eventually(condition: Callable[[], bool], *, within: float = 60.0) -> 
 
 def lock_on(store: LeaseStore, seed: int = 1, *, name: str = NAME, fencing: bool = True, **timing: float) -> Lock:
     """Make the lock of one host; each host has a seed of its own."""
-    return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), fencing=fencing)
+    return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), stamp="token" if fencing else "none")
 
 
 @asynccontextmanager
