@@ -37,7 +37,7 @@ _WARM: Final = 20
 
 
 def _ours(store: AzureBlobLeaseStore, name: str, *, fencing: bool) -> Cycle:
-    lock = Lock(store, name, timing=_TIMING, rng=random.Random(1), fencing=fencing)
+    lock = Lock(store, name, timing=_TIMING, rng=random.Random(1), stamp="token" if fencing else "none")
 
     async def cycle() -> None:
         await release(await lock.acquire(owner=_OWNER))

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from singleton.errors import ConfigurationError
-from singleton.guard import Guard, Level
+from singleton.guard import Guard, LayoutName, Level
 from singleton.triggers import (
     Signature,
     check_guardable,
@@ -53,6 +53,7 @@ def singleton(
     on_contention: OnContention = "wait",
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
+    layout: LayoutName = "default",
 ) -> Callable[[_F], _F]: ...
 
 
@@ -66,6 +67,7 @@ def singleton(
     on_contention: OnContention = "wait",
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
+    layout: LayoutName = "default",
 ) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
@@ -83,6 +85,9 @@ def singleton(
         timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
             (for ever, unless set); for ``"skip"`` and ``"raise"`` not at all.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the storage account.
+        layout: where the lock's blob is. ``"default"``: ours. ``"webjobs"``: that of a .NET host with the same host id,
+            so that both exclude one another (W-45). ``"dequeueable"``: the scope's value itself, as Dequeueable has it,
+            with its settings and its way to wait (D-18). See layouts.
 
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator).
@@ -96,7 +101,7 @@ def singleton(
     """
 
     def declare(target: Any) -> Any:
-        _check_arguments(scope, scope_id, level, on_contention, connection)
+        _check_arguments(scope, scope_id, level, on_contention, connection, layout)
         if not is_builder(target):
             return _guarded(target, guard_for(target, lambda: find_trigger(target)))
         trigger = trigger_of(target)
@@ -110,6 +115,7 @@ def singleton(
         from pathlib import Path
 
         from singleton.durations import seconds
+        from singleton.layout import layout_named
         from singleton.options import find_app_dir, load_options
         from singleton.scope import ScopeTemplate
 
@@ -117,16 +123,18 @@ def singleton(
         if hasattr(target, MARK):
             raise ConfigurationError(f"@singleton is declared twice on {target.__qualname__}: one is allowed (W-7)")
         app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
+        laid = layout_named(layout, os.environ)
         return Guard(
             function=target.__name__,
-            scope=scope,
+            scope=laid.path(scope, scope_id),
             scope_id=scope_id,
             level=level,
             on_contention=on_contention,
             timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
             connection=connection,
-            options=load_options(app_dir, os.environ),
+            options=laid.adapted(load_options(app_dir, os.environ)),
             app_dir=app_dir,
+            layout=laid,
             template=ScopeTemplate(scope_id),
             find_trigger=trigger,
         )
@@ -170,7 +178,9 @@ def _guarded(function: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
     return wrapper
 
 
-def _check_arguments(scope: object, scope_id: object, level: object, on_contention: object, connection: object) -> None:
+def _check_arguments(
+    scope: object, scope_id: object, level: object, on_contention: object, connection: object, layout: object
+) -> None:
     if scope is not None:
         from singleton.scope import check_path
 
@@ -178,11 +188,12 @@ def _check_arguments(scope: object, scope_id: object, level: object, on_contenti
     if not isinstance(scope_id, str):
         raise ConfigurationError(f"scope_id is {scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
     _check_choice("level", level, get_args(Level))
+    _check_choice("layout", layout, get_args(LayoutName))
     if on_contention not in ("wait", "skip", "raise"):
         from singleton.contention import check_policy
 
         check_policy(on_contention)
-    if level == "host" and scope is None and not scope_id:
+    if level == "host" and scope is None and not scope_id and layout != "dequeueable":
         raise ConfigurationError(
             "level='host' needs a scope or a scope_id: functions share the lock by naming it (W-10)"
         )

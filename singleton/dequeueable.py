@@ -1,12 +1,13 @@
 """The layout of Dequeueable's singletons for Azure Queue Storage: the scope's value is the blob's name, nothing else.
 
-So functions, queues and apps share a lock by naming equal values in one container (D-18), .NET hosts among them. A value
-that the service can't keep as a name, or can't tell from another, is refused: its message fails and is tried again.
+So functions, queues and apps share a lock by naming equal values in one container (D-18), .NET hosts among them. A
+value that the service can't keep as a name, or can't tell from another, is refused: its message fails and is tried
+again.
 
-The options are Dequeueable's own, from the settings ``Dequeueable__Singleton__…`` (D-1), and so is the way to wait: some
-attempts, with delays that grow at random between them (D-29 to D-31). Unlike Dequeueable, no delay follows the last
-attempt, storage that denies access fails the invocation at once, and holds have fencing tokens, which a .NET host leaves
-alone.
+The options are Dequeueable's own, from the settings ``Dequeueable__Singleton__…`` (D-1), and so is the way to wait:
+some attempts, with delays that grow at random between them (D-29 to D-31). Unlike Dequeueable, no delay follows the
+last attempt, storage that denies access fails the invocation at once, and holds have fencing tokens, which a .NET host
+leaves alone.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class DequeueableOptions:
         longest: the most seconds of a delay.
         retries: attempts after the first.
         container: the blob container that has the locks (D-8).
-        account_url: the blob service's URL for an identity, with ``{accountName}`` in it; None: the connection's (D-20).
+        account_url: the blob service's URL for an identity, perhaps with ``{accountName}`` in it; None: the
+            connection's (D-20).
     """
 
     scope: str | None = None
@@ -186,17 +188,21 @@ class DequeueableLayout:
     def path(self, scope: str | None, scope_id: str) -> str | None:
         """See ``Layout.path``: the declaration's, else the section's (D-1, D-16)."""
         if scope is not None and scope_id:
-            raise ConfigurationError(
-                "layout='dequeueable' locks one value: give either scope or scope_id, not both"
-            )
+            raise ConfigurationError("layout='dequeueable' locks one value: give either scope or scope_id, not both")
         if scope is None and not scope_id and self.options.scope is None:
             raise ConfigurationError(
                 f"layout='dequeueable' needs a scope: give @singleton one, or set {_SECTION}__Scope (D-2)"
             )
         return scope or (None if scope_id else self.options.scope)
 
-    def lock(
-        self, host_id: str, function: str, scopes: Sequence[str], level: Level = "function", *, listener: bool = False
+    def lock(  # of all parts, only the scope counts
+        self,
+        host_id: str,  # noqa: ARG002
+        function: str,  # noqa: ARG002
+        scopes: Sequence[str],
+        level: Level = "function",  # noqa: ARG002
+        *,
+        listener: bool = False,
     ) -> str:
         """Return the scope's value as it is (D-18).
 

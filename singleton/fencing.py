@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Stamp = Literal["none", "owner", "token"]
-"""What an acquisition writes on the lock blob: nothing, who has it as WebJobs does (W-57), or also a token and the host."""
+"""What an acquisition writes on the blob: nothing; its owner, as WebJobs does (W-57); or owner, host and token."""
 
 EPOCH_KEY = "SingletonEpoch"
 OWNER_KEY = "FunctionInstance"
@@ -37,7 +37,7 @@ class FencingCounter:
     def __init__(self, store: LeaseStore, name: str, *, counts: bool = True) -> None:
         self._store = store
         self._name = name
-        self._counts = counts
+        self.counts = counts
         self._epoch = 0
         self._etag = ""
         self._metadata: Mapping[str, str] = {}
@@ -48,16 +48,16 @@ class FencingCounter:
         One request while the blob is as we left it (its ETag tells), else two; none where there is nothing to write.
         Safe to repeat: the epoch only ever goes up.
         """
-        if not (self._counts or owner):
+        if not (self.counts or owner):
             return
         if etag != self._etag:
             state = await self._store.read(self._name)
             self._metadata = state.metadata
-            self._epoch = max(self._epoch, _epoch_in(state)) if self._counts else 0
+            self._epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
         epoch = self._epoch + 1
-        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self._counts else ())}
+        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self.counts else ())}
         metadata = {key: value for key, value in self._metadata.items() if key.lower() not in ours}
-        if self._counts:
+        if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
             metadata[HOST_KEY] = _header_safe(this_host())
         if owner:
@@ -66,9 +66,9 @@ class FencingCounter:
         self._metadata = metadata
         self._epoch = epoch
 
-    def token(self, section: int) -> int | None:
+    def token(self, section: int) -> int:
         """Return the token of the ``section``-th section (1 to ``SECTIONS`` - 1) under the stamped lease."""
-        return self._epoch * SECTIONS + section if self._counts else None
+        return self._epoch * SECTIONS + section
 
 
 def this_host() -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from singleton.connection import BlobAccount
     from singleton.contention import OnContention, Policy
+    from singleton.layout import Layout
     from singleton.options import SingletonOptions
     from singleton.registry import Address, Place
     from singleton.runtime import LockRuntime
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from singleton.triggers import Trigger
 
 Level = Literal["function", "host"]
+LayoutName = Literal["default", "webjobs", "dequeueable"]
 
 _log = logging.getLogger("singleton")
 _current: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hold")
@@ -76,6 +78,7 @@ class Guard:
     connection: str
     options: SingletonOptions
     app_dir: Path | None
+    layout: Layout = field(repr=False)
     template: ScopeTemplate = field(repr=False)
     find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
 
@@ -109,11 +112,9 @@ class Guard:
         Raises:
             ScopeError: the payload does not name the scope; no lock is asked for.
         """
-        from singleton.naming import lock_name
-
         function = str(getattr(context, "function_name", None) or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
-        lock = lock_name(self._host_id, function, self._scopes(arguments), self.level)
+        lock = self.layout.lock(self._host_id, function, self._scopes(arguments), self.level)
         return Call(lock, function, invocation_id(context), arguments)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
@@ -145,7 +146,7 @@ class Guard:
     def _account(self) -> BlobAccount:
         from singleton.connection import resolve_blob_account
 
-        return resolve_blob_account(self.connection, os.environ)
+        return self.layout.account(resolve_blob_account(self.connection, os.environ))
 
     @property
     def _place(self) -> Place:
@@ -157,7 +158,7 @@ class Guard:
     def _address(self, call: Call) -> Address:
         from singleton.registry import Address
 
-        return Address.of(self._place, call.lock, self.options)
+        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
 
     # --- around the body --------------------------------------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class Guard:
 
     def _acquisition(self, call: Call, timeout: float | None) -> Work:
         address = self._address(call)
-        return lambda registry: registry.acquire(address, timeout=timeout, owner=call.owner)
+        return lambda registry: self.layout.acquire(registry, address, timeout=timeout, owner=call.owner)
 
     def _decide(self, call: Call) -> Policy:
         from singleton.contention import Contention, decide

@@ -6,7 +6,7 @@ libraries, blob for blob, so that their hosts and ours exclude one another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from singleton.naming import Level, lock_name
 
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
     from singleton.connection import BlobAccount
     from singleton.fencing import Stamp
+    from singleton.guard import LayoutName
     from singleton.hold import Hold
     from singleton.options import SingletonOptions
     from singleton.registry import Address, Registry
-
-LayoutName = Literal["default", "webjobs", "dequeueable"]
 
 
 class Layout(Protocol):

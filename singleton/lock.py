@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from singleton.acquisition import Acquisition, storage_error
 from singleton.errors import LockClosed, LockNotAcquired, SingletonError
-from singleton.fencing import SECTIONS, FencingCounter
+from singleton.fencing import SECTIONS, FencingCounter, Stamp
 from singleton.section import Section, Turn, Waiter
 from singleton.stores.protocol import LeaseStore, LossReason, StoreFailure
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from singleton.fencing import Stamp
     from singleton.hold import Hold
     from singleton.lease import Lease
 
@@ -284,7 +283,7 @@ class Lock:
                 self._settle()
 
     def _token(self, section: int) -> int | None:
-        return self._fencing.token(section) if self._fencing else None
+        return self._fencing.token(section) if self._fencing and self._fencing.counts else None
 
     def _tell(self, reason: LossReason) -> None:
         if self._hold is not None:

@@ -1,4 +1,4 @@
-"""The layout of the WebJobs SDK, blob for blob: a .NET host of the same host id and ours exclude one another.
+r"""The layout of the WebJobs SDK, blob for blob: a .NET host of the same host id and ours exclude one another.
 
     >>> WebJobsLayout().lock("myapp", "Ship", ["42"])
     'locks/myapp/Host.Functions.Ship.42'
@@ -7,8 +7,8 @@
 
 Names are not escaped (W-45), so different scopes may mean one lock; that one waits for the other, more than it must,
 is the price of the same blob in both runtimes. A name that would leave its folder, or that no request can carry, has
-no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). The owner is written as WebJobs does and nothing
-else (W-57), so holds have no fencing token: the .NET host would not count it up.
+no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). The owner is written as WebJobs does, and
+nothing else (W-57), so holds have no fencing token: the .NET host would not count it up.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class WebJobsLayout(Plain):
 
 
 def _blob_name(folder: str, lock_id: str) -> str:
-    r"""Return the name as the .NET client sends it, without slashes at its end, and as the service reads it: ``\`` is ``/``."""
+    r"""Return the name as .NET's client sends it, without slashes at its end, and as the service reads ``\`` in it."""
     name = (folder + lock_id).rstrip("/").replace("\\", "/")
     return name if _stays(name, folder) else hashed_name(folder, lock_id)
 
