@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from simulator.virtual.explore import Plan, Summary
 
 _MOST_HOSTS: Final = 50
+_BETWEEN_LINES: Final = 5.0
+"""Seconds between two lines of progress, where there is no terminal."""
 _STATES: Final = (
     "bodies",
     "leases",
+    "messages done",
     "acquire applied, reply lost",
     "renew applied, reply lost",
     "release applied, reply lost",
@@ -99,6 +103,8 @@ def explore(
         raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS)}")
     if plan.app:
         _check_app(plan.app)
+    if not story.resolve().parent.is_dir():
+        raise click.UsageError(f"--story {story}: there is no such folder")
     console = Console()
     summary = _with_progress(console, plan, run_plan)
     _print_summary(console, plan, summary)
@@ -110,13 +116,19 @@ def explore(
     for line in tell(scenario, run):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     save_story(story, scenario, run)
-    console.print(f"Replay it:  {called_as()} replay {story}", markup=False, highlight=False)
+    console.print(f"Replay it:  {called_as()} replay {story}", markup=False, highlight=False, soft_wrap=True)
     return 1
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def replay(file: Path) -> int:
+@click.option(
+    "--app",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the story's app is now, if it is not where it was.",
+)
+def replay(file: Path, app: Path | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.explore import load_story
     from simulator.virtual.story import tell
@@ -126,9 +138,16 @@ def replay(file: Path) -> int:
         story = load_story(file)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    scenario = story.scenario
+    if app is not None:
+        if not scenario.app:
+            raise click.UsageError(f"--app: the story in {file} is one of our own workloads, without an app")
+        scenario = replace(scenario, app=str(app.resolve()))
+    if scenario.app:
+        _check_app(scenario.app)
     prepare_process()
-    run = story.scenario.run()
-    for line in tell(story.scenario, run):
+    run = scenario.run()
+    for line in tell(scenario, run):
         click.echo(line)
     if story.history is not None:
         same = "the same as recorded" if run.history == story.history else f"not the recorded {story.history}"
@@ -176,7 +195,7 @@ def _with_lines(plan: Plan, run_plan: object) -> Summary:
 
     def show(summary: Summary) -> None:
         nonlocal last
-        if summary.elapsed - last >= 5.0:
+        if summary.elapsed - last >= _BETWEEN_LINES:
             last = summary.elapsed
             rate = summary.scenarios / summary.elapsed
             left = (plan.scenarios - summary.scenarios) / rate
@@ -186,6 +205,8 @@ def _with_lines(plan: Plan, run_plan: object) -> Summary:
 
 
 def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:
+    from simulator.virtual.moments import MOMENTS
+
     hours = summary.virtual_seconds / 3600
     rate = summary.scenarios / max(summary.elapsed, 1e-9)
     console.print(
@@ -197,7 +218,7 @@ def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:
     outcomes = {name: many for name, many in summary.reached.items() if name.startswith("invocation: ")}
     _print_counts(console, "Faults", {name.removeprefix("fault: "): many for name, many in faults.items()})
     _print_counts(console, "Invocations", {name.removeprefix("invocation: "): many for name, many in outcomes.items()})
-    _print_counts(console, "States reached", {name: summary.reached[name] for name in _STATES})
+    _print_counts(console, "States reached", {name: summary.reached[name] for name in (*_STATES, *MOMENTS)})
 
 
 def _print_counts(console: Console, title: str, counts: dict[str, int]) -> None:

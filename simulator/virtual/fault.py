@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping, Sequence
 
     from simulator.virtual.world import World
 
+_JSON: Final[dict[str, tuple[type, ...]]] = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
+"""What a field of a type may be in JSON."""
 KINDS: dict[str, type[Fault]] = {}
 """All kinds, by name; a class that has one is there as soon as it is written."""
 
@@ -21,6 +24,8 @@ class Fault:
     kind: ClassVar[str]
     from_start: ClassVar[bool] = False
     """Whether it strikes before anything else, whatever ``at`` says."""
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The values that a field may have, where they are few."""
     at: float
     host: int = 0
 
@@ -72,13 +77,21 @@ def fault_from(data: dict[str, Any]) -> Fault:
     """Make a fault from its JSON data.
 
     Raises:
-        ValueError: the kind is unknown, or a field is.
+        ValueError: the kind is unknown, or a field is, or a value makes no sense.
     """
-    fields = dict(data)
-    kind = fields.pop("kind", None)
+    values = dict(data)
+    kind = values.pop("kind", None)
     if kind not in KINDS:
         raise ValueError(f"fault kind {kind!r} is unknown: it must be one of {', '.join(KINDS)}")
     try:
-        return KINDS[kind](**fields)
+        fault = KINDS[kind](**values)
     except TypeError as error:
         raise ValueError(f"fault {kind!r}: {error}") from None
+    for each in fields(fault):
+        value = getattr(fault, each.name)
+        if type(value) not in _JSON[str(each.type)]:
+            raise ValueError(f"fault {kind!r}: {each.name} is {value!r}, which is no {each.type}")
+        allowed = fault.allowed.get(each.name)
+        if allowed is not None and value not in allowed:
+            raise ValueError(f"fault {kind!r}: {each.name} is {value!r}: it must be one of {', '.join(allowed)}")
+    return fault

@@ -15,6 +15,7 @@ from simulator.virtual.fault import KINDS, Fault, Lasting, fault_from
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping, Sequence
 
     from simulator.virtual.world import World
 
@@ -139,6 +140,7 @@ class Operator(Fault):
     """An operator breaks the lease of a lock, at once or with some notice, steals it, or deletes its blob."""
 
     kind: ClassVar[str] = "operator"
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"action": tuple(_ACTS)}
     action: str = "break_"
     lock: int = 0
 

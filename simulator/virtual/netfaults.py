@@ -10,7 +10,7 @@ from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from simulator.virtual.network import Passage, Request
     from simulator.virtual.world import World
@@ -170,6 +170,7 @@ class Fading(NetworkFault):
 
 
 _FATES: Final = ("request lost", "reply lost", "request reset", "reply reset", "late", "reply late", "twice")
+_STATUSES: Final = ("500", "503", "429", "403")
 _CALLS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "write", "read", "create")
 
 
@@ -178,6 +179,7 @@ class OneMessage(Fault):
     """One request of a kind, the next that the host sends, is lost, late, doubled, or answered with an error."""
 
     kind: ClassVar[str] = "one message"
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": _CALLS, "fate": (*_FATES, *_STATUSES)}
     call: str = "acquire"
     fate: str = "reply lost"
     seconds: float = 0.0
@@ -185,7 +187,7 @@ class OneMessage(Fault):
     @classmethod
     def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
         at, host = round(rng.uniform(0, until), 3), rng.randrange(hosts)
-        fate = rng.choice([*_FATES, *_FATES, "500", "503", "429", "403"])
+        fate = rng.choice([*_FATES, *_FATES, *_STATUSES])
         seconds = round(rng.uniform(0.5, 10.0), 3)
         return cls(at=at, host=host, call=rng.choice(_CALLS), fate=fate, seconds=seconds)
 

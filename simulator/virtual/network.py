@@ -65,7 +65,8 @@ class Network:
         self.rules: list[Callable[[Request, Passage], None]] = []
         self.reached: Counter[str] = Counter()
         self.on_send: Callable[[Request, Passage], None] = _ignore
-        self.on_answer: Callable[[Request, Exception | None], None] = _ignore
+        self.on_loss: Callable[[Request], None] = _ignore
+        self.on_answer: Callable[[Request, Exception | None, Passage], None] = _ignore
         self.on_reply: Callable[[Request, Exception | None], None] = _ignore
         self._loop = loop
         self._rng = rng
@@ -86,6 +87,7 @@ class Network:
 
     def _depart(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
         if passage.lost:
+            self.on_loss(request)
             if passage.reset:
                 self._loop.call_later(passage.out, self._deliver, future, request, None, _reset())
             return
@@ -101,7 +103,7 @@ class Network:
                 answer = request.execute()
             except Exception as error:  # noqa: BLE001 - the service's answer, whatever kind its protocol has
                 failure = error
-        self.on_answer(request, failure)
+        self.on_answer(request, failure, passage)
         if failure is None and (passage.reply_lost or future.cancelled()):
             self.reached[f"{request.call} applied, reply lost"] += 1
         if not passage.reply_lost:

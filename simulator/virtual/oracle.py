@@ -29,6 +29,7 @@ from simulator.virtual.callers import Callers
 from simulator.virtual.conduct import Conduct
 from simulator.virtual.handles import HOST
 from simulator.virtual.locks import Baton
+from simulator.virtual.moments import Moments
 from singleton import current_hold
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Oracle:
     """Done as soon as there is a violation."""
     callers: Callers = field(init=False)
     conduct: Conduct = field(init=False)
+    moments: Moments = field(init=False)
     _bodies: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
     _tokens: dict[str, int] = field(default_factory=dict)
     _epochs: dict[str, int] = field(default_factory=dict)
@@ -123,6 +125,7 @@ class Oracle:
         self.broken = self.loop.create_future()
         self.callers = Callers(self)
         self.conduct = Conduct(self)
+        self.moments = Moments(self.reached)
         self.service.on_grant = self._granted
         self.service.on_end = self._ended
         self.service.on_epoch = self._epoch
@@ -166,8 +169,8 @@ class Oracle:
             self._violated("entered lost", f"{body.machine.name} began a body of {body.lock} with a lost hold")
         token = body.hold.token
         if token is not None and body.hold.lease_id not in self._operated:
-            if token <= self._tokens.get(body.lock, 0):
-                self._violated("token order", f"{body.machine.name} got token {token} after {self._tokens[body.lock]}")
+            if token <= (last := self._tokens.get(body.lock, 0)):
+                self._violated("token order", f"{body.machine.name} got token {token} of {body.lock} after {last}")
             self._tokens[body.lock] = max(token, self._tokens.get(body.lock, 0))
         self._bodies[body.lock].append(body)
         self._must_not_hope(body)
@@ -236,6 +239,7 @@ class Oracle:
                 self.later(self.bounds.period, self._must_know, tenure)
                 self.later(self.bounds.period / 2 * self.bounds.drift + 0.5, self._must_have_heard, tenure)
         self.callers.tenure_ended(tenure)
+        self.moments.ended(tenure)
 
     def _released(self, tenure: Tenure) -> None:
         for body in self.inside(tenure):

@@ -15,7 +15,7 @@ MOST_RUNS: Final = 150
 
 
 def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
-    """Drop faults, then shorten and round what is left, as long as the same check finds something."""
+    """Drop faults and hosts, then shorten and round what is left, as long as the same check finds something."""
     check = run.violations[0].check
     left = MOST_RUNS
 
@@ -41,6 +41,8 @@ def _simpler(scenario: Scenario) -> list[Scenario]:
     """Return the scenarios one step simpler, the boldest steps first."""
     steps = [replace(scenario, faults=())] if len(scenario.faults) > 1 else []
     steps += [scenario.without(index) for index in range(len(scenario.faults))]
+    if scenario.hosts > 1 and all(fault.host < scenario.hosts - 1 for fault in scenario.faults):
+        steps.append(replace(scenario, hosts=scenario.hosts - 1))
     for index, fault in enumerate(scenario.faults):
         if isinstance(fault, Lasting) and fault.seconds > 1:
             steps.append(scenario.with_fault(index, replace(fault, seconds=round(fault.seconds / 2, 1))))

@@ -1,4 +1,17 @@
-"""A world: some machines, a network, the service, the faults that strike, and the oracle that watches."""
+"""A world: some machines, a network, the service, the faults that strike, and the oracle that watches.
+
+What is judged here, at its end above all:
+
+starved                  faults are over, and somebody has not ended his work long after he could have
+does not close           a host can't close its locks within half a minute
+deadlock                 somebody waits for what can never come, or time stands still
+task left behind         a host that has closed its locks still has a task of theirs
+unhandled error          an exception that nobody caught
+broken                   a job raised what no function of it raises
+cancellation swallowed   an invocation was cancelled, and went on to its end
+cancelled by nobody      an invocation ended with a cancellation that nobody had asked for
+message lost             a message was deleted from its queue, and no invocation of it succeeded
+"""
 
 from __future__ import annotations
 
@@ -110,6 +123,7 @@ class World:
         self.cancelled: set[str] = set()
         self._over = False
         self.network.on_answer = self._answered
+        self.network.on_loss = self._lost
         for fault in faults:
             if fault.from_start:
                 self._strike(fault)
@@ -274,9 +288,20 @@ class World:
                 if not (future := ends.pop()).done():
                     future.set_result(None)
 
-    def _answered(self, request: Request, failure: Exception | None) -> None:
-        answer = "ok" if failure is None else str(failure)
-        self.note(request.machine.name, "request", call=request.call, name=request.name, answer=answer)
+    def _answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
+        self.note(
+            request.machine.name,
+            "request",
+            call=request.call,
+            name=request.name,
+            answer="ok" if failure is None else str(failure),
+            out=round(passage.out, 3),
+            back=None if passage.reply_lost else round(passage.back, 3),
+        )
+        self.oracle.moments.answered(request, failure, self.service.tenure(request.name), self.loop.now)
+
+    def _lost(self, request: Request) -> None:
+        self.note(request.machine.name, "request", call=request.call, name=request.name, answer="lost")
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
