@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from singleton.errors import ConfigurationError
-from singleton.guard import Guard, LayoutName, Level
+from singleton.guard import Guard, LayoutName, Level, Mode
 from singleton.triggers import (
     Signature,
     check_guardable,
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F")
 
-MARK = "__singleton__"
-"""Attribute of a guarded function that holds its ``Guard``."""
-
+_MARK = "__singleton__"
 _declared: list[Guard] = []
+_guarded_by_us: weakref.WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = weakref.WeakKeyDictionary()
+"""Our wrappers, each with the function that it guards."""
 
 
 @overload
@@ -50,6 +52,7 @@ def singleton(
     scope: str | None = None,
     scope_id: str = "",
     level: Level = "function",
+    mode: Mode = "function",
     on_contention: OnContention = "wait",
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
@@ -64,6 +67,7 @@ def singleton(
     scope: str | None = None,
     scope_id: str = "",
     level: Level = "function",
+    mode: Mode = "function",
     on_contention: OnContention = "wait",
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
@@ -79,6 +83,9 @@ def singleton(
         scope_id: WebJobs template: literal text, ``%SETTING%``, ``{property}`` of the binding data (W-35 to W-43).
         level: ``"function"``: the lock belongs to this function. ``"host"``: all functions of the app that name the
             same scope share it (W-6); needs a scope.
+        mode: ``"function"``: a lock around each invocation. ``"listener"``: of all processes one runs the function's
+            invocations, as many at once as come, for as long as it lives; the others skip a timer's, and put messages
+            back for it. A function may be declared once in each mode (W-15).
         on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
             success; or ``"raise"`` ``LockNotAcquired``, which fails the invocation. Or a function that is given a
             ``Contention`` after the first attempt, and returns one of these.
@@ -101,9 +108,9 @@ def singleton(
     """
 
     def declare(target: Any) -> Any:
-        _check_arguments(scope, scope_id, level, on_contention, connection, layout)
+        _check_arguments(scope, scope_id, level, mode, on_contention, connection, layout)
         if not is_builder(target):
-            return _guarded(target, guard_for(target, lambda: find_trigger(target)))
+            return _guarded(target, guard_for(target, lambda: find_trigger(_guarded_by_us.get(target, target))))
         trigger = trigger_of(target)
         inner = user_function(target)
         check_guardable(inner, None if trigger is None else trigger.type)
@@ -120,11 +127,14 @@ def singleton(
         from singleton.scope import ScopeTemplate
 
         check_guardable(target)
-        if hasattr(target, MARK):
-            raise ConfigurationError(f"@singleton is declared twice on {target.__qualname__}: one is allowed (W-7)")
+        if any(guard.mode == mode for guard in guards_of(target)):
+            raise ConfigurationError(
+                f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is "
+                "allowed (W-7, W-9)"
+            )
         app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
         laid = layout_named(layout, os.environ)
-        return Guard(
+        return _kind(mode)(
             function=target.__name__,
             scope=laid.path(scope, scope_id),
             scope_id=scope_id,
@@ -151,7 +161,26 @@ def declared_guards() -> list[Guard]:
     return list(_declared)
 
 
-def _guarded(function: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
+def guards_of(function: object) -> tuple[Guard, ...]:
+    """Return the guards of a function in the order in which they are asked, a listener's first; none if it has none."""
+    found: tuple[Guard, ...] = getattr(function, _MARK, ())
+    return found
+
+
+def _kind(mode: Mode) -> type[Guard]:
+    if mode == "function":
+        return Guard
+    from singleton.listener import ListenerGuard
+
+    return ListenerGuard
+
+
+def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
+    _declared.append(guard)
+    guards = tuple(sorted((guard, *guards_of(target)), key=lambda each: each.mode, reverse=True))
+    # Of two declarations in a row, whichever comes first, the one wrapper asks who listens before it takes a lock.
+    function = _guarded_by_us.get(target, target)
+    asked = guards if function is not target else (guard,)
     signature = Signature(function)
     wrapper: Callable[..., Any]
 
@@ -160,7 +189,10 @@ def _guarded(function: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
         async def guarded_async(*args: Any, **kwargs: Any) -> Any:
             named, context = signature.split(args, kwargs)
             refuse_replayed(guard.function, named)
-            return await guard.run_async(guard.call(named, context), lambda: function(*args, **kwargs))
+            body: Callable[[], Any] = partial(function, *args, **kwargs)
+            for each in reversed(asked):
+                body = partial(each.run_async, each.call(named, context), body)
+            return await body()
 
         wrapper = guarded_async
     else:
@@ -168,18 +200,27 @@ def _guarded(function: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
         def guarded(*args: Any, **kwargs: Any) -> Any:
             named, context = signature.split(args, kwargs)
             refuse_replayed(guard.function, named)
-            return guard.run(guard.call(named, context), lambda: function(*args, **kwargs))
+            body: Callable[[], Any] = partial(function, *args, **kwargs)
+            for each in reversed(asked):
+                body = partial(each.run, each.call(named, context), body)
+            return body()
 
         wrapper = guarded
 
     signature.dress(wrapper, function)
-    setattr(wrapper, MARK, guard)
-    _declared.append(guard)
+    setattr(wrapper, _MARK, guards)
+    _guarded_by_us[wrapper] = function
     return wrapper
 
 
 def _check_arguments(
-    scope: object, scope_id: object, level: object, on_contention: object, connection: object, layout: object
+    scope: object,
+    scope_id: object,
+    level: object,
+    mode: object,
+    on_contention: object,
+    connection: object,
+    layout: object,
 ) -> None:
     if scope is not None:
         from singleton.scope import check_path
@@ -188,6 +229,7 @@ def _check_arguments(
     if not isinstance(scope_id, str):
         raise ConfigurationError(f"scope_id is {scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
     _check_choice("level", level, get_args(Level))
+    _check_choice("mode", mode, get_args(Mode))
     _check_choice("layout", layout, get_args(LayoutName))
     if on_contention not in ("wait", "skip", "raise"):
         from singleton.contention import check_policy

@@ -12,7 +12,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.cancelling import always_answered, cancelled_when_lost
 from singleton.errors import LockNotAcquired, ScopeError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from singleton.triggers import Trigger
 
 Level = Literal["function", "host"]
+Mode = Literal["function", "listener"]
 LayoutName = Literal["default", "webjobs", "dequeueable"]
 
 _log = logging.getLogger("singleton")
@@ -63,6 +64,7 @@ class Call:
     function: str
     owner: str
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    mode: Mode = "function"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +89,17 @@ class Guard:
         """What is known of the trigger, once the app is complete: at an invocation, not before."""
         return self.find_trigger()
 
+    mode: ClassVar[Mode] = "function"
+
     @property
     def period(self) -> float:
         """Seconds of one lease (W-25)."""
         return self.options.lock_period
+
+    @property
+    def poll(self) -> float:
+        """Seconds after which somebody who waits for the lock has asked again, at most."""
+        return self.options.lock_acquisition_polling_interval
 
     @property
     def wait(self) -> float | None:
@@ -114,8 +123,9 @@ class Guard:
         """
         function = str(getattr(context, "function_name", None) or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
-        lock = self.layout.lock(self._host_id, function, self._scopes(arguments), self.level)
-        return Call(lock, function, invocation_id(context), arguments)
+        scopes = self._scopes(arguments)
+        lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
+        return Call(lock, function, invocation_id(context), arguments, self.mode)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self.scope is None and not self.scope_id:
@@ -176,7 +186,7 @@ class Guard:
                 return body()
         finally:
             locks.release(hold)
-            _tell("released", call, hold)
+            self._report("released", call, hold)
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
@@ -193,11 +203,11 @@ class Guard:
                     return await body()
         finally:
             await locks.release_async(hold)
-            _tell("released", call, hold)
+            self._report("released", call, hold)
 
     def _enter(self, call: Call) -> Steps[Hold | None]:
         """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
-        _tell("waiting", call)
+        tell("waiting", call)
         try:
             hold: Hold = yield self._acquisition(call, self.wait)
         except LockNotAcquired as error:
@@ -212,7 +222,7 @@ class Guard:
                 contended = error
             else:
                 return hold
-        _tell("contended", call, reason="timeout" if policy == "wait" else policy)
+        tell("contended", call, reason="timeout" if policy == "wait" else policy)
         if policy != "skip":
             raise contended
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
@@ -229,11 +239,15 @@ class Guard:
         refuse_policy(call.function, policy, self.trigger, call.arguments)
         return policy
 
+    def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
+        """Tell what became of the hold: of a lock that this invocation has for itself."""
+        tell(kind, call, hold, reason)
+
     @contextlib.contextmanager
     def _holding(self, call: Call, hold: Hold) -> Iterator[None]:
         """Report the hold, and fail an invocation whose body ended without it."""
-        _tell("acquired", call, hold)
-        remove = hold.lost.add_callback(lambda reason: _tell("lost", call, hold, reason))
+        self._report("acquired", call, hold)
+        remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
         try:
             hold.raise_if_lost()
             yield
@@ -246,13 +260,13 @@ class Guard:
         """Make the hold current, and bracket the body with events: what a verdict judges."""
         token = _current.set(hold)
         outcome = "error"
-        _tell("body_started", call, hold)
+        tell("body_started", call, hold)
         try:
             with always_answered(call.function):
                 yield
             outcome = "ok"
         finally:
-            _tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
+            tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
             _current.reset(token)
             if not self.options.enabled:
                 hold.lost.freeze()
@@ -265,6 +279,17 @@ def _runtime() -> LockRuntime:
     return runtime()
 
 
-def _tell(kind: EventKind, call: Call, hold: Hold | None = None, reason: str | None = None) -> None:
+def tell(kind: EventKind, call: Call, hold: Hold | None = None, reason: str | None = None) -> None:
+    """Emit an event about the lock of a call."""
     token = hold.token if hold is not None else None
-    emit(LockEvent(kind=kind, lock=call.lock, function=call.function, owner=call.owner, token=token, reason=reason))
+    emit(
+        LockEvent(
+            kind=kind,
+            lock=call.lock,
+            function=call.function,
+            owner=call.owner,
+            token=token,
+            reason=reason,
+            mode=call.mode,
+        )
+    )

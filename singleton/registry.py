@@ -19,6 +19,7 @@ from singleton.slots import slot_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.candidacy import Candidacy
     from singleton.connection import BlobAccount
     from singleton.fencing import Stamp
     from singleton.options import SingletonOptions
@@ -70,6 +71,7 @@ class Registry:
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self._tails: set[Hold] = set()
         self._companions: set[asyncio.Task[None]] = set()
+        self.candidacies: dict[Address, Candidacy] = {}
         self._closed = False
 
     async def acquire(
@@ -121,6 +123,7 @@ class Registry:
     async def aclose(self) -> None:
         """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
         self._closed = True
+        await asyncio.gather(*(candidacy.end() for candidacy in self.candidacies.values()))
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()

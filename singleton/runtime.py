@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_CLOSING = 8.0
+_CLOSING = 12.0
+"""Seconds that closing takes at most: bodies of listeners end (5), leases are given back (5)."""
 _LAST_CALLS = 1.0
 
 
@@ -47,7 +48,7 @@ class Runtime:
         self._loop = LockLoop()
         self._prepare = prepare
         self._door = threading.Lock()
-        self._closed = False
+        self._closed = self._over = False
         self._thread = threading.Thread(target=self._run, name="singleton-locks", daemon=True)
         self._thread.start()
 
@@ -84,12 +85,14 @@ class Runtime:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
         self._refuse_itself("release")
         if (given_back := self._release(hold, self._registry.release)) is not None:
-            given_back.result()
+            with contextlib.suppress(LockClosed):
+                given_back.result()
 
     async def release_async(self, hold: Hold) -> None:
         """Release from a coroutine. The caller's cancellation does not stop it."""
         if (given_back := self._release(hold, self._registry.release)) is not None:
-            await asyncio.shield(asyncio.wrap_future(given_back))
+            with contextlib.suppress(LockClosed):
+                await asyncio.shield(asyncio.wrap_future(given_back))
 
     def close(self) -> None:
         """Close locks and stores and end the thread. Who waits gets ``LockClosed``, as does who comes later."""
@@ -100,6 +103,8 @@ class Runtime:
                 self._start(self._registry.aclose(), closed)
         if not already:
             concurrent.futures.wait({closed}, timeout=_CLOSING)
+            with self._door:
+                self._over = True
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
 
@@ -149,10 +154,10 @@ class Runtime:
         if hold.lost.reason == "closed":
             return None
         given_back: concurrent.futures.Future[None] = concurrent.futures.Future()
-        try:
-            self._submit(way(hold), given_back)
-        except LockClosed:
-            return None
+        with self._door:
+            if self._over:
+                return None
+            self._start(way(hold), given_back)
         return given_back
 
     def _submit(

@@ -58,11 +58,16 @@ class Turn:
 class Section(Hold):
     """A hold of a lock that is in use, with its turn."""
 
-    __slots__ = ("turn",)
+    __slots__ = ("_lease", "turn")
 
     def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
         super().__init__(lock, owner=owner, token=token, lease=lease)
+        self._lease = lease
         self.turn = Turn(self.lost)
+
+    def shared(self, owner: str) -> Section:
+        """Return one more hold under this one's lease, with its token, for whoever sees to its turn."""
+        return Section(self.lock, owner, self.token, self._lease)
 
     def end(self) -> None:
         """The caller's end: its section is over."""

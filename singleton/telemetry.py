@@ -30,6 +30,8 @@ class LockEvent:
         owner: the invocation id, or what the caller of the lock API gave.
         token: the fencing token, where there is one.
         reason: for ``lost`` why; for ``contended`` skip, raise or timeout; for ``body_ended`` ok, error or lost.
+        mode: ``listener`` for a lock that its process keeps for life. Such a process waits, acquires, loses and
+            releases once, without an owner; each of its invocations is a body, or contended.
     """
 
     kind: EventKind
@@ -38,6 +40,7 @@ class LockEvent:
     owner: str = ""
     token: int | None = None
     reason: str | None = None
+    mode: Literal["function", "listener"] = "function"
 
 
 def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:

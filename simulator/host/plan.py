@@ -10,7 +10,7 @@ from simulator.host.errors import HostError, SettingsError
 from simulator.host.outputs import queue_name
 from simulator.host.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.settings import is_connection_string, is_disabled, resolve
-from singleton.decorator import MARK, declared_guards
+from singleton.decorator import declared_guards, guards_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class Plan:
 
     Attributes:
         function: the indexed function.
-        guard: its ``@singleton`` declaration, or None.
+        guards: its ``@singleton`` declarations, a listener's first.
         idle: why it is never called, or None.
         queue: the queue that triggers it.
         schedule: the schedule that triggers it.
@@ -35,13 +35,18 @@ class Plan:
     """
 
     function: IndexedFunction
-    guard: Guard | None
+    guards: tuple[Guard, ...] = ()
     idle: str | None = None
     queue: str | None = None
     schedule: Schedule | None = None
     monitored: bool = False
     run_on_startup: bool = False
     connection: str | None = None
+
+    @property
+    def guard(self) -> Guard | None:
+        """The declaration that its body runs under, the innermost; None where there is none."""
+        return self.guards[-1] if self.guards else None
 
     def to_json(self) -> dict[str, Any]:
         """Return what the journal tells of the function."""
@@ -80,10 +85,14 @@ class Plan:
             "scope_id": guard.scope_id,
             "paths": list(guard.template.paths),
             "level": guard.level,
+            "mode": guard.mode,
             "on_contention": guard.on_contention,
             "timeout": guard.wait,
             "lease": guard.period,
-            "poll": guard.options.lock_acquisition_polling_interval,
+            "poll": guard.poll,
+            "listener": next(
+                ({"lease": each.period, "poll": each.poll} for each in self.guards if each.mode == "listener"), None
+            ),
         }
 
 
@@ -124,12 +133,12 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
 
 def unguarded(plans: Iterable[Plan]) -> list[str]:
     """Return the ``@singleton`` declarations that no function carries: they guard nothing."""
-    carried = {id(plan.guard) for plan in plans}
+    carried = {id(guard) for plan in plans for guard in plan.guards}
     return [guard.function for guard in declared_guards() if id(guard) not in carried]
 
 
 def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -> Plan:
-    guard = getattr(function.call, MARK, None)
+    guards = guards_of(function.call)
     idle = function.not_driven
     if idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
@@ -138,7 +147,7 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -
     if function.kind == "queue":
         return Plan(
             function=function,
-            guard=guard,
+            guards=guards,
             idle=idle,
             queue=queue_name(function.trigger, settings, where),
             connection=resolve(str(trigger.get("connection") or ""), settings, where),
@@ -152,10 +161,10 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -
         wanted = trigger.get("useMonitor")
         return Plan(
             function=function,
-            guard=guard,
+            guards=guards,
             idle=idle,
             schedule=schedule,
             monitored=schedule.uses_monitor(time.time(), wanted=wanted is not False),
             run_on_startup=bool(trigger.get("runOnStartup")),
         )
-    return Plan(function=function, guard=guard, idle=idle)
+    return Plan(function=function, guards=guards, idle=idle)

@@ -12,7 +12,7 @@ from simulator.host.messages import encode
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, guarded_jobs, message
 from simulator.virtual.locks import Baton
-from singleton.decorator import MARK
+from singleton.decorator import guards_of
 from singleton.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    world.oracle.callers.know({kind: getattr(function, MARK) for kind, function in _jobs().items()})
+    world.oracle.callers.know({kind: guards_of(function)[0] for kind, function in _jobs().items()})
     _WORKLOADS[name](world)
 
 

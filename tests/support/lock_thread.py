@@ -7,7 +7,7 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from singleton.decorator import singleton
+from singleton.decorator import guards_of, singleton
 from singleton.runtime import Runtime, provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.telemetry import LockEvent, subscribe
@@ -121,6 +121,12 @@ def a_job(kind: str, body: Callable[[], Any] = lambda: None, **arguments: Any) -
 
     async_job.__name__ = "job"
     return singleton(**arguments)(async_job if kind == "async" else job)
+
+
+def guard_of(function: object) -> Any:
+    """Return the only guard of a guarded function."""
+    (guard,) = guards_of(function)
+    return guard
 
 
 def call(job: Callable[..., Any], *, owner: str = "inv-1", msg: str = "") -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import ConfigurationError, singleton
-from singleton.decorator import MARK, declared_guards
+from singleton.decorator import declared_guards, guards_of
 from tests.support.lock_thread import an_app
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def app_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def guard_of(function: object) -> Guard:
-    guard: Guard = getattr(function, MARK)
+    (guard,) = guards_of(function)
     return guard
 
 

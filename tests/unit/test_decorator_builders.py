@@ -10,7 +10,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, ScopeError, current_hold, singleton
-from singleton.decorator import MARK
+from singleton.decorator import guards_of
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ def test_above_the_builder_itself_is_returned_and_only_above_the_trigger_is_know
     builder = queue(app)(job)
     assert singleton(builder) is builder
     (function,) = indexed(app).values()
-    assert getattr(function, MARK).trigger.parameter == "msg"
+    trigger = guards_of(function)[0].trigger
+    assert trigger is not None
+    assert trigger.parameter == "msg"
 
 
 def test_between_the_name_the_retry_and_the_trigger(app: func.FunctionApp) -> None:

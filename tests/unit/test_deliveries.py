@@ -12,9 +12,8 @@ import pytest
 from azure.functions.meta import Datum
 
 from singleton import ScopeError, singleton
-from singleton.decorator import MARK
 from tests.support import deliveries as given
-from tests.support.lock_thread import an_app
+from tests.support.lock_thread import an_app, guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +39,9 @@ def scoped(value: object, binding: str = "", *, path: str = "", **declared: Any)
         app = func.FunctionApp()
         more = {"path": path} if path else {}
         target: Any = singleton(**declared)(app.generic_trigger(arg_name="msg", type=binding, **more)(job))
-        guard: Guard = getattr(target._function.get_user_function(), MARK)
+        guard: Guard = guard_of(target._function.get_user_function())
     else:
-        guard = getattr(singleton(**declared)(job), MARK)
+        guard = guard_of(singleton(**declared)(job))
     return guard.call({"msg": value}, None).lock.removeprefix("locks/app/job.")
 
 

@@ -107,6 +107,8 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "scope_id": "{Region}-{Zone.Id}",
         "paths": ["Region", "Zone.Id"],
         "level": "host",
+        "mode": "function",
+        "listener": None,
         "on_contention": "wait",
         "timeout": 5.0,
         "lease": 30.0,

@@ -88,9 +88,7 @@ async def test_a_listener_is_woken_for_its_own_queue_only(tmp_path: Path) -> Non
         for name in ("ship", "bill", "off")
     ]
     plans = [
-        Plan(
-            function=function, guard=None, queue=f"for-{function.name}", idle="why" if function.name == "off" else None
-        )
+        Plan(function=function, queue=f"for-{function.name}", idle="why" if function.name == "off" else None)
         for function in functions
     ]
     made = cast("list[QueueListener]", listeners.make(plans))

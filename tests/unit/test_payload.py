@@ -13,7 +13,7 @@ from azure.functions.queue import QueueMessage
 from azure.functions.servicebus import ServiceBusMessage
 
 from singleton import ScopeError, singleton
-from singleton.decorator import MARK
+from singleton.decorator import guards_of
 from singleton.payload import BindingData, find_payload
 from singleton.triggers import Trigger
 from tests.support.lock_thread import Context, an_app
@@ -66,7 +66,7 @@ def guard(**arguments: Any) -> Guard:
     @singleton(**arguments)
     def job(msg: Any) -> None: ...
 
-    found: Guard = getattr(job, MARK)
+    (found,) = guards_of(job)
     return found
 
 

@@ -14,8 +14,8 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockNotAcquired, singleton
-from singleton.decorator import MARK, declared_guards
-from tests.support.lock_thread import Context, LockThread, an_app
+from singleton.decorator import declared_guards
+from tests.support.lock_thread import Context, LockThread, an_app, guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def test_an_orchestrator_that_could_not_be_told_is_refused_when_it_is_called() -
 
 
 def test_a_second_declaration_is_refused_below() -> None:
-    with pytest.raises(ConfigurationError, match=r"declared twice on .*job: one is allowed"):
+    with pytest.raises(ConfigurationError, match=r"declared twice on .*job with mode='function': one of each mode"):
 
         @singleton
         @singleton(scope="Id")
@@ -210,13 +210,13 @@ def below(app: Any, **declared: Any) -> Any:
 @pytest.mark.parametrize("kind", ["FunctionApp", "Blueprint"])
 def test_it_is_found_in_the_app_or_blueprint_of_the_functions_module(module: Any, kind: str) -> None:
     guarded = below(module("somewhere", getattr(func, kind)()))
-    trigger = getattr(guarded, MARK).trigger
+    trigger = guard_of(guarded).trigger
     assert (trigger.type, trigger.parameter, trigger.settings["queueName"]) == ("queueTrigger", "msg", "orders")
 
 
 def test_so_a_second_text_is_not_mistaken_for_the_payload(module: Any) -> None:
     guarded = below(module("somewhere", func.FunctionApp()), scope="Id")
-    call = getattr(guarded, MARK).call({"msg": '{"Id": 7}', "blob": '{"Id": "wrong"}'}, None)
+    call = guard_of(guarded).call({"msg": '{"Id": 7}', "blob": '{"Id": "wrong"}'}, None)
     assert call.lock == "locks/app/job.7"
 
 
@@ -230,15 +230,15 @@ def test_it_is_found_below_other_decorators_that_wrap(module: Any) -> None:
         return guarded(*args, **kwargs)
 
     queue_of(module("somewhere", func.FunctionApp()))(around)
-    assert getattr(guarded, MARK).trigger.parameter == "msg"
+    assert guard_of(guarded).trigger.parameter == "msg"
 
 
 def test_it_is_unknown_where_the_app_is_no_global_or_has_another_such_function(module: Any) -> None:
-    assert getattr(below(func.FunctionApp()), MARK).trigger is None
+    assert guard_of(below(func.FunctionApp())).trigger is None
     app = module("somewhere", func.FunctionApp())
     guarded = below(app)
     queue_of(app, "others")(guarded)
-    assert getattr(guarded, MARK).trigger is None
+    assert guard_of(guarded).trigger is None
 
 
 def test_what_else_is_in_the_module_is_left_alone(module: Any) -> None:
@@ -250,7 +250,7 @@ def test_what_else_is_in_the_module_is_left_alone(module: Any) -> None:
         module(name, value)
     module("builders", SimpleNamespace(_function_builders=[object()]))
     guarded = below(module("somewhere", func.FunctionApp()))
-    assert getattr(guarded, MARK).trigger.parameter == "msg"
+    assert guard_of(guarded).trigger.parameter == "msg"
 
 
 def test_above_it_is_known_also_when_its_decorator_comes_later() -> None:
@@ -260,7 +260,7 @@ def test_above_it_is_known_also_when_its_decorator_comes_later() -> None:
 
     builder: Any = singleton(app.function_name("Named")(job))
     queue_of(app)(builder)
-    assert getattr(builder._function.get_user_function(), MARK).trigger.parameter == "msg"
+    assert guard_of(builder._function.get_user_function()).trigger.parameter == "msg"
 
 
 # --- policies that a trigger can't do ---------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_a_function_that_decides_to_skip_a_request_is_told_too() -> None:
 def test_the_invocations_id_is_the_workers_where_a_binding_is_called_context(monkeypatch: pytest.MonkeyPatch) -> None:
     def job(context: str) -> None: ...
 
-    guard = getattr(singleton(job), MARK)
+    guard = guard_of(singleton(job))
     assert guard.call({"context": "{}"}, None).owner == ""
     current: ContextVar[str | None] = ContextVar("invocation_id", default=None)
     monkeypatch.setitem(sys.modules, "azure_functions_runtime", cast("Any", SimpleNamespace(invocation_id_cv=current)))

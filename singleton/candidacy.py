@@ -1,0 +1,161 @@
+"""A process's candidacy to be the listener of a function: begun by its first invocation, for the life of the process.
+
+It lives on the lock thread, one for each lock. Whoever invokes the function is given a *seat* under the leader's lease,
+a hold of its own; there are as many seats as come. At the end of the process no more are given, those that are taken
+are waited for, and then the lease goes back (W-106). Where a body does not end, the lease lapses by itself (B10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from typing import TYPE_CHECKING, Final
+
+from singleton.dropped import release_if_dropped
+from singleton.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.guard import tell
+from singleton.leadership import Leadership
+from singleton.section import Section
+
+if TYPE_CHECKING:
+    from singleton.guard import Call
+    from singleton.hold import Hold
+    from singleton.registry import Address, Registry
+    from singleton.section import Turn
+    from singleton.steps import Work
+    from singleton.stores.protocol import LossReason
+
+_DRAIN: Final = 5.0
+"""Seconds that the end of the process waits for bodies to end."""
+
+_log = logging.getLogger("singleton")
+
+
+async def take_seat(
+    registry: Registry, address: Address, attempt: Work, *, recovery: float | None, about: Call, owner: str
+) -> Hold:
+    """Return a hold for one invocation in the process that listens; release it at the invocation's end.
+
+    The first call for a lock begins this process's candidacy, and each waits for the outcome of its first attempt.
+
+    Args:
+        registry: where the lock lives; the candidacy ends with it.
+        address: the lock.
+        attempt: acquires it.
+        recovery: seconds between attempts; None: there is only the first.
+        about: what events say of the candidacy.
+        owner: id of the invocation.
+
+    Raises:
+        LockNotAcquired: another process listens.
+        StorageError: whether one does is not known: the storage refuses, or does not answer.
+        LockClosed: this process is ending.
+    """
+    candidacy = registry.candidacies.get(address)
+    if candidacy is None:
+        candidacy = registry.candidacies[address] = Candidacy(about, attempt, recovery)
+        await candidacy.begin(registry)
+    return await candidacy.seat(owner)
+
+
+class Candidacy(Leadership):
+    """A leadership with seats for invocations, on the lock thread."""
+
+    def __init__(self, about: Call, acquire: Work, recovery: float | None) -> None:
+        super().__init__(about.lock, attempt=self._ask_for_it, recovery=recovery)
+        self._about = about
+        self._acquire = acquire
+        self._decided = asyncio.Event()
+        self._asking = False
+        self._trouble: SingletonError | None = None
+        self._seats: set[Turn] = set()
+        self._ending = False
+
+    async def begin(self, registry: Registry) -> None:
+        """Begin to try, until ``registry`` is closed."""
+        self._registry = registry
+        await self._begin(registry)
+
+    async def end(self) -> None:
+        """Stop trying; or, where this process leads, let its bodies end and give the lease back, once (W-104 to W-109).
+
+        Bodies that take too long keep the lease: it lapses, and they are told.
+        """
+        self._ending = True
+        if self.hold is not None and not await self._drained():
+            _log.warning("%s still runs at the end of its process: its lease is left to lapse", self._about.function)
+            return
+        led = self.hold
+        await self._end(self._registry)
+        self._decided.set()
+        if led is not None and not led.lost.is_set():
+            tell("released", self._about, led)
+
+    async def seat(self, owner: str) -> Hold:
+        """Return a hold of its own for an invocation."""
+        await self._decided.wait()
+        hold = self.hold
+        if self._ending or not isinstance(hold, Section):
+            raise self._refusal(owner)
+        seat = hold.shared(owner)
+        turn = seat.turn
+        self._seats.add(turn)
+        turn.ended.add_done_callback(lambda _: self._vacate(turn))
+        release_if_dropped(seat)
+        return seat
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    async def _ask_for_it(self, registry: Registry) -> Hold:
+        if not self._asking:
+            self._asking = True
+            tell("waiting", self._about)
+        try:
+            hold: Hold = await self._acquire(registry)
+        except LockNotAcquired:
+            self._trouble = None
+            if self._recovery is None:
+                tell("contended", self._about, reason="timeout")
+            raise
+        except SingletonError as error:
+            self._trouble = error
+            raise
+        finally:
+            self._decided.set()
+        self._trouble = None
+        self._asking = False
+        tell("acquired", self._about, hold)
+        hold.lost.add_callback(lambda reason: self._deposed(hold, reason))
+        return hold
+
+    def _deposed(self, hold: Hold, reason: LossReason) -> None:
+        tell("lost", self._about, hold, reason)
+        for turn in self._seats.copy():
+            turn.lost.fire(reason)
+
+    def _refusal(self, owner: str) -> SingletonError:
+        name, function = self.name, self._about.function
+        if self._ending:
+            return LockClosed(f"{function}: its process is ending", lock=name, owner=owner)
+        if self._trouble is None:
+            return LockNotAcquired(
+                f"{function} runs in another process, which is its listener (lock {name!r})", lock=name, owner=owner
+            )
+        error = copy.copy(self._trouble)
+        error.owner = owner
+        return error
+
+    # --- seats --------------------------------------------------------------------------------------------------------
+
+    def _vacate(self, turn: Turn) -> None:
+        turn.lost.freeze()
+        turn.settled.set_result(None)
+        self._seats.discard(turn)
+
+    async def _drained(self) -> bool:
+        """Wait for the bodies to end; tell whether they did."""
+        if self._seats:
+            _, running = await asyncio.wait({turn.ended for turn in self._seats}, timeout=_DRAIN)
+            return not running
+        return True

@@ -1,0 +1,145 @@
+"""``@singleton(mode="listener")``: of all processes one runs the function's invocations, for as long as it lives.
+
+Each instance's host delivers triggers, and a Python function can't stop its host from listening, as WebJobs does. So
+the guard decides at each invocation. In the process that leads, the body runs; in the others it does not: a timer is
+skipped as a success, a queue's message is put back, and whatever else was to be answered fails with
+``LockNotAcquired``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError
+from singleton.guard import Guard, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.guard import Call, Mode
+    from singleton.hold import Hold
+    from singleton.options import SingletonOptions
+    from singleton.registry import Address
+    from singleton.steps import Steps
+    from singleton.telemetry import EventKind
+    from singleton.triggers import Trigger
+
+_log = logging.getLogger("singleton")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListenerGuard(Guard):
+    """A declaration with mode ``listener``."""
+
+    mode: ClassVar[Mode] = "listener"
+
+    def __post_init__(self) -> None:
+        """Refuse what a listener can't do.
+
+        Raises:
+            ConfigurationError: an argument doesn't go with this mode.
+        """
+        wrong = self._wrong_argument()
+        if wrong:
+            raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
+
+    def _wrong_argument(self) -> str | None:
+        if self.scope is not None:
+            return f"scope={self.scope!r} is looked up in a message, and a listener is chosen before there is one"
+        if self.template.paths:
+            names = ", ".join(f"{{{path}}}" for path in self.template.paths)
+            return f"scope_id has {names}: a listener is chosen before there is a message; %SETTING% works (W-44)"
+        if self.level == "host":
+            return "level='host' goes with mode='function' only: each function has a listener of its own (W-11)"
+        if self.on_contention not in ("wait", "raise"):
+            return (
+                f"on_contention={self.on_contention!r} doesn't go with it: leave it out, and where another process "
+                "listens a timer is skipped and a message put back; or give 'raise', and the invocation fails"
+            )
+        if self.timeout is not None and self._recovery is not None:
+            return (
+                f"timeout={self.timeout:g} has no effect while listenerLockRecoveryPollingInterval is "
+                f"{self._recovery:g} s: the listener's lock is asked for once, and again after each (W-99)"
+            )
+        return None
+
+    @property
+    def period(self) -> float:
+        """Seconds of one lease (W-25)."""
+        return self.options.listener_lock_period
+
+    @property
+    def poll(self) -> float:
+        """Seconds after which somebody who wants the lock has asked again."""
+        return self.options.lock_acquisition_polling_interval if self._recovery is None else self._recovery
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds of one attempt to become the listener: 0 asks once (W-99)."""
+        return 0 if self._recovery is not None else self._patience
+
+    @cached_property
+    def _recovery(self) -> float | None:
+        return self.options.listener_lock_recovery_polling_interval
+
+    def _scopes(self, _: Mapping[str, Any]) -> list[str]:
+        if not self.scope_id:
+            return []
+        try:
+            return [self.template.bind(os.environ, {})]
+        except ScopeError as error:  # a setting holds a placeholder
+            raise ConfigurationError(f"{error}: a listener's scope_id is filled from settings only") from error
+
+    def _address(self, call: Call) -> Address:
+        from singleton.registry import Address
+
+        return Address.of(self._place, call.lock, self._lease_options, self.layout.stamp(listener=True))
+
+    @cached_property
+    def _lease_options(self) -> SingletonOptions:
+        return self.options.replace(lock_period=self.period)
+
+    def _enter(self, call: Call) -> Steps[Hold | None]:
+        from singleton.candidacy import take_seat
+
+        about = replace(call, owner="", arguments={})
+        address, attempt, recovery = self._address(about), self._acquisition(about, self.wait), self._recovery
+        try:
+            seat: Hold = yield lambda registry: take_seat(
+                registry, address, attempt, recovery=recovery, about=about, owner=call.owner
+            )
+        except LockNotAcquired as error:
+            elsewhere = error
+        else:
+            return seat
+        way = self._way(call)
+        tell("contended", call, reason=way)
+        if way == "raise":
+            raise elsewhere
+        _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
+        return None
+
+    def _way(self, call: Call) -> Literal["skip", "raise"]:
+        """Say what becomes of an invocation while another process listens."""
+        if self.on_contention == "raise":
+            return "raise"
+        trigger = self.trigger
+        if trigger is not None and trigger.type.lower() == "timertrigger":
+            return "skip"
+        return "raise" if _has_payload(call.arguments, trigger) else "skip"
+
+    def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
+        """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
+
+
+def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:
+    from singleton.payload import find_payload
+
+    try:
+        return find_payload(arguments, trigger) is not None
+    except ScopeError:  # there are several, or it is a batch
+        return True
