@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.connection import resolve_blob_account
 from singleton.door import Door
-from singleton.durations import seconds
+from singleton.durations import Limits, seconds
 from singleton.errors import ConfigurationError, LockNotAcquired
 from singleton.holder import Holder, break_lease, holder
 from singleton.leadership import Leadership
+from singleton.localrun import warn_of_local_run
 from singleton.locksets import acquire_all
 from singleton.messages import quoted
 from singleton.naming import check_blob_name
@@ -21,6 +22,8 @@ from singleton.slots import MOST, slot_name
 from singleton.worker import PeriodicWorker
 
 _T = TypeVar("_T")
+
+_TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -49,12 +52,32 @@ class BaseClient:
         options: SingletonOptions | None = None,
     ) -> None:
         self._options = options or SingletonOptions()
-        self._place = Place(_account(connection, credential), self._options.container)
+        account = _account(connection, credential)
+        warn_of_local_run(os.environ, account.endpoint, self._options)
+        self._place = Place(account, self._options.container)
         self._door = Door()
 
     def close(self) -> None:
         """Refuse new locks, and tell those who wait. What is held stays so until its block ends."""
         self._door.close()
+
+    @staticmethod
+    def safe_name(text: str) -> str:
+        """Return a name that a lock may have, made of any text: a file's path, what a user typed, nothing at all.
+
+        A text that may be a name stays what it is. Of any other the name is what is left of it, and a hash; different
+        texts have different names.
+
+        Raises:
+            ConfigurationError: it is no text.
+
+        Example::
+
+            with locks.lock(locks.safe_name(customer)): ...
+        """
+        from singleton.safename import safe_name
+
+        return safe_name(text)
 
     def periodic(
         self,
@@ -181,7 +204,7 @@ def _account(
 
 def checked_timeout(timeout: Seconds | None) -> float | None:
     """Return a time-out in seconds if it is one."""
-    return None if timeout is None else seconds(timeout, "timeout")
+    return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
 
 
 def checked_limit(limit: object) -> int:

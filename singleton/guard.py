@@ -155,8 +155,11 @@ class Guard:
     @cached_property
     def _account(self) -> BlobAccount:
         from singleton.connection import resolve_blob_account
+        from singleton.localrun import warn_of_local_run
 
-        return self.layout.account(resolve_blob_account(self.connection, os.environ))
+        account = self.layout.account(resolve_blob_account(self.connection, os.environ))
+        warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id)
+        return account
 
     @property
     def _place(self) -> Place:

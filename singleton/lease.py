@@ -78,7 +78,9 @@ class Lease:
         self.lost = reason
         self.cause = cause or self.cause
         self._disarm()
-        _log.warning("lock %s: hold lost (%s)%s", self.name, reason, f": {self.cause}" if self.cause else "")
+        why = f"{reason}): {self.cause}" if self.cause else f"{reason})"
+        text = "lock %s: hold lost (%s; its lease of %g s was last granted %.1f s ago"
+        _log.warning(text, self.name, why, self._period, self._loop.time() - self._granted)
         for watcher in self._watchers:
             watcher(reason)
 
@@ -95,6 +97,7 @@ class Lease:
 
     def _extend(self, sent: float) -> None:
         """Move the deadline: a request sent at ``sent`` was granted."""
+        self._granted = sent
         self._deadline = sent + self._period * (1 - MARGIN)
         self._disarm()
         self._fence = self._loop.call_at(self._deadline, self.lose, "expired")
@@ -110,7 +113,9 @@ class Lease:
             try:
                 async with asyncio.timeout_at(self._call_ends(sent)):
                     replied = await self._store.renew(self.name, self.id)
-            except Exception as error:  # noqa: BLE001 - whatever a store raises, the lease may still be ours
+            except (Exception, asyncio.CancelledError) as error:
+                if cancelled():
+                    raise
                 failure = as_failure(error)
                 if failure.loss is not None:
                     self.lose(failure.loss, failure)
@@ -156,7 +161,13 @@ class Lease:
         await asyncio.sleep(max(0.0, when - self._loop.time()))
 
 
-def as_failure(error: Exception) -> StoreFailure:
+def cancelled() -> bool:
+    """Tell whether this task is being cancelled; a cancellation that it meets otherwise is its store's own (W-75)."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def as_failure(error: BaseException) -> StoreFailure:
     """Read whatever a store raised as a failure: what it should not have raised says nothing about the lease."""
     if isinstance(error, StoreFailure):
         return error

@@ -336,10 +336,10 @@ class Lock:
         if self._trouble is not None or not in_use:
             waiter.refuse(storage_error(self.name, self._trouble or StoreFailure(detail="no answer yet")))
         else:
-            waiter.refuse(self._not_acquired(_THEIRS))
+            waiter.refuse(self._not_acquired(_THEIRS, within=waiter.within))
 
-    def _not_acquired(self, why: str, owner: str | None = None) -> LockNotAcquired:
-        return LockNotAcquired(f"lock {self.name!r} was not acquired in time: {why}", lock=self.name, owner=owner)
+    def _not_acquired(self, why: str, owner: str | None = None, within: str = "at once") -> LockNotAcquired:
+        return LockNotAcquired(f"lock {self.name!r} was not acquired {within}: {why}", lock=self.name, owner=owner)
 
     def _closed_error(self, owner: str | None = None) -> LockClosed:
         return LockClosed(f"lock {self.name!r}: its client is closed; make a new one", lock=self.name, owner=owner)

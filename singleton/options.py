@@ -28,7 +28,7 @@ DURATIONS: Final[dict[str, Limits]] = {
     "handoff_window": Limits(0),
 }
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
-_SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled")
+_SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
 
 _WEBJOBS: Final = {  # W-22
     "LockPeriod": "lock_period",
@@ -62,6 +62,7 @@ class SingletonOptions:
         container: the blob container that has the locks.
         host_id: the id under which locks are kept; None takes the Functions host's id.
         enabled: False runs bodies without locking.
+        local_run_warning: warn when a process on a developer's machine uses the locks of an account in the cloud (B24).
 
     Raises:
         ConfigurationError: a value is out of its range, or of the wrong type.
@@ -79,6 +80,7 @@ class SingletonOptions:
     container: str = "webjobshost"
     host_id: str | None = None
     enabled: bool = True
+    local_run_warning: bool = True
 
     def __post_init__(self) -> None:
         for name in _NAMES:
@@ -177,6 +179,8 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
     """Return the options of an app: host.json's ``singleton`` section, then app settings over it (W-23, H-31).
 
     Keys are those of WebJobs and ours in camel case; their case doesn't matter. Durations are written ``hh:mm:ss``.
+    On a developer's machine (``AZURE_FUNCTIONS_ENVIRONMENT`` is Development, as ``func start`` sets it) the default of
+    ``listenerLockPeriod`` is 15 seconds (W-24): who starts again soon needn't wait for the lease of the run before.
 
     Args:
         app_dir: the folder that has host.json; without the file, or without a folder, only settings count.
@@ -189,9 +193,15 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
     given = _in_host_json(app_dir) | _in_settings(settings)
     values = {name: found.read(name) for name, found in given.items()}
     try:
-        return SingletonOptions().replace(**values)
+        return _defaults(settings).replace(**values)
     except ConfigurationError as error:  # each value is right by itself, but not beside the others
         raise ConfigurationError(f"{' and '.join(found.label for found in given.values())}: {error}") from None
+
+
+def _defaults(settings: Mapping[str, str]) -> SingletonOptions:
+    from singleton.hostid import in_development
+
+    return SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
 
 
 def _in_settings(settings: Mapping[str, str]) -> dict[str, _Given]:

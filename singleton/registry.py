@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import weakref
 from collections import OrderedDict
@@ -13,6 +14,7 @@ from singleton.dropped import release_if_dropped
 from singleton.errors import LockClosed
 from singleton.hold import Hold
 from singleton.lock import Lock, Timing, release
+from singleton.section import Section
 from singleton.semaphore import Semaphore
 from singleton.slots import slot_name
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from singleton.options import SingletonOptions
     from singleton.stores.given import GivenAccount, GivenClients
     from singleton.stores.protocol import LeaseStore
+
+_log = logging.getLogger("singleton")
 
 _IDLE_LOCKS = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
@@ -91,6 +95,7 @@ class Registry:
             raise LockClosed(f"lock {address.name!r}: its lock thread is closed", lock=address.name, owner=owner)
         wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
         hold = await wanted.acquire(timeout=timeout, owner=owner)
+        _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
@@ -100,7 +105,7 @@ class Registry:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""
         due = self._not_before.get(hold)
         if due is None or due <= asyncio.get_running_loop().time():
-            await release(hold)
+            await _give_back(hold)
         elif hold not in self._tails:
             self._tails.add(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
@@ -108,7 +113,7 @@ class Registry:
     async def drop(self, hold: Hold) -> None:
         """Give back at once what its caller never got."""
         self._not_before.pop(hold, None)
-        await release(hold)
+        await _give_back(hold)
 
     async def _release_at(self, due: float, hold: Hold) -> None:
         await asyncio.sleep(due - asyncio.get_running_loop().time())
@@ -168,6 +173,13 @@ class Registry:
         if place not in self._stores:
             self._stores[place] = self._open_store(place)
         return self._stores[place]
+
+
+async def _give_back(hold: Hold) -> None:
+    held = isinstance(hold, Section) and not hold.turn.ended.done()
+    await release(hold)
+    if held:
+        _log.debug("lock %s: released", hold.lock)
 
 
 class _Idles(Protocol):

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from singleton.durations import format_timespan
 from singleton.hold import Hold, LossSignal
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ class Waiter:
     deadline: float
     once: bool
     granted: asyncio.Future[Section]
+
+    @property
+    def within(self) -> str:
+        """Its time-out, as WebJobs writes it: ``within 0:00:05`` (W-65)."""
+        return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
 
     def grant(self, lock: str, token: int | None, lease: Lease) -> Turn:
         """End the wait with a hold; return its turn, for the hold itself is the caller's, to keep or to drop."""

@@ -264,7 +264,7 @@ class Semaphore:
 
     def _time_is_up(self, waiter: Waiter) -> None:
         """Say what is known: that all are taken, or, without evidence for that, that the storage did not answer."""
-        waiter.refuse(self._trouble_of_now() or self._unproven(waiter) or self._not_acquired())
+        waiter.refuse(self._trouble_of_now() or self._unproven(waiter) or self._not_acquired(within=waiter.within))
 
     def _trouble_of_now(self) -> SingletonError | None:
         return None if self._trouble is None else _another(self._trouble)
@@ -274,8 +274,8 @@ class Semaphore:
             return None
         return storage_error(self.name, StoreFailure(detail="no answer yet"))
 
-    def _not_acquired(self, owner: str | None = None) -> LockNotAcquired:
-        what = f"semaphore {self.name!r} was not acquired in time: all of its {self.limit} slots are taken"
+    def _not_acquired(self, owner: str | None = None, within: str = "at once") -> LockNotAcquired:
+        what = f"semaphore {self.name!r} was not acquired {within}: all of its {self.limit} slots are taken"
         return LockNotAcquired(what, lock=self.name, owner=owner)
 
     def _closed_error(self, owner: str | None = None) -> LockClosed:

@@ -23,6 +23,11 @@ class GivenAccount:
     url: str
     credential: Any
 
+    @property
+    def endpoint(self) -> str:
+        """The blob service's URL."""
+        return self.url
+
     def __repr__(self) -> str:
         return f"GivenAccount({self.url} by a credential of the caller's)"
 
@@ -39,6 +44,11 @@ class GivenClients:
     """A function of the caller's that makes the client of a container."""
 
     make: Callable[[str], ContainerClient]
+
+    @property
+    def endpoint(self) -> str:
+        """Nothing: what the caller's clients lead to is not known before one is made."""
+        return ""
 
     def open(self, container: str) -> AzureBlobLeaseStore:
         """Make a store on the caller's client, and close that with it."""

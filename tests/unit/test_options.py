@@ -48,6 +48,7 @@ def test_the_defaults_are_those_of_webjobs_and_ours() -> None:
         "container": "webjobshost",  # D-8
         "host_id": None,
         "enabled": True,
+        "local_run_warning": True,
     }
 
 
