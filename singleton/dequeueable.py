@@ -16,7 +16,7 @@ import asyncio
 import math
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError, StorageUnavailable
 from singleton.messages import did_you_mean, quoted
@@ -168,6 +168,8 @@ def delays(options: DequeueableOptions, rng: random.Random) -> Iterator[float]:
 @dataclass(frozen=True, slots=True)
 class DequeueableLayout:
     """See the module."""
+
+    by_host: ClassVar[bool] = False
 
     options: DequeueableOptions
 

@@ -158,7 +158,7 @@ class Guard:
         from singleton.localrun import warn_of_local_run
 
         account = self.layout.account(resolve_blob_account(self.connection, os.environ))
-        warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id)
+        warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id if self.layout.by_host else None)
         return account
 
     @property

@@ -6,7 +6,7 @@ libraries, blob for blob, so that their hosts and ours exclude one another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from singleton.naming import Level, lock_name
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 class Layout(Protocol):
-    """What a guard needs to know of where its locks are."""
+    """What a guard needs to know of where its locks are.
+
+    Attributes:
+        by_host: whether the host id is part of its locks' names.
+    """
+
+    by_host: ClassVar[bool]
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
         """Return the options with what this layout lays down: its container, above all."""
@@ -49,6 +55,8 @@ class Plain:
     """What layouts share that lay down nothing about it."""
 
     __slots__ = ()
+
+    by_host: ClassVar[bool] = True
 
     def account(self, account: BlobAccount) -> BlobAccount:
         """See ``Layout.account``."""

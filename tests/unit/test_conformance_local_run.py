@@ -156,3 +156,15 @@ def test_a_client_warns_where_the_host_says_that_this_is_development(
 )
 def test_an_emulator_is_known_by_its_url(url: str, expected: bool) -> None:
     assert localrun.is_emulator(url) is expected
+
+
+@pytest.mark.parametrize("environment", ["Development", "Production"])
+def test_locks_without_a_host_id_in_their_names_are_everybodys(
+    thread: LockThread, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, environment: str
+) -> None:
+    monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", environment)
+    monkeypatch.delenv("AzureFunctionsWebHost__hostid")
+    call(a_job("sync", scope="Id", layout="dequeueable"), msg='{"Id": "7"}')
+    assert [("in container 'webjobshost'" in said) for said in warnings(caplog)] == [True] * (
+        environment == "Development"
+    )
