@@ -22,6 +22,7 @@ from singleton.hold import Hold
 if TYPE_CHECKING:
     from singleton.client import AsyncLockClient, LockClient
     from singleton.contention import Contention
+    from singleton.durable import start_singleton
     from singleton.holder import Holder
     from singleton.leadership import Leadership
     from singleton.options import SingletonOptions
@@ -47,6 +48,7 @@ __all__ = [
     "StorageUnavailable",
     "current_hold",
     "singleton",
+    "start_singleton",
 ]
 
 _LATER = {
@@ -57,6 +59,7 @@ _LATER = {
     "LockClient": "singleton.client",
     "PeriodicWorker": "singleton.worker",
     "SingletonOptions": "singleton.options",
+    "start_singleton": "singleton.durable",
 }
 """Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""
 

@@ -23,11 +23,12 @@ ACTIVITY: Final = "activityTrigger"
 _HTTP = "httptrigger"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
+_REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
 _REPLAYED_CONTEXTS = ("DurableOrchestrationContext", "DurableEntityContext")
 _REPLAY = (
     "is a Durable orchestrator or entity: its code runs again at each replay, so a lock around it would be taken and "
-    "given back many times. Put @singleton on the activities that it calls, or start the orchestration from a guarded "
-    "function with a fixed instance id"
+    "given back many times. Put @singleton on the activities that it calls, or start the orchestration with "
+    "start_singleton, so that one instance runs at a time"
 )
 
 
@@ -96,11 +97,7 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
         ConfigurationError: it is an orchestrator or entity, or no plain function.
     """
     name = getattr(target, "__qualname__", None) or repr(target)
-    if (
-        inspect.isgeneratorfunction(target)
-        or trigger_type in _REPLAYED
-        or name == "Orchestrator.create.<locals>.handle"
-    ):
+    if inspect.isgeneratorfunction(target) or trigger_type in _REPLAYED or name in _REPLAYERS:
         raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
     if inspect.isasyncgenfunction(target):
         raise ConfigurationError(f"@singleton on {name}: it is an async generator, which no trigger can run")
