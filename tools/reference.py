@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import singleton
 from singleton import errors, options
+from singleton.durable import Started
 from singleton.durations import FOREVER, host_json_timespan
 from singleton.hold import LossSignal
 
@@ -174,6 +175,12 @@ def _words(function: Callable[..., Any]) -> Iterator[str]:
         yield parameter.name + given
 
 
+def durable() -> str:
+    """Make the tables of what ``start_singleton`` takes and returns."""
+    taken = _member_table("argument", section(singleton.start_singleton, "Args"))
+    return taken + "\n" + _member_table("`Started`", section(Started, "Attributes"))
+
+
 def contention() -> str:
     """Make the table of what a policy is told."""
     return _member_table("attribute", dict(_members(singleton.Contention)))
@@ -183,6 +190,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "arguments": arguments,
     "client": client,
     "contention": contention,
+    "durable": durable,
     "errors": errors_table,
     "hold": hold,
     "options": options_table,
