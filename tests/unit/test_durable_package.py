@@ -12,12 +12,11 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, singleton, start_singleton
-from singleton.decorator import MARK
 from singleton.runtime import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support import deliveries as given
 from tests.support.inline import InlineHost, on
-from tests.support.lock_thread import Context, LockThread, an_app, outcome
+from tests.support.lock_thread import Context, LockThread, an_app, guard_of, outcome
 from tests.support.world import virtual
 
 if TYPE_CHECKING:
@@ -220,4 +219,4 @@ def test_the_guards_trigger_is_found_below_durables_own_wrapper(monkeypatch: pyt
     monkeypatch.setitem(globals(), "somewhere", app)
     guarded: Any = singleton(start)
     app.route(route="orders")(app.durable_client_input(client_name="client")(guarded))
-    assert getattr(guarded, MARK).trigger.parameter == "req"
+    assert guard_of(guarded).trigger.parameter == "req"
