@@ -68,14 +68,23 @@ def resolve_blob_account(name: str, settings: Mapping[str, str]) -> BlobAccount:
     """
     name = name.strip() or DEFAULT_CONNECTION
     if "=" in name:
-        return BlobAccount(_connection_string(name, "the connection string"))
+        return BlobAccount(checked_connection_string(name, "the connection string"))
+    return configured(name, settings).account(settings)
+
+
+def configured(name: str, settings: Mapping[str, str]) -> _Place:
+    """Return what is configured under a connection's name, at the first of the places where it may be (H-21).
+
+    Raises:
+        ConfigurationError: nothing is, or the name is none. The message says what was looked for.
+    """
     if not all(char.isalnum() or char in "_-.: " for char in name):  # not printed: it may be half a key
         raise ConfigurationError("the connection given is neither the name of an app setting nor a connection string")
     for candidate in (f"AzureWebJobs{name}", name):
         for place in (f"ConnectionStrings__{candidate}", f"CUSTOMCONNSTR_{candidate}", candidate):
             found = _Place.at(place, settings)
             if found is not None:
-                return found.account(settings)
+                return found
     raise ConfigurationError(_not_found(name))
 
 
@@ -103,7 +112,7 @@ class _Place(NamedTuple):
 
     def account(self, settings: Mapping[str, str]) -> BlobAccount:
         if self.value:  # wins over every setting below it (H-23)
-            return BlobAccount(_connection_string(self.value, f"app setting {self.name}"))
+            return BlobAccount(checked_connection_string(self.value, f"app setting {self.name}"))
         url = self._url()
         if "sig=" in url.partition("?")[2]:
             return BlobAccount(account_url=url)
@@ -119,7 +128,7 @@ class _Place(NamedTuple):
                 self._warn_of_disagreement(account, url)
             return url
         if account:
-            return f"https://{_account_name(account, f'{self.name}__accountName')}.blob.core.windows.net"
+            return f"https://{checked_account_name(account, f'{self.name}__accountName')}.blob.core.windows.net"
         raise ConfigurationError(
             f"connection {self.name}: of its settings only {', '.join(sorted(self.keys))} "
             f"{'is' if len(self.keys) == 1 else 'are'} set; set {self.name}__accountName or {self.name}__blobServiceUri"
@@ -135,7 +144,8 @@ class _Place(NamedTuple):
         )
 
 
-def _account_name(name: str, label: str) -> str:
+def checked_account_name(name: str, label: str) -> str:
+    """Return the name if a storage account may have it, or raise a ConfigurationError that calls it ``label``."""
     allowed = name.isascii() and name.isalnum() and name == name.lower()
     if not allowed or not 3 <= len(name) <= 24:
         raise ConfigurationError(
@@ -144,7 +154,8 @@ def _account_name(name: str, label: str) -> str:
     return name
 
 
-def _connection_string(text: str, label: str) -> str:
+def checked_connection_string(text: str, label: str) -> str:
+    """Return a connection string in full, or raise a ConfigurationError that calls it ``label``."""
     if text.startswith("@Microsoft.KeyVault("):
         raise ConfigurationError(
             f"{label} is a Key Vault reference that was not resolved: check the app's access to it"

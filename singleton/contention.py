@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from singleton.errors import ConfigurationError
 
-Policy = Literal["wait", "skip", "raise"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Policy = Literal["wait", "skip", "raise", "defer"]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 
@@ -30,6 +33,23 @@ class Contention:
     owner: str
     message_id: str | None = None
     dequeue_count: int = 0
+
+    @classmethod
+    def over(
+        cls, lock: str, *, function: str, owner: str, arguments: Mapping[str, Any], parameter: str | None
+    ) -> Contention:
+        """Return the contention of an invocation; ``parameter`` names its trigger's where that is known."""
+        values = arguments.values() if parameter is None else [arguments.get(parameter)]
+        message = next((value for value in values if callable(getattr(value, "get_body", None))), None)
+        name = getattr(message, "id", None) or getattr(message, "message_id", None)
+        count = getattr(message, "dequeue_count", None) or getattr(message, "delivery_count", None)
+        return cls(
+            function=function,
+            lock=lock,
+            owner=owner,
+            message_id=name if isinstance(name, str) else None,
+            dequeue_count=count if isinstance(count, int) else 0,
+        )
 
 
 OnContention: TypeAlias = Policy | Callable[[Contention], Policy]

@@ -115,10 +115,10 @@ def singleton(
         inner = user_function(target)
         check_guardable(inner, None if trigger is None else trigger.type)
         refuse_policy(inner.__name__, on_contention, trigger, {})
-        replace_user_function(target, _guarded(inner, guard_for(inner, lambda: trigger_of(target))))
+        replace_user_function(target, _guarded(inner, guard_for(inner, lambda: trigger_of(target), trigger)))
         return target
 
-    def guard_for(target: Any, trigger: Callable[[], Trigger | None]) -> Guard:
+    def guard_for(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None = None) -> Guard:
         from pathlib import Path
 
         from singleton.durations import seconds
@@ -127,6 +127,10 @@ def singleton(
         from singleton.scope import ScopeTemplate
 
         check_guardable(target)
+        if on_contention == "defer":
+            from singleton.deferring import check_deferrable
+
+            check_deferrable(target.__name__, timeout, known)
         if any(guard.mode == mode for guard in guards_of(target)):
             raise ConfigurationError(
                 f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is "

@@ -123,6 +123,10 @@ class Guard:
         """
         function = str(getattr(context, "function_name", None) or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
+        if self.on_contention == "defer":
+            from singleton.deferring import check_message
+
+            check_message(function, self.trigger, arguments)
         scopes = self._scopes(arguments)
         lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
         return Call(lock, function, invocation_id(context), arguments, self.mode)
@@ -226,10 +230,23 @@ class Guard:
             else:
                 return hold
         tell("contended", call, reason="timeout" if policy == "wait" else policy)
+        if policy == "defer":
+            yield from self._put_back(call, contended)
+            return None
         if policy != "skip":
             raise contended
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
         return None
+
+    def _put_back(self, call: Call, contended: LockNotAcquired) -> Steps[None]:
+        from singleton.deferral import MessageElsewhere
+        from singleton.deferring import deferral
+
+        try:
+            yield deferral(self, call)
+        except MessageElsewhere:
+            contended.add_note("Its message could not be put back: another receiver may have it by now.")
+            raise contended from None
 
     def _acquisition(self, call: Call, timeout: float | None) -> Work:
         address = self._address(call)
@@ -238,7 +255,11 @@ class Guard:
     def _decide(self, call: Call) -> Policy:
         from singleton.contention import Contention, decide
 
-        policy = decide(self.on_contention, Contention(function=call.function, lock=call.lock, owner=call.owner))
+        parameter = None if self.trigger is None else self.trigger.parameter
+        contention = Contention.over(
+            call.lock, function=call.function, owner=call.owner, arguments=call.arguments, parameter=parameter
+        )
+        policy = decide(self.on_contention, contention)
         refuse_policy(call.function, policy, self.trigger, call.arguments)
         return policy
 

@@ -26,6 +26,7 @@ DURATIONS: Final[dict[str, Limits]] = {
     "lock_acquisition_min_polling_interval": Limits(0.01),
     "listener_lock_recovery_polling_interval": Limits(15, note=_UNLIMITED),  # W-21
     "handoff_window": Limits(0),
+    "defer_delay": Limits(1, 604_800),
 }
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
 _SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
@@ -57,6 +58,8 @@ class SingletonOptions:
         listener_lock_recovery_polling_interval: how often a process that isn't the listener tries to become it, at
             least 15; None: never (W-21).
         handoff_window: how long one process may hand a lease on among its own waiters before other hosts get a turn.
+        defer_delay: how long a message stays away that was put back because its lock was busy, give or take a quarter;
+            from 1 to seven days. Deferred messages come back in no particular order.
         fencing_tokens: number the sections and record their owners, for one more storage call each.
         cancel_on_loss: cancel an async body when its lock is lost.
         container: the blob container that has the locks.
@@ -75,6 +78,7 @@ class SingletonOptions:
     lock_acquisition_min_polling_interval: float = 0.1
     listener_lock_recovery_polling_interval: float | None = 60.0
     handoff_window: float = 30.0
+    defer_delay: float = 10.0
     fencing_tokens: bool = True
     cancel_on_loss: bool = True
     container: str = "webjobshost"

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from singleton.connection import BlobAccount
     from singleton.fencing import Stamp
     from singleton.options import SingletonOptions
+    from singleton.queueplace import QueuePlace
     from singleton.stores.given import GivenAccount, GivenClients
+    from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
 _log = logging.getLogger("singleton")
@@ -66,10 +68,18 @@ class Address:
 class Registry:
     """Acquires by address. All methods run on the loop of the registry's first use."""
 
-    def __init__(self, open_store: Callable[[Place], LeaseStore], rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        open_store: Callable[[Place], LeaseStore],
+        rng: random.Random | None = None,
+        *,
+        open_queue: Callable[[QueuePlace], MessageStore] | None = None,
+    ) -> None:
         self._open_store = open_store
+        self._open_queue = open_queue or _open_queue
         self.rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
         self._stores: dict[Place, LeaseStore] = {}
+        self._queues: dict[QueuePlace, MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
@@ -134,8 +144,11 @@ class Registry:
         await self._end_companions()
         for store in self._stores.values():
             await store.aclose()
+        for queue in self._queues.values():
+            await queue.aclose()
         self._locks.clear()
         self._stores.clear()
+        self._queues.clear()
 
     async def _end_companions(self) -> None:
         """After the locks: what a task lost by that it has been told, and gives nothing back under a running body."""
@@ -173,6 +186,18 @@ class Registry:
         if place not in self._stores:
             self._stores[place] = self._open_store(place)
         return self._stores[place]
+
+    def queue(self, place: QueuePlace) -> MessageStore:
+        """Return a queue; open it at the first call."""
+        if place not in self._queues:
+            self._queues[place] = self._open_queue(place)
+        return self._queues[place]
+
+
+def _open_queue(place: QueuePlace) -> MessageStore:
+    from singleton.stores.azure_queue import open_queue
+
+    return open_queue(place.account, place.queue)
 
 
 async def _give_back(hold: Hold) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EventKind = Literal["waiting", "acquired", "contended", "lost", "released", "body_started", "body_ended"]
+EventKind = Literal["waiting", "acquired", "contended", "deferred", "lost", "released", "body_started", "body_ended"]
 
 _log = logging.getLogger("singleton")
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
@@ -23,15 +23,18 @@ class LockEvent:
     """One change of state of one lock, as its user saw it.
 
     Attributes:
-        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``lost``,
-            ``released``; ``body_started`` and ``body_ended`` bracket the guarded body itself.
+        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``deferred`` (its
+            message goes back as a copy, and then ends), ``lost``, ``released``; ``body_started`` and ``body_ended``
+            bracket the guarded body itself.
         lock: name of the lock's blob.
         function: name of the function, or "" outside Functions.
         owner: the invocation id, or what the caller of the lock API gave.
         token: the fencing token, where there is one.
-        reason: for ``lost`` why; for ``contended`` skip, raise or timeout; for ``body_ended`` ok, error or lost.
+        reason: for ``lost`` why; for ``contended`` skip, raise, defer or timeout; for ``body_ended`` ok, error or lost.
         mode: ``listener`` for a lock that its process keeps for life. Such a process waits, acquires, loses and
             releases once, without an owner; each of its invocations is a body, or contended.
+        message_id: for ``deferred`` the message's id.
+        copy_id: for ``deferred`` the id under which it comes back.
     """
 
     kind: EventKind
@@ -41,6 +44,8 @@ class LockEvent:
     token: int | None = None
     reason: str | None = None
     mode: Literal["function", "listener"] = "function"
+    message_id: str | None = None
+    copy_id: str | None = None
 
 
 def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:

@@ -35,22 +35,22 @@ class AzureBlobLeaseStore:
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
         lease = self._lease(name, lease_id)
-        await _judged(lease.acquire(lease_duration=duration))
+        await judged(lease.acquire(lease_duration=duration))
         return str(lease.etag)
 
     async def renew(self, name: str, lease_id: str) -> str:
         """See ``LeaseStore.renew``. The SDK takes over the id in the reply, whosever it is (A-1): we return it."""
         lease = self._lease(name, lease_id)
-        await _judged(lease.renew())
+        await judged(lease.renew())
         return str(lease.id)
 
     async def release(self, name: str, lease_id: str) -> None:
         """See ``LeaseStore.release``."""
-        await _judged(self._lease(name, lease_id).release())
+        await judged(self._lease(name, lease_id).release())
 
     async def break_(self, name: str) -> None:
         """See ``LeaseStore.break_``."""
-        await _judged(self._lease(name, None).break_lease(lease_break_period=0))
+        await judged(self._lease(name, None).break_lease(lease_break_period=0))
 
     async def create(self, name: str) -> None:
         """See ``LeaseStore.create``."""
@@ -64,7 +64,7 @@ class AzureBlobLeaseStore:
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
-        properties = await _judged(self._client(name).get_blob_properties())
+        properties = await judged(self._client(name).get_blob_properties())
         state = cast("LeaseState", str(properties.lease.state))
         modified = int(properties.last_modified.timestamp())
         metadata = dict(properties.metadata or {})
@@ -72,7 +72,7 @@ class AzureBlobLeaseStore:
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
         """See ``LeaseStore.write``."""
-        reply = await _judged(self._client(name).set_blob_metadata(dict(metadata), lease=lease_id))
+        reply = await judged(self._client(name).set_blob_metadata(dict(metadata), lease=lease_id))
         return str(reply["etag"])
 
     async def aclose(self) -> None:
@@ -82,14 +82,14 @@ class AzureBlobLeaseStore:
 
     async def _upload(self, name: str) -> None:
         try:
-            await _judged(self._client(name).upload_blob(b"", overwrite=False))
+            await judged(self._client(name).upload_blob(b"", overwrite=False))
         except StoreFailure as failure:
             if failure.code not in ("BlobAlreadyExists", "LeaseIdMissing"):
                 raise
 
     async def _create_container(self) -> None:
         try:
-            await _judged(self._container.create_container())
+            await judged(self._container.create_container())
         except StoreFailure as failure:
             if failure.code != "ContainerAlreadyExists":
                 raise
@@ -110,7 +110,7 @@ class AzureBlobLeaseStore:
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
 
 
-async def _judged(request: Awaitable[_T]) -> _T:
+async def judged(request: Awaitable[_T]) -> _T:
     """Await a request of the SDK; turn each of its errors into a ``StoreFailure``."""
     from azure.core.exceptions import AzureError
 
@@ -132,9 +132,8 @@ def _failure(error: AzureError) -> StoreFailure:
         return StoreFailure(401 if denied else None, None, type(error).__name__)
     headers: Mapping[str, str] = getattr(response, "headers", None) or {}
     code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
-    return StoreFailure(
-        status, str(getattr(code, "value", code)) if code else None, "", _seconds(headers.get("Retry-After"))
-    )
+    code = str(getattr(code, "value", code)) if code else None
+    return StoreFailure(status, code, "", _seconds(headers.get("Retry-After")), _instant(headers.get("Date")))
 
 
 def _seconds(retry_after: str | None) -> float | None:
@@ -144,6 +143,16 @@ def _seconds(retry_after: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _instant(date: str | None) -> float | None:
+    """Read the service's clock in a reply; a date that is none is no clock."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(date or "").timestamp()
+    except ValueError:
+        return None
 
 
 def open_container(account: BlobAccount, container: str, **transport: Any) -> AzureBlobLeaseStore:

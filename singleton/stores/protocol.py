@@ -38,16 +38,23 @@ class StoreFailure(Exception):
         status: HTTP status, or None when no answer came.
         code: the service's error code, or None.
         retry_after: seconds that the service asked us to wait, or None.
+        at: the service's clock as it answered, seconds since 1970, or None.
     """
 
     def __init__(
-        self, status: int | None = None, code: str | None = None, detail: str = "", retry_after: float | None = None
+        self,
+        status: int | None = None,
+        code: str | None = None,
+        detail: str = "",
+        retry_after: float | None = None,
+        at: float | None = None,
     ) -> None:
-        super().__init__(status, code, detail, retry_after)
+        super().__init__(status, code, detail, retry_after, at)
         self.status = status
         self.code = code
         self.detail = detail
         self.retry_after = retry_after
+        self.at = at
 
     def __str__(self) -> str:
         if self.status is None:

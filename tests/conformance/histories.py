@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.virtual.loop import VirtualLoop
-from singleton.stores.azure_blob import _judged
+from singleton.stores.azure_blob import judged
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 
@@ -164,16 +164,16 @@ class RealBlob(Blob):
     store: AzureBlobLeaseStore
 
     async def break_after(self, period: int | None) -> None:
-        await _judged(self.store._lease(self.name, None).break_lease(lease_break_period=period))
+        await judged(self.store._lease(self.name, None).break_lease(lease_break_period=period))
 
     async def edit(self, metadata: dict[str, str]) -> None:
-        await _judged(self.store._client(self.name).set_blob_metadata(metadata))
+        await judged(self.store._client(self.name).set_blob_metadata(metadata))
 
     async def delete(self) -> None:
         with contextlib.suppress(StoreFailure):
             await self.store.break_(self.name)
         with contextlib.suppress(StoreFailure):
-            await _judged(self.store._client(self.name).delete_blob())
+            await judged(self.store._client(self.name).delete_blob())
 
 
 class ModelBlob(Blob):

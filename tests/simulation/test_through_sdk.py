@@ -30,7 +30,7 @@ REFUSED: Final = "invocation: StorageError"
 """The service refused a request as senseless: no fault does that, so it is the store's."""
 
 MUTANTS: Final = [
-    Mutant("a release is never sent", STORE, "await _judged(self._lease(name, lease_id).release())", "return"),
+    Mutant("a release is never sent", STORE, "await judged(self._lease(name, lease_id).release())", "return"),
     Mutant(
         "a release breaks whoever has the lease",
         STORE,
@@ -46,8 +46,8 @@ MUTANTS: Final = [
     Mutant(
         "the SDK makes up the lease id",
         STORE,
-        "lease = self._lease(name, lease_id)\n        await _judged(lease.acquire",
-        "lease = self._lease(name, None)\n        await _judged(lease.acquire",
+        "lease = self._lease(name, lease_id)\n        await judged(lease.acquire",
+        "lease = self._lease(name, None)\n        await judged(lease.acquire",
     ),
     Mutant("a blob that is there is an error", STORE, '("BlobAlreadyExists", "LeaseIdMissing")', '("LeaseIdMissing",)'),
     Mutant("a container that is there is an error", STORE, '"ContainerAlreadyExists"', '"NeverMind"'),

@@ -175,10 +175,10 @@ def test_the_sdks_error_is_kept_as_the_cause() -> None:
     async def fail() -> str:
         raise HttpResponseError("the SDK's")
 
-    from singleton.stores.azure_blob import _judged
+    from singleton.stores.azure_blob import judged
 
     with pytest.raises(Exception, match="HttpResponseError") as caught:
-        asyncio.run(_judged(fail()))
+        asyncio.run(judged(fail()))
     assert isinstance(caught.value.__cause__, HttpResponseError)
 
 

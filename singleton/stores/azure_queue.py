@@ -1,0 +1,63 @@
+"""Storage queues, through azure-storage-queue's asyncio client. One HTTP request a call, no retries.
+
+The package is an extra (``defer``), imported on the lock thread when first needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from singleton.stores.azure_blob import judged, quiet_logger
+from singleton.stores.identity import open_credential
+from singleton.stores.messages import Hidden, Sent
+
+if TYPE_CHECKING:
+    from azure.storage.queue.aio import QueueClient
+
+    from singleton.queueplace import QueueAccount
+
+
+class AzureMessageStore:
+    """A ``MessageStore`` on one queue of an account. Use it on the loop on which it was made."""
+
+    def __init__(self, client: QueueClient, *, close_with: tuple[Any, ...] = ()) -> None:
+        self._client = client
+        self._close_with = (client, *close_with)
+
+    async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
+        """See ``MessageStore.hide``."""
+        reply = await judged(self._client.update_message(id, receipt, visibility_timeout=seconds))
+        until = reply.next_visible_on
+        return Hidden(str(reply.pop_receipt), until.timestamp() if until is not None else 0.0)
+
+    async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
+        """See ``MessageStore.send``."""
+        reply = await judged(
+            self._client.send_message(text, visibility_timeout=delay, time_to_live=-1 if life is None else life)
+        )
+        return Sent(str(reply.id), str(reply.pop_receipt))
+
+    async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
+        """See ``MessageStore.delete``."""
+        await judged(self._client.delete_message(id, receipt))
+
+    async def aclose(self) -> None:
+        """See ``MessageStore.aclose``."""
+        for closable in self._close_with:
+            await closable.close()
+
+
+def open_queue(account: QueueAccount, queue: str, **transport: Any) -> AzureMessageStore:
+    """Make a store for a queue; nothing is sent yet. Call it on the loop that will use it.
+
+    Args:
+        transport: options of the SDK's client that say how requests travel, ``transport`` above all.
+    """
+    from azure.storage.queue.aio import QueueClient
+
+    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
+    if account.connection_string is not None:
+        return AzureMessageStore(QueueClient.from_connection_string(account.connection_string, queue, **options))
+    credential = open_credential(account.credential) if account.credential is not None else None
+    client = QueueClient(account.account_url or "", queue, credential=credential, **options)
+    return AzureMessageStore(client, close_with=(credential,) if credential else ())

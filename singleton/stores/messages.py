@@ -1,0 +1,44 @@
+"""The few requests by which a queue message goes back: the protocol of a queue, as ``protocol.py`` is that of leases.
+
+Every failure is a ``StoreFailure``, told by its *error code*; a store never asks twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+GONE: Final = frozenset({"MessageNotFound", "PopReceiptMismatch"})
+"""The receipt is none any more: the message was deleted or received again, or its invisibility was prolonged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A message that others can't see: its new receipt, and until when, by the service's clock since 1970."""
+
+    receipt: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that was put into a queue: its id, and the receipt with which it can be deleted again."""
+
+    id: str
+    receipt: str
+
+
+class MessageStore(Protocol):
+    """One queue. Every method is one request, and may raise ``StoreFailure``."""
+
+    async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002 - the service's own word
+        """Hide a received message for so many seconds from now. Its earlier receipts are void from then on."""
+
+    async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
+        """Put a message into the queue, invisible for ``delay`` seconds; ``life`` seconds, or None without an end."""
+
+    async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
+        """Delete a message."""
+
+    async def aclose(self) -> None:
+        """Let go of connections. The store can't be used afterwards."""
