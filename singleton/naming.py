@@ -161,10 +161,13 @@ def _broken_blob_rule(name: object) -> str | None:
     if not segments[-1] or any(segment.endswith(".") for segment in segments):
         return "may not end in a slash, nor any segment of it in a dot: the service drops those"
     if has_unsendable(name):
-        return "has a control character or half a surrogate pair, which no request can carry"
+        return "has a control character, half a surrogate pair or a noncharacter, which no XML can carry"
     return None
 
 
 def has_unsendable(name: str) -> bool:
-    """Tell whether a name has a control character or half a surrogate pair."""
-    return any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name)
+    """Tell whether a name has a character that the service, which lists names as XML, can't keep."""
+    return any(
+        char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" or char in "\ufffe\uffff"
+        for char in name
+    )
