@@ -46,6 +46,10 @@ class ListenerGuard(Guard):
         wrong = self._wrong_argument()
         if wrong:
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
+        if self._puts_back(trigger := self.find_trigger()):
+            from singleton.deferring import check_deferrable
+
+            check_deferrable(self.function, self.timeout, trigger)
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
@@ -55,10 +59,10 @@ class ListenerGuard(Guard):
             return f"scope_id has {names}: a listener is chosen before there is a message; %SETTING% works (W-44)"
         if self.level == "host":
             return "level='host' goes with mode='function' only: each function has a listener of its own (W-11)"
-        if self.on_contention not in ("wait", "raise"):
+        if self.on_contention not in ("wait", "defer", "raise"):
             return (
                 f"on_contention={self.on_contention!r} doesn't go with it: leave it out, and where another process "
-                "listens a timer is skipped and a message put back; or give 'raise', and the invocation fails"
+                "listens a timer is skipped and a queue's message put back; or give 'raise', and the invocation fails"
             )
         if self.timeout is not None and self._recovery is not None:
             return (
@@ -85,6 +89,19 @@ class ListenerGuard(Guard):
     @cached_property
     def _recovery(self) -> float | None:
         return self.options.listener_lock_recovery_polling_interval
+
+    def _puts_back(self, trigger: Trigger | None) -> bool:
+        """Tell whether messages are put back while another process listens: those of a storage queue."""
+        return trigger is not None and trigger.type == "queueTrigger" and self.on_contention == "wait"
+
+    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
+        """See ``Guard.call``."""
+        call = super().call(arguments, context)
+        if self._puts_back(self.trigger):
+            from singleton.deferring import check_message
+
+            check_message(call.function, self.trigger, arguments)
+        return call
 
     def _scopes(self, _: Mapping[str, Any]) -> list[str]:
         if not self.scope_id:
@@ -120,15 +137,20 @@ class ListenerGuard(Guard):
         tell("contended", call, reason=way)
         if way == "raise":
             raise elsewhere
-        _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
+        if way == "defer":
+            yield from self._put_back(call, elsewhere)
+        else:
+            _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
         return None
 
-    def _way(self, call: Call) -> Literal["skip", "raise"]:
+    def _way(self, call: Call) -> Literal["skip", "defer", "raise"]:
         """Say what becomes of an invocation while another process listens."""
         if self.on_contention == "raise":
             return "raise"
         trigger = self.trigger
-        if trigger is not None and trigger.type.lower() == "timertrigger":
+        if self.on_contention == "defer" or self._puts_back(trigger):
+            return "defer"
+        if trigger is not None and trigger.type == "timerTrigger":
             return "skip"
         return "raise" if _has_payload(call.arguments, trigger) else "skip"
 

@@ -137,7 +137,7 @@ async def test_when_the_leader_dies_another_runs_within_its_lease_and_an_interva
     await until(7)  # at half of its lease it was renewed
     dead.network.fail_all(LOST_REQUEST)
     while await tick(alive, job) is None:
-        await asyncio.sleep(0.1)
+        await until(now() + 0.1)
     assert 15 <= now() <= 7.5 + 15 + 20
     await end(dead, alive)
 
