@@ -77,12 +77,19 @@ class Acquisition:
             self._unknown = False
             await self._release(lease_id)
 
-    async def give_back(self, lease: Lease) -> None:
-        """Join the renewals, then release (B22). A lease that went to somebody else is left alone."""
+    async def give_back(self, lease: Lease) -> float:
+        """Join the renewals, then release (B22). A lease that went to somebody else is left alone.
+
+        Returns:
+            since when others can have it, by the loop's clock: later than now where it has to lapse.
+        """
         self._id = self._new_id()
         await lease.stop()
+        done = True
         if lease.lost in (None, "expired", "broken"):
-            await self._release(lease.id)
+            done = await self._release(lease.id)
+        now = asyncio.get_running_loop().time()
+        return now if done else max(now, lease.lapses)
 
     async def _acquire(self) -> tuple[Lease, str]:
         try:
@@ -99,8 +106,8 @@ class Acquisition:
         etag = await _call(self._store.acquire(self._name, self._id, round(self._period)))
         return Lease(self._store, self._name, self._id, sent=sent, period=self._period), etag
 
-    async def _release(self, lease_id: str) -> None:
-        """Release by id, trying for a few seconds. Gone or somebody else's is as good as released (W-78)."""
+    async def _release(self, lease_id: str) -> bool:
+        """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + _RELEASE
         pause = _RELEASE_PAUSE
@@ -108,19 +115,20 @@ class Acquisition:
         while loop.time() < ends:
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _RELEASE / 2)):
-                    return await self._store.release(self._name, lease_id)
+                    await self._store.release(self._name, lease_id)
+                    return True
             except TimeoutError:
                 continue
             except Exception as error:  # noqa: BLE001 - whatever a store raises, a release must end
                 failure = as_failure(error)
             if failure.meaning in ("held", "lost", "missing", "deleting"):
-                return None
+                return True
             if failure.meaning != "transient":
                 break
             await asyncio.sleep(min(pause, max(0.0, ends - loop.time())))
             pause *= 2
         _log.warning("lock %s: not given back (%s); it lapses within %g s", self._name, failure, self._period)
-        return None
+        return False
 
     def _new_id(self) -> str:
         """Make a random GUID (version 4), the only kind of lease id that the service takes."""

@@ -43,6 +43,7 @@ class Lease:
         self.lost: LossReason | None = None
         self.cause: StoreFailure | None = None
         self._store = store
+        self._sent = sent
         self._period = period
         self._stopped = False
         self._watchers: list[Callable[[LossReason], None]] = []
@@ -55,6 +56,11 @@ class Lease:
     def deadline(self) -> float:
         """The loop's time at which this lease counts as lost unless renewed."""
         return self._deadline
+
+    @property
+    def lapses(self) -> float:
+        """The loop's time until which the service may keep the lease, if the last request that was sent arrived."""
+        return self._sent + self._period
 
     def overdue(self) -> bool:
         """Tell from any thread whether the deadline has passed, even if the loop had no chance to notice."""
@@ -107,7 +113,7 @@ class Lease:
         delay = self._period / 2
         while True:
             await self._until(sent + delay)
-            sent = self._loop.time()
+            sent = self._sent = self._loop.time()
             if self.lost is not None or sent >= self._deadline:
                 return
             try:

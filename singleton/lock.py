@@ -253,7 +253,6 @@ class Lock:
 
     async def _hand_out(self, lease: Lease) -> None:
         """Serve the queue in order under this lease, as long as it is good and our turn lasts; then give it back."""
-        loop = asyncio.get_running_loop()
         self._lease = lease
         lease.watch(self._tell)
         section = 0
@@ -273,12 +272,11 @@ class Lock:
         finally:
             try:
                 if self._running() is None:
-                    await self._acquisition.give_back(lease)
+                    self._free_since = await self._acquisition.give_back(lease)
                 else:
                     lease.lose("closed")
                     await lease.stop()
             finally:
-                self._free_since = loop.time()
                 self._lease = None
                 self._settle()
 

@@ -251,7 +251,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="never released",
         file=ACQUISITION,
-        old="            await self._release(lease.id)\n",
+        old="            done = await self._release(lease.id)\n",
         new="            pass\n",
         breaks="everybody waits for the lease to lapse",
     ),
@@ -272,8 +272,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="release of another's lease",
         file=ACQUISITION,
-        old="                    return await self._store.release(self._name, lease_id)\n",
-        new="                    return await self._store.break_(self._name)\n",
+        old="                    await self._store.release(self._name, lease_id)\n",
+        new="                    await self._store.break_(self._name)\n",
         breaks="whoever has the lease by now loses it",
     ),
     Mutant(
@@ -517,8 +517,8 @@ MUTANTS: tuple[Mutant, ...] = (
         name="given back with the body inside",
         file=LOCK,
         old="                if self._running() is None:\n"
-        "                    await self._acquisition.give_back(lease)\n",
-        new="                if True:\n                    await self._acquisition.give_back(lease)\n",
+        "                    self._free_since = await self._acquisition.give_back(lease)\n",
+        new="                if True:\n                    self._free_since = await self._acquisition.give_back(lease)\n",
         breaks="a process that is told to stop lets others in before its body has ended (B10)",
     ),
     Mutant(

@@ -68,8 +68,8 @@ UNSAFE: list[Killed] = [
     ),
     acquisition(
         "a release that frees whoever has the lease",
-        "return await self._store.release(self._name, lease_id)",
-        "return await self._store.break_(self._name)",
+        "await self._store.release(self._name, lease_id)",
+        "await self._store.break_(self._name)",
         loss.test_the_late_end_of_a_section_leaves_the_next_holder_alone,
     ),
     lock(

@@ -10,7 +10,7 @@ import pytest
 
 from singleton.errors import LockNotAcquired
 from singleton.fencing import SECTIONS
-from tests.support.network import Fate, Network
+from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, until, virtual
 
 if TYPE_CHECKING:
@@ -78,6 +78,21 @@ async def test_all_of_five_greedy_processes_get_a_fair_share() -> None:
     await asyncio.gather(*(greedy(number) for number in range(5) for _ in range(3)))
     assert min(sections) > 0.5 * max(sections), sections
     assert sum(sections) > 0.8 * 1000.0 / 0.1, sections
+
+
+@pytest.mark.parametrize("fate", [answered(403, "AuthorizationFailure"), LOST_REQUEST, answered(500)])
+@virtual
+async def test_a_lock_that_has_to_lapse_is_left_alone_until_others_can_have_had_it(fate: Fate) -> None:
+    network = Network()
+    lock = lock_on(network)
+    await crowd(lock, 1, 0.5, 29.0)
+    network.always("release", fate)
+    await section(lock, 8.0)
+    network.heal()
+    lapses = network.sent("renew")[-1].sent + 15.0
+    asked_before = len(network.sent("acquire"))
+    await section(lock)
+    assert network.sent("acquire")[asked_before].sent == pytest.approx(lapses + 5.5, abs=0.01)
 
 
 @virtual
