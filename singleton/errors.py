@@ -59,7 +59,7 @@ class LockNotAcquired(SingletonError, TimeoutError):
 
 
 class LockLost(SingletonError):
-    """The hold ended before its body did. ``reason``: expired, stolen, broken, blob gone or closed."""
+    """The hold ended before its body did. ``reason``: expired, stolen, broken, blob gone, closed or released."""
 
 
 class LockClosed(SingletonError):

@@ -37,11 +37,19 @@ class LossSignal:
 
     @property
     def reason(self) -> LossReason | None:
-        """Why: expired, stolen, broken, blob gone or closed; None while the hold is good, or after it ended well."""
+        """Why: expired, stolen, broken, blob gone or closed; None while the hold is good, or after it ended well.
+
+        Stolen is also a lease on a blob that was deleted, made again, and taken: the service answers the same.
+        """
         lease = self._lease
         if self._reason is None and lease is not None and lease.overdue():
             return "expired"
         return self._reason
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the hold is over: lost, or released."""
+        return self._ended or self.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block this thread until the hold is lost or has ended, at most ``timeout`` seconds; tell if it is lost."""
@@ -153,19 +161,20 @@ class Hold:
         self.lost = LossSignal(lease)
 
     def __repr__(self) -> str:
-        state = f"lost: {self.lost.reason}" if self.lost.is_set() else "held"
+        state = f"lost: {self.lost.reason}" if self.lost.is_set() else "released" if self.lost.ended else "held"
         return f"<Hold {self.lock!r} token={self.token} {state}>"
 
     def raise_if_lost(self) -> None:
         """Check the hold just before a side effect (S-12).
 
         Raises:
-            LockLost: exclusivity is not guaranteed any more; stop here.
+            LockLost: exclusivity is not guaranteed any more; stop here. Also with a hold that was released (M-27).
         """
         if (reason := self.lost.reason) is not None:
-            raise LockLost(
-                f"the hold of lock {self.lock!r} is lost ({reason}): another process may be inside",
-                lock=self.lock,
-                owner=self.owner,
-                reason=reason,
-            )
+            raise self._lost(f"is lost ({reason})", reason)
+        if self.lost.ended:
+            raise self._lost("is over, for it was released", "released")
+
+    def _lost(self, how: str, reason: str) -> LockLost:
+        text = f"the hold of lock {self.lock!r} {how}: another process may be inside"
+        return LockLost(text, lock=self.lock, owner=self.owner, reason=reason)

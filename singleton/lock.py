@@ -28,9 +28,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.acquisition import Acquisition, storage_error
-from singleton.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.errors import LockNotAcquired, SingletonError
 from singleton.fencing import SECTIONS, FencingCounter, Stamp
-from singleton.section import Section, Turn, Waiter
+from singleton.section import Section, Turn, Waiter, closed_error
 from singleton.stores.protocol import LeaseStore, LossReason, StoreFailure
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Lock:
             LockClosed: the lock was closed.
         """
         if self._closed:
-            raise self._closed_error(owner)
+            raise closed_error("lock", self.name, owner)
         if timeout == 0 and self._in_use():
             raise self._not_acquired(_OURS, owner)
         loop = asyncio.get_running_loop()
@@ -152,7 +152,7 @@ class Lock:
         A lease whose section still runs is not given back: it lapses by itself (B10).
         """
         self._closed = True
-        self._refuse_all(self._closed_error)
+        self._refuse_all(partial(closed_error, "lock", self.name))
         self._somebody_left.set()
         if (server := self._server) is not None:
             if (hold := self._running()) is not None:
@@ -185,7 +185,7 @@ class Lock:
                 if lease is not None:
                     await self._hand_out(lease)
         except asyncio.CancelledError:
-            self._refuse_all(self._closed_error)
+            self._refuse_all(partial(closed_error, "lock", self.name))
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends
             _log.exception("lock %s: its store raised what no store should", self.name)
@@ -338,9 +338,6 @@ class Lock:
 
     def _not_acquired(self, why: str, owner: str | None = None, within: str = "at once") -> LockNotAcquired:
         return LockNotAcquired(f"lock {self.name!r} was not acquired {within}: {why}", lock=self.name, owner=owner)
-
-    def _closed_error(self, owner: str | None = None) -> LockClosed:
-        return LockClosed(f"lock {self.name!r}: its client is closed; make a new one", lock=self.name, owner=owner)
 
     def _unexpected(self, cause: Exception) -> SingletonError:
         error = SingletonError(f"lock {self.name!r}: unexpected {cause!r}", lock=self.name)

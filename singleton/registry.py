@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.dropped import release_if_dropped
-from singleton.errors import LockClosed
 from singleton.hold import Hold
 from singleton.lock import Lock, Timing, release
-from singleton.section import Section
+from singleton.section import Section, closed_error
 from singleton.semaphore import Semaphore
 from singleton.slots import slot_name
 
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("singleton")
 
+_CLOSING = 2.0
+"""Seconds for closing the stores."""
 _IDLE_LOCKS = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
 
@@ -102,7 +103,7 @@ class Registry:
         ``release`` will keep it until it has been held for ``at_least`` seconds.
         """
         if self._closed:
-            raise LockClosed(f"lock {address.name!r}: its lock thread is closed", lock=address.name, owner=owner)
+            raise closed_error("lock", address.name, owner)
         wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
         hold = await wanted.acquire(timeout=timeout, owner=owner)
         _log.debug("lock %s: acquired", hold.lock)
@@ -142,10 +143,7 @@ class Registry:
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()
-        for store in self._stores.values():
-            await store.aclose()
-        for queue in self._queues.values():
-            await queue.aclose()
+        await self._close_stores()
         self._locks.clear()
         self._stores.clear()
         self._queues.clear()
@@ -156,6 +154,17 @@ class Registry:
             task.cancel()
         if self._companions:
             await asyncio.wait(tuple(self._companions))
+
+    async def _close_stores(self) -> None:
+        """Close them and the queues at the same time: one that hangs or fails keeps no other open."""
+        kept = (*self._stores.values(), *self._queues.values())
+        closing = [asyncio.ensure_future(each.aclose()) for each in kept]
+        closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
+        for each in hanging:
+            each.cancel()
+        for each in closed:
+            if not each.cancelled() and (error := each.exception()) is not None:
+                _log.warning("a store or queue did not close: %r", error)
 
     def _lock(self, address: Address) -> Lock:
         lock = self._locks.get(address)

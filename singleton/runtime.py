@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from singleton.errors import LockClosed
 from singleton.lockloop import LockLoop
 from singleton.registry import Address, Place, Registry, holds_in
+from singleton.section import CLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -172,7 +173,7 @@ class Runtime:
                 self._start(coro, future, undo)
                 return
         coro.close()
-        raise LockClosed("the lock thread is closed; nothing can be acquired through it any more")
+        raise LockClosed(CLOSED)
 
     def _start(
         self,
@@ -189,14 +190,14 @@ class Runtime:
                     if undo is not None and not task.cancelled() and task.exception() is None:
                         await undo(task.result())
                 elif task.cancelled():
-                    future.set_exception(LockClosed("the lock thread was closed"))
+                    future.set_exception(LockClosed(CLOSED))
                 elif (error := task.exception()) is not None:
                     future.set_exception(error)
                 else:
                     future.set_result(task.result())
             except asyncio.CancelledError:
                 if not future.done():
-                    future.set_exception(LockClosed("the lock thread was closed"))
+                    future.set_exception(LockClosed(CLOSED))
                 raise
 
         asyncio.run_coroutine_threadsafe(run(), self._loop)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from singleton.durations import format_timespan
+from singleton.errors import LockClosed
 from singleton.hold import Hold, LossSignal
 
 if TYPE_CHECKING:
@@ -78,3 +79,12 @@ class Section(Hold):
     def end(self) -> None:
         """The caller's end: its section is over."""
         self.turn.end()
+
+
+CLOSED = "the locks of this process were closed, as its end does"
+"""What those are told who wait at the end of a process, or come after it."""
+
+
+def closed_error(what: str, name: str, owner: str | None = None) -> LockClosed:
+    """Make the error of a wait that the end of the process ended."""
+    return LockClosed(f"{what} {name!r}: {CLOSED}", lock=name, owner=owner)

@@ -23,8 +23,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.acquisition import storage_error
-from singleton.errors import LockClosed, LockNotAcquired, SingletonError, StorageUnavailable
-from singleton.section import Section, Turn, Waiter
+from singleton.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.section import Section, Turn, Waiter, closed_error
 from singleton.slots import Slots
 from singleton.stores.protocol import StoreFailure
 
@@ -75,7 +75,7 @@ class Semaphore:
     async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
         """Wait in line for a slot; the hold must be given to ``release``. See ``Lock.acquire``."""
         if self._closed:
-            raise self._closed_error(owner)
+            raise closed_error("semaphore", self.name, owner)
         if timeout == 0 and self._first() is not None:
             raise self._not_acquired(owner)
         loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class Semaphore:
     async def aclose(self) -> None:
         """Refuse all waiters; what is held stays so."""
         self._closed = True
-        self._refuse_all(self._closed_error())
+        self._refuse_all(closed_error("semaphore", self.name))
         self._rest_if_nobody_waits()
         if self._ending:
             await asyncio.wait(tuple(self._ending))
@@ -124,7 +124,7 @@ class Semaphore:
             self._refuse_all(unexpected)
         elif task.cancelled() and task is self._server:
             self._server = None
-            self._refuse_all(self._closed_error())
+            self._refuse_all(closed_error("semaphore", self.name))
 
     def _first(self) -> Waiter | None:
         """Return the first in line who still waits."""
@@ -277,9 +277,6 @@ class Semaphore:
     def _not_acquired(self, owner: str | None = None, within: str = "at once") -> LockNotAcquired:
         what = f"semaphore {self.name!r} was not acquired {within}: all of its {self.limit} slots are taken"
         return LockNotAcquired(what, lock=self.name, owner=owner)
-
-    def _closed_error(self, owner: str | None = None) -> LockClosed:
-        return LockClosed(f"semaphore {self.name!r}: its client is closed; make a new one", lock=self.name, owner=owner)
 
 
 def _another(error: SingletonError) -> SingletonError:

@@ -518,7 +518,8 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LOCK,
         old="                if self._running() is None:\n"
         "                    self._free_since = await self._acquisition.give_back(lease)\n",
-        new="                if True:\n                    self._free_since = await self._acquisition.give_back(lease)\n",
+        new="                if True:\n"
+        "                    self._free_since = await self._acquisition.give_back(lease)\n",
         breaks="a process that is told to stop lets others in before its body has ended (B10)",
     ),
     Mutant(
@@ -546,9 +547,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="raise_if_lost never raises",
         file=HOLD,
-        old="        if (reason := self.lost.reason) is not None:\n            raise LockLost(\n",
-        new="        if (reason := self.lost.reason) is not None and reason == 'closed':\n"
-        "            raise LockLost(\n",
+        old="        if (reason := self.lost.reason) is not None:\n            raise self._lost(",
+        new="        if (reason := self.lost.reason) == 'closed':\n            raise self._lost(",
         breaks="a body that asks is told that all is well",
     ),
     # --- guards ---

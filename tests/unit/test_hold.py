@@ -203,7 +203,34 @@ async def test_a_hold_that_was_released_is_not_lost_later() -> None:
     hold = await section(lock_on(network), 1.0)
     await until(100.0)
     assert not hold.lost.is_set()
-    hold.raise_if_lost()
+    assert hold.lost.reason is None
+
+
+@virtual
+async def test_a_hold_that_was_released_covers_nothing_any_more() -> None:
+    """What a body left running behind itself must not take its hold for good (M-27)."""
+    lock = lock_on(Network())
+    hold = await lock.acquire(owner="me")
+    assert not hold.lost.ended
+    await release(hold)
+    assert hold.lost.ended
+    with pytest.raises(LockLost, match="it was released") as caught:
+        hold.raise_if_lost()
+    assert (caught.value.lock, caught.value.owner, caught.value.reason) == (NAME, "me", "released")
+
+
+@virtual
+async def test_a_hold_whose_lease_was_handed_on_covers_nothing_any_more() -> None:
+    lock = lock_on(Network())
+    first = await lock.acquire()
+    following = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0.1)
+    await release(first)
+    second = await following
+    second.raise_if_lost()
+    with pytest.raises(LockLost, match="it was released"):
+        first.raise_if_lost()
+    await release(second)
 
 
 @virtual
