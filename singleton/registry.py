@@ -157,8 +157,8 @@ class Registry:
 
     async def _close_stores(self) -> None:
         """Close them and the queues at the same time: one that hangs or fails keeps no other open."""
-        kept = (*self._stores.values(), *self._queues.values())
-        closing = [asyncio.ensure_future(each.aclose()) for each in kept]
+        opened: list[LeaseStore | MessageStore] = [*self._stores.values(), *self._queues.values()]
+        closing = [asyncio.ensure_future(each.aclose()) for each in opened]
         closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
         for each in hanging:
             each.cancel()
