@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pytest
-
+from simulator.virtual.loop import run_virtual
 from singleton.stores.memory import MemoryLeaseStore
-from tests.conformance.scenarios import QUICK, SLOW, A, Place
-from tests.conformance.states import TABLE, Row, bring_about, check
-from tests.support.world import virtual
+from singleton.testing import StoreConformance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
 
-@pytest.mark.parametrize("scenario", QUICK + SLOW, ids=lambda scenario: scenario.__name__)
-@virtual
-async def test_the_model_keeps_what_a_lock_relies_on(
-    scenario: Callable[[Place], Coroutine[object, object, None]],
-) -> None:
-    store = MemoryLeaseStore()
-    await scenario(Place(store=store, other=store, name="locks/job"))
+class TestMemoryLeaseStore(StoreConformance):
+    def setup_method(self) -> None:
+        self.service = MemoryLeaseStore()
 
+    def open_store(self) -> MemoryLeaseStore:
+        return self.service
 
-@pytest.mark.parametrize("row", TABLE, ids=str)
-@virtual
-async def test_the_model_answers_each_request_in_each_state_as_documented(row: Row) -> None:
-    store = MemoryLeaseStore()
-    await bring_about(store, "locks/job", row.start, A)
-    if row.start == "expired":
-        await asyncio.sleep(15.5)
-    await check(store, row, "locks/job", A)
+    def run_scenario(self, scenario: Coroutine[Any, Any, None]) -> None:
+        run_virtual(scenario)

@@ -13,17 +13,14 @@ from singleton.connection import BlobAccount
 from singleton.stores.azure_blob import AzureBlobLeaseStore, open_container
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
-from tests.conformance.scenarios import QUICK, SLOW, A, Place
-from tests.conformance.states import TABLE, Call, Row, ask, bring_about, check, request, state_of
+from singleton.testing import StoreConformance
+from singleton.testing.scenarios import A
+from singleton.testing.states import Call, ask, request, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator
 
     from singleton.stores.protocol import LeaseStore
-
-DIVERGENCES = {
-    "A-1": "renewing an expired lease with any id succeeds, and returns the earlier owner's id (Azurite#2352)"
-}
 
 
 @pytest.fixture
@@ -35,46 +32,19 @@ async def stores(connection_string: str, container_name: str) -> AsyncIterator[l
         await store.aclose()
 
 
-@pytest.mark.parametrize("scenario", QUICK, ids=lambda scenario: scenario.__name__)
-async def test_azurite_keeps_what_a_lock_relies_on(
-    scenario: Callable[[Place], Coroutine[object, object, None]], stores: list[AzureBlobLeaseStore]
-) -> None:
-    await scenario(Place(store=stores[0], other=stores[1], name="locks/job"))
+class TestAzurite(StoreConformance):
+    divergences = frozenset({"A-1"})
 
+    @pytest.fixture(autouse=True)
+    def account(self, connection_string: str, container_name: str) -> None:
+        self.where = BlobAccount(connection_string=connection_string), container_name
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row.start != "expired"], ids=str)
-async def test_azurite_answers_each_request_in_each_state_as_documented(
-    row: Row, stores: list[AzureBlobLeaseStore]
-) -> None:
-    await bring_about(stores[0], "locks/job", row.start, A)
-    await check(stores[0], row, "locks/job", A)
+    def open_store(self) -> AzureBlobLeaseStore:
+        return open_container(*self.where)
 
-
-@pytest.mark.slow
-async def test_azurite_ends_and_prolongs_leases_as_documented(stores: list[AzureBlobLeaseStore]) -> None:
-    """All that takes the length of a lease, at once."""
-    expired = [row for row in TABLE if row.start == "expired"]
-    scenarios = [
-        scenario(Place(store=stores[0], other=stores[1], name=f"locks/{scenario.__name__}")) for scenario in SLOW
-    ]
-    results = await asyncio.gather(
-        *scenarios, *(_after_expiry(stores[0], row) for row in expired), return_exceptions=True
-    )
-    failures = [result for result in results if isinstance(result, BaseException)]
-    if failures:
-        raise BaseExceptionGroup("Azurite", failures)
-
-
-async def _after_expiry(store: AzureBlobLeaseStore, row: Row) -> None:
-    name = f"locks/{row}"
-    await bring_about(store, name, row.start, A)
-    await asyncio.sleep(15.5)
-    if not row.divergence:
-        await check(store, row, name, A)
-        return
-    assert row.divergence in DIVERGENCES
-    with pytest.raises(AssertionError):
-        await check(store, row, name, A)
+    @pytest.mark.slow
+    def test_leases_end_and_are_prolonged_as_documented(self) -> None:
+        super().test_leases_end_and_are_prolonged_as_documented()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,7 +12,7 @@ import pytest
 from singleton.connection import BlobAccount
 from singleton.stores.azure_blob import AzureBlobLeaseStore, open_container
 from singleton.stores.protocol import StoreFailure
-from tests.conformance.states import Call, request
+from singleton.testing.states import Call, request
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
 from tests.unit.test_store_protocol import TABLE
 

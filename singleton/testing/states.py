@@ -1,6 +1,6 @@
 """What each request gets from a blob in each state of its lease: the table of the service's documentation.
 
-Sources: "Lease Blob" and "Specifying conditional headers" of the Blob service REST API, and facts §2. Where the
+Sources: "Lease Blob" and "Specifying conditional headers" of the Blob service REST API. Where the
 documentation gives a status but no code, the meaning counts.
 """
 
@@ -30,7 +30,7 @@ class Row:
     outcome: str
     after: LeaseState | None
     divergence: str = ""
-    """Name of a known difference of Azurite (facts §1)."""
+    """Name of a known difference of Azurite: A-1, renewing an expired lease succeeds with any id (Azurite#2352)."""
 
     def __str__(self) -> str:
         return f"{self.call}-{self.who}-on-{self.start}"
@@ -134,6 +134,15 @@ async def outcome(pending: Awaitable[object]) -> str:
     except StoreFailure as failure:
         return f"{failure.status} {failure.meaning}"
     return "ok"
+
+
+async def loss(pending: Awaitable[object]) -> str | None:
+    """Return what the answer says of a hold: why it is lost; None if it may still be ours, or nothing was refused."""
+    try:
+        await pending
+    except StoreFailure as failure:
+        return failure.loss
+    return None
 
 
 async def state_of(store: LeaseStore, name: str) -> LeaseState | None:

@@ -1,0 +1,21 @@
+"""For tests of guarded functions: locks in memory, waits that take no time, other instances. See docs/testing.md."""
+
+from __future__ import annotations
+
+from singleton.testing.acts import always_busy, assert_no_leases_left, disabled, held_elsewhere, lose
+from singleton.testing.conformance import StoreConformance
+from singleton.testing.headcount import Headcount
+from singleton.testing.memory import memory_locks
+from singleton.testing.virtual import virtual_time
+
+__all__ = [
+    "Headcount",
+    "StoreConformance",
+    "always_busy",
+    "assert_no_leases_left",
+    "disabled",
+    "held_elsewhere",
+    "lose",
+    "memory_locks",
+    "virtual_time",
+]

@@ -1,0 +1,107 @@
+"""What a test may do to the locks in memory: keep them busy, switch them off, hold them elsewhere, take them away."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from typing import TYPE_CHECKING, Any, Literal
+
+from singleton.decorator import MARK
+from singleton.testing.memory import Manner, current, in_use, manners, memory_locks
+from singleton.triggers import is_builder, user_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.guard import Guard
+    from singleton.hold import Hold
+
+
+def always_busy() -> contextlib.AbstractContextManager[None]:
+    """Have somebody else hold every lock, for the length of the block.
+
+    Whoever asks is refused at once, whatever the time-out: what skips skips, what waits or raises fails with
+    ``LockNotAcquired``. What is held stays so.
+    """
+    return _answered("busy")
+
+
+def disabled() -> contextlib.AbstractContextManager[None]:
+    """Switch locking off for the length of the block: bodies run at once, under a hold that locks nothing.
+
+    For the whole process there is the option ``enabled``, as the setting ``AzureFunctionsJobHost__singleton__enabled``.
+    """
+    return _answered("off")
+
+
+@contextlib.contextmanager
+def _answered(manner: Manner) -> Iterator[None]:
+    with contextlib.nullcontext() if in_use() else memory_locks():
+        manners.append(manner)
+        try:
+            yield
+        finally:
+            manners.pop()
+
+
+@contextlib.contextmanager
+def held_elsewhere(function: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Have another instance hold a lock for the length of the block.
+
+    Args:
+        function: a guarded function, whose invocation with the arguments that follow runs there; or the name of a
+            lock, as a lock client knows it.
+
+    Raises:
+        LockNotAcquired: the lock is held here.
+        TypeError: the function is not guarded by ``@singleton``.
+        RuntimeError: no locks are kept in memory here.
+
+    Example::
+
+        with held_elsewhere(ship, message):
+            assert ship(message) is None  # it skips
+    """
+    name = function if isinstance(function, str) else _lock_of(function, args, kwargs)
+    locks = current()
+    locks.do(lambda: locks.take_elsewhere(name))
+    try:
+        yield
+    finally:
+        locks.do(lambda: locks.give_back_elsewhere(name))
+
+
+def _lock_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    target = user_function(function) if is_builder(function) else function
+    guard: Guard | None = getattr(target, MARK, None)
+    if guard is None:
+        raise TypeError(f"{function!r} is not guarded by @singleton: give a function that is, or the name of a lock")
+    named = inspect.signature(target).bind(*args, **kwargs).arguments
+    return guard.call(named, named.get("context")).lock
+
+
+def lose(hold: Hold, reason: Literal["expired", "stolen", "broken", "blob gone"] = "expired") -> None:
+    """Have a hold lost, as when the network was away for too long: call it where the guarded body works.
+
+    An async body is cancelled, ``hold.raise_if_lost()`` raises, and its invocation fails with ``LockLost``.
+
+    Raises:
+        RuntimeError: the hold has ended, or no locks are kept in memory here.
+
+    Example::
+
+        def book_parcel(order):  # stands for the real one
+            lose(current_hold())
+    """
+    locks = current()
+    locks.do(lambda: locks.lose(hold, reason))
+
+
+def assert_no_leases_left() -> None:
+    """Check that every hold so far was given back, or lost. ``memory_locks`` and ``virtual_time`` do so at their end.
+
+    Raises:
+        AssertionError: one was not; it is named with its owner. Whoever drops a hold without releasing it leaves it.
+        RuntimeError: no locks are kept in memory here.
+    """
+    current().refuse_leftovers()

@@ -1,0 +1,132 @@
+"""An event loop on virtual time: instead of waiting for the next timer, its clock jumps there.
+
+It is asyncio's own loop but for its clock. A function that runs in a thread (``asyncio.to_thread``) is at work, and
+time stands still until it ends or waits for a lock. So five minutes of waiting take no time, and one millisecond of
+work takes as long as it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
+
+_LONGEST = 24 * 3600.0
+"""Virtual seconds after which what has not ended is taken never to end."""
+_PATIENCE = 30.0
+"""Real seconds without a sign from threads at work, after which they are taken to be stuck."""
+_SIGN = 1.0
+"""Real seconds to wait for a sign from elsewhere when nothing here is left to happen."""
+
+
+class Stuck(Exception):
+    """The main coroutine can't come to its end."""
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Where asyncio's loop would sleep: the clock, and how many threads hold it up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.at_work = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        if events or (timeout is not None and timeout <= 0):
+            return events
+        if timeout is None or self.at_work:
+            return self._sign()
+        self.now += timeout
+        if self.now > _LONGEST:
+            raise Stuck("a day of virtual time has passed, and the test still waits")
+        return []
+
+    def _sign(self) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(_PATIENCE if self.at_work else _SIGN)
+        if not events and self.at_work:
+            raise Stuck(f"virtual time stands still while a thread works, and one has for {_PATIENCE:g} s")
+        if not events:
+            raise Stuck(f"nothing is left to happen at {self.now:g} s of virtual time, and the test still waits")
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop whose ``time()`` starts at 0 and passes only while everything waits."""
+
+    def __init__(self) -> None:
+        self._clock = _JumpingSelector()
+        self._thread = threading.get_ident()
+        self._threads = threading.local()
+        self._jobs: set[asyncio.Future[None]] = set()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        """Return virtual seconds."""
+        return self._clock.now
+
+    def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:  # noqa: ARG002
+        """Run ``func`` on a thread of its own, whatever the executor; time stands still while it works."""
+        answer: asyncio.Future[_T] = self.create_future()
+        job: asyncio.Future[None] = self.create_future()
+        self._jobs.add(job)
+        self._clock.at_work += 1
+
+        def end(settle: Callable[[Any], None], outcome: object) -> None:
+            self._clock.at_work -= 1
+            self._jobs.discard(job)
+            job.set_result(None)
+            if not answer.cancelled():
+                settle(outcome)
+
+        def work() -> None:
+            self._threads.counted = True
+            try:
+                outcome: object = func(*args)
+                settle: Callable[[Any], None] = answer.set_result
+            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+                settle, outcome = answer.set_exception, error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self.call_soon_threadsafe(end, settle, outcome)
+
+        threading.Thread(target=work, name="singleton-virtual", daemon=True).start()
+        return answer
+
+    def wait_for(self, coro: Coroutine[Any, Any, _T]) -> _T:
+        """Run ``coro`` on this loop and wait for it, from a thread; meanwhile the thread is not at work.
+
+        Raises:
+            RuntimeError: this is the loop's own thread, which can't wait for itself.
+        """
+        if threading.get_ident() == self._thread:
+            coro.close()
+            raise RuntimeError(
+                "a sync function that waits for a lock was called on the event loop, which would wait for itself: "
+                "under virtual time, call it by `await asyncio.to_thread(function, ...)`"
+            )
+        counted = getattr(self._threads, "counted", False)
+        return asyncio.run_coroutine_threadsafe(self._waited_for(coro) if counted else coro, self).result()
+
+    async def _waited_for(self, coro: Coroutine[Any, Any, _T]) -> _T:
+        self._clock.at_work -= 1
+        try:
+            return await coro
+        finally:
+            self._clock.at_work += 1
+
+    async def wind_up(self) -> None:
+        """Cancel the tasks that are left, wait for their ends and those of the threads."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if ends := [*left, *self._jobs]:
+            await asyncio.wait(ends)
+        await self.shutdown_asyncgens()

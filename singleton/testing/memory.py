@@ -1,0 +1,263 @@
+"""The storage account of a test: lease stores in memory, the lock thread on them, and what a test may do to both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+import time
+import uuid
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+
+from singleton.errors import LockNotAcquired
+from singleton.hold import Hold
+from singleton.registry import Address, Place, Registry
+from singleton.runtime import LockRuntime, Runtime, open_store, provide_runtime
+from singleton.stores.given import GivenClients
+from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.protocol import LossReason, StoreFailure
+from singleton.testing.clock import VirtualLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+_T = TypeVar("_T")
+
+_GRACE = 0.5
+"""Real seconds that the lock thread has to give back what nobody took."""
+
+Manner = Literal["as it is", "busy", "off"]
+"""How an acquisition is answered: by what the store says, as in use, or with a hold that locks nothing."""
+
+manners: list[Manner] = ["as it is"]
+"""The last one holds."""
+
+
+class RecordingRegistry(Registry):
+    """A registry that knows which holds were not given back, and that answers in the manner that holds."""
+
+    def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
+        super().__init__(open_store, random.Random(1))  # noqa: S311 - the same lease ids and polls in each run
+        self._out: dict[weakref.ref[Hold], str] = {}
+
+    async def acquire(
+        self,
+        address: Address,
+        *,
+        timeout: float | None,
+        owner: str,
+        limit: int | None = None,
+        at_least: float = 0.0,
+    ) -> Hold:
+        """See ``Registry.acquire``."""
+        if manners[-1] == "busy":
+            raise LockNotAcquired(
+                f"lock {address.name!r} was not acquired: under always_busy() somebody else has it",
+                lock=address.name,
+                owner=owner,
+            )
+        if manners[-1] == "off":
+            return Hold(address.name, owner=owner)
+        hold = await super().acquire(address, timeout=timeout, owner=owner, limit=limit, at_least=at_least)
+        self._out[weakref.ref(hold)] = f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
+        return hold
+
+    async def release(self, hold: Hold) -> None:
+        """See ``Registry.release``."""
+        await super().release(hold)
+        self._forget(hold)
+
+    async def drop(self, hold: Hold) -> None:
+        """See ``Registry.drop``."""
+        await super().drop(hold)
+        self._forget(hold)
+
+    def _forget(self, hold: Hold) -> None:
+        if hold.lease_id is None:
+            hold.lost.freeze()
+        self._out.pop(weakref.ref(hold), None)
+
+    def left(self) -> list[str]:
+        """Name the holds that were neither released nor lost; one that was dropped was not released."""
+        return [name for hold, name in self._out.copy().items() if not _is_lost(hold())]
+
+
+def _is_lost(hold: Hold | None) -> bool:
+    return hold is not None and hold.lost.is_set()
+
+
+_in_use: list[MemoryLocks] = []
+
+
+class MemoryLocks:
+    """Lease stores in memory, one per account and container, and the runtime of the locks on them."""
+
+    def __init__(self, start: Callable[[Registry], LockRuntime], *, grace: float = 0.0) -> None:
+        self.registry = RecordingRegistry(self._open)
+        self._start = start
+        self._grace = grace
+        self._stores: dict[Place, MemoryLeaseStore] = {}
+        self._elsewhere: dict[str, str] = dict(_in_use[-1]._elsewhere) if _in_use else {}  # noqa: SLF001 - of our own kind
+        self._runtime: LockRuntime | None = None
+        self._door = threading.Lock()
+
+    def runtime(self) -> LockRuntime:
+        """Return the runtime; start it at the first call."""
+        with self._door:
+            if self._runtime is None:
+                self._runtime = self._start(self.registry)
+            return self._runtime
+
+    @property
+    def started(self) -> LockRuntime | None:
+        """The runtime, where there was a use for it."""
+        return self._runtime
+
+    def do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine that waits for nothing on the loop of the locks, from anywhere."""
+        if isinstance(asyncio._get_running_loop(), VirtualLoop):  # noqa: SLF001 - it has none that gives None
+            at_once(act())
+        else:
+            self.runtime().call(lambda _: act())
+
+    def refuse_leftovers(self) -> None:
+        """Raise ``AssertionError`` if a hold is left, after a moment for what is being given back."""
+        end = time.monotonic() + self._grace
+        while (left := self.registry.left()) and time.monotonic() < end:
+            time.sleep(0.01)
+        if left:
+            raise AssertionError(f"not given back: {'; '.join(f'lock {name}' for name in left)}")
+
+    def _open(self, place: Place) -> MemoryLeaseStore:
+        store = self._stores[place] = MemoryLeaseStore()
+        for name, lease_id in self._elsewhere.items():
+            at_once(_take(store, name, lease_id))
+        return store
+
+    # --- on the loop of the locks -------------------------------------------------------------------------------------
+
+    async def take_elsewhere(self, name: str) -> None:
+        """Have another instance hold this lock, in whichever account it is.
+
+        Raises:
+            LockNotAcquired: it is in use.
+        """
+        if name in self._elsewhere or any(name in store.leased() for store in self._stores.values()):
+            raise LockNotAcquired(f"lock {name!r} is in use: another instance can't hold it as well", lock=name)
+        self._elsewhere[name] = lease_id = str(uuid.uuid4())
+        for store in self._stores.values():
+            await _take(store, name, lease_id)
+
+    async def give_back_elsewhere(self, name: str) -> None:
+        """Have the other instance give it back."""
+        lease_id = self._elsewhere.pop(name)
+        for store in self._stores.values():
+            with contextlib.suppress(StoreFailure):
+                await store.release(name, lease_id)
+
+    async def lose(self, hold: Hold, reason: LossReason) -> None:
+        """End the lease of a hold for good, on the service and in this process."""
+        lease = hold.lost._lease  # noqa: SLF001 - nobody but a test may do this
+        if lease is None:
+            raise RuntimeError(f"{hold!r} has no lease: it has ended, or locking is switched off")
+        for store in self._stores.values():
+            if store.leased().get(hold.lock) == hold.lease_id:
+                await store.break_(hold.lock)
+                if reason == "blob gone":
+                    store.delete(hold.lock)
+        lease.lose(reason)
+
+
+async def _take(store: MemoryLeaseStore, name: str, lease_id: str) -> None:
+    await store.create(name)
+    await store.acquire(name, lease_id, -1)
+
+
+def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that waits for nothing, on the running loop."""
+    try:
+        coro.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError(f"{coro!r} waited")
+
+
+@dataclass(frozen=True, slots=True)
+class _NoAccount:
+    """An account that is only a name. It may be a whole connection string, so it is not shown."""
+
+    connection: str = field(repr=False)
+
+    def __call__(self, _: str) -> NoReturn:
+        raise RuntimeError("this lock client was made while locks were kept in memory: make another for real storage")
+
+
+# --- which locks are in use -------------------------------------------------------------------------------------------
+
+
+def in_use() -> bool:
+    """Tell whether locks are kept in memory."""
+    return bool(_in_use)
+
+
+def current() -> MemoryLocks:
+    """Return the locks in memory that are in use.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    if not _in_use:
+        raise RuntimeError(
+            "no locks are kept in memory here: use @virtual_time, `with memory_locks():` or the fixture singleton_locks"
+        )
+    return _in_use[-1]
+
+
+@contextlib.contextmanager
+def use(locks: MemoryLocks) -> Iterator[None]:
+    """Have all locks of this process live in these."""
+    _in_use.append(locks)
+    _provide()
+    try:
+        yield
+    finally:
+        _in_use.remove(locks)
+        _provide()
+
+
+def _provide() -> None:
+    if _in_use:
+        provide_runtime(_in_use[-1].runtime, lambda connection: GivenClients(_NoAccount(connection.strip())))
+    else:
+        provide_runtime(None)
+
+
+class _LockThread(Runtime):
+    """The lock thread as it ships, with a registry of ours."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__(open_store)
+        self._registry = registry
+
+
+@contextlib.contextmanager
+def memory_locks() -> Iterator[None]:
+    """Keep all locks in memory for the length of the block: no storage account, no settings, no network.
+
+    Guarded functions and lock clients run as ever, from any thread and event loop, on a lock thread and a storage
+    account of the block's own. Time is real; for waits that take no time see ``virtual_time``.
+
+    Raises:
+        AssertionError: at the end of the block a hold is left. See ``assert_no_leases_left``.
+    """
+    locks = MemoryLocks(_LockThread, grace=_GRACE)
+    try:
+        with use(locks):
+            yield
+            locks.refuse_leftovers()
+    finally:
+        if isinstance(locks.started, Runtime):
+            locks.started.close()

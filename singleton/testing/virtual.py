@@ -1,0 +1,80 @@
+"""Virtual time for a test: its coroutine, its locks and their lock thread on one loop whose clock jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from singleton.testing.clock import Stuck, VirtualLoop
+from singleton.testing.loopruntime import LoopRuntime
+from singleton.testing.memory import MemoryLocks, use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def virtual_time(test: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
+    """Run a coroutine test on virtual time, its locks in memory as under ``memory_locks``.
+
+    The loop's clock starts at 0 and jumps to the next timer whenever everything waits: sleeps, time-outs and waits for
+    locks take no time. Functions run by ``asyncio.to_thread`` may wait for locks, too; time stands still while they
+    work. ``time.time()`` and ``time.sleep()`` stay real, and so does the network: do without it.
+
+    The test becomes a plain function, so it needs no plugin for asyncio.
+
+    Raises:
+        TypeError: the test is no coroutine function.
+        RuntimeError: in the test, it waits for something that never comes.
+
+    Example::
+
+        @virtual_time
+        async def test_the_second_waits_for_the_first() -> None: ...
+    """
+    if not inspect.iscoroutinefunction(test):
+        raise TypeError(
+            f"@virtual_time is for async def, which {test!r} is not; "
+            "call sync functions in an async test, by `await asyncio.to_thread(function, ...)`"
+        )
+
+    @functools.wraps(test)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return _run(test(*args, **kwargs))
+
+    return run
+
+
+def _run(main: Coroutine[Any, Any, _T]) -> _T:
+    loop = VirtualLoop()
+    locks = MemoryLocks(lambda registry: LoopRuntime(loop, registry))
+    try:
+        with use(locks):
+            try:
+                return loop.run_until_complete(_judged(main, locks))
+            except Stuck as stuck:
+                raise RuntimeError(f"{stuck}{_where(main)}") from None
+            finally:
+                loop.run_until_complete(loop.wind_up())
+                loop.run_until_complete(locks.registry.aclose())
+    finally:
+        loop.close()
+
+
+def _where(main: Coroutine[Any, Any, Any]) -> str:
+    """Say at which line of the test it waits."""
+    frame = main.cr_frame  # type: ignore[attr-defined] # of a coroutine function, as checked
+    return "" if frame is None else f" ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno})"
+
+
+async def _judged(main: Coroutine[Any, Any, _T], locks: MemoryLocks) -> _T:
+    result = await main
+    await asyncio.sleep(0.001)  # whatever can be given back without time passing is, by then
+    locks.refuse_leftovers()
+    return result

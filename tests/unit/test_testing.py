@@ -1,0 +1,346 @@
+"""singleton.testing: locks in memory, in real time, for functions and lock clients as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
+
+import azure.functions as func
+import pytest
+
+from singleton import AsyncLockClient, Hold, LockClient, LockLost, LockNotAcquired, current_hold, singleton
+from singleton.runtime import provided_account
+from singleton.testing import (
+    Headcount,
+    always_busy,
+    assert_no_leases_left,
+    disabled,
+    held_elsewhere,
+    lose,
+    memory_locks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.stores.protocol import LossReason
+
+inside = Headcount()
+Loss = Literal["expired", "stolen", "broken", "blob gone"]
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AzureWebJobsStorage", raising=False)
+    inside.__init__()  # type: ignore[misc]
+
+
+@pytest.fixture
+def in_memory() -> Iterator[None]:
+    with memory_locks():
+        yield
+
+
+@singleton
+def import_rows(file: str = "") -> str:
+    with inside:
+        time.sleep(0.005)
+    return "imported"
+
+
+@singleton
+async def import_rows_async(file: str = "") -> str:
+    with inside:
+        await asyncio.sleep(0.005)
+    return "imported"
+
+
+@singleton(scope="Id", on_contention="skip")
+def ship(msg: str, copies: int = 1) -> str:
+    with inside:
+        time.sleep(0.005)
+    return "shipped"
+
+
+@singleton(on_contention="raise")
+def pay(amount: int) -> str:
+    return "paid"
+
+
+def unguarded() -> None:
+    with inside:
+        time.sleep(0.005)
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [each.result() for each in [pool.submit(call) for call in calls]]
+
+
+# --- what is exclusive ------------------------------------------------------------------------------------------------
+
+
+def test_bodies_of_a_guarded_function_never_overlap_and_those_of_another_do(in_memory: None) -> None:
+    assert at_once(*[import_rows] * 5) == ["imported"] * 5
+    assert (inside.most, inside.total, inside.now) == (1, 5, 0)
+    at_once(*[unguarded] * 5)
+    assert inside.most > 1
+
+
+async def test_async_bodies_run_one_by_one_on_whatever_loop_the_test_has(in_memory: None) -> None:
+    assert await asyncio.gather(*(import_rows_async() for _ in range(5))) == ["imported"] * 5
+    assert (inside.most, inside.total) == (1, 5)
+
+
+def test_no_setting_is_needed(in_memory: None) -> None:
+    import_rows()
+    with LockClient("NoSuchSetting").lock("job"):
+        pass
+
+
+def test_afterwards_everything_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with memory_locks():
+        import_rows()
+        client = LockClient()
+    assert provided_account("AzureWebJobsStorage") is None
+    with pytest.raises(Exception, match="there is no app setting AzureWebJobsStorage"):
+        import_rows()
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    with pytest.raises(Exception, match="made while locks were kept in memory"):
+        client.acquire("job", timeout=0)
+
+
+def test_each_block_has_locks_of_its_own() -> None:
+    with memory_locks():
+        first = LockClient().acquire("job", timeout=0)
+        with memory_locks():
+            locks = LockClient()
+            second = locks.acquire("job", timeout=0)
+            assert second.token == first.token
+            locks.release(second)
+        LockClient().release(first)
+
+
+def test_connections_of_different_names_are_different_accounts(in_memory: None) -> None:
+    with LockClient("One").lock("job"), LockClient("Other").lock("job"), LockClient("One").try_lock("job") as third:
+        assert third is None
+
+
+def test_a_connection_string_shows_in_no_message(in_memory: None) -> None:
+    client = LockClient("AccountName=orders;AccountKey=c2VjcmV0")
+    assert "c2VjcmV0" not in repr(client._place)
+
+
+async def test_lock_clients_work_too(in_memory: None) -> None:
+    locks = AsyncLockClient()
+    async with locks.lock("job", owner="me"), locks.semaphore("reports", 2), locks.leadership("poller") as leadership:
+        await leadership
+        holder = await locks.holder("job")
+        assert holder is not None
+        assert holder.owner == "me"
+        with pytest.raises(LockNotAcquired):
+            await locks.acquire("job", timeout=0)
+
+
+# --- another instance -------------------------------------------------------------------------------------------------
+
+
+def test_another_instance_holds_the_lock_of_the_invocation_that_it_runs(in_memory: None) -> None:
+    with held_elsewhere(ship, '{"Id": 7}'):
+        assert ship('{"Id": 7}') is None
+        assert ship(msg='{"Id": 7}', copies=2) is None
+        assert ship('{"Id": 8}') == "shipped"
+    assert ship('{"Id": 7}') == "shipped"
+
+
+def test_another_instance_may_hold_it_before_the_first_use_and_before_a_store_is_opened(in_memory: None) -> None:
+    with held_elsewhere(pay, amount=5), held_elsewhere("job"), pytest.raises(LockNotAcquired):
+        pay(5)
+    with held_elsewhere("job"):
+        for connection in ("One", "Other"):
+            with pytest.raises(LockNotAcquired):
+                LockClient(connection).acquire("job", timeout=0)
+
+
+def test_two_can_not_hold_it(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.lock("job"), pytest.raises(LockNotAcquired, match="another instance can't"), held_elsewhere("job"):
+        pytest.fail("held twice")
+    with held_elsewhere("job"):
+        with pytest.raises(LockNotAcquired), held_elsewhere("job"):
+            pytest.fail("held twice")
+        with pytest.raises(LockNotAcquired):
+            locks.acquire("job", timeout=0)
+    locks.release(locks.acquire("job", timeout=0))
+
+
+def test_a_function_below_a_trigger_is_found_in_its_builder(in_memory: None) -> None:
+    app = func.FunctionApp()
+
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+    @singleton(scope="Id", on_contention="skip")
+    def send(msg: func.QueueMessage) -> str:
+        return "sent"
+
+    message = func.QueueMessage(body=b'{"Id": 1}')
+    call = send.build().get_user_function()
+    with held_elsewhere(send, message):
+        assert call(message) is None
+    assert call(message) == "sent"
+
+
+def test_what_is_not_guarded_is_refused(in_memory: None) -> None:
+    with pytest.raises(TypeError, match=r"unguarded.* is not guarded by @singleton"), held_elsewhere(unguarded):
+        pytest.fail("there is no lock")
+
+
+@pytest.mark.parametrize("act", [assert_no_leases_left, held_elsewhere("job").__enter__])
+def test_without_locks_in_memory_it_says_how_to_have_them(act: Callable[[], None]) -> None:
+    with pytest.raises(RuntimeError, match=r"@virtual_time.*memory_locks.*singleton_locks"):
+        act()
+
+
+# --- busy, and off ----------------------------------------------------------------------------------------------------
+
+
+def test_always_busy_refuses_at_once_whatever_the_policy() -> None:
+    with always_busy():
+        assert ship('{"Id": 7}') is None
+        with pytest.raises(LockNotAcquired):
+            pay(5)
+        with pytest.raises(LockNotAcquired, match=r"always_busy\(\)"):
+            import_rows()
+        with LockClient().try_lock("job") as hold:
+            assert hold is None
+        with pytest.raises(LockNotAcquired):
+            LockClient().lock_all(["a", "b"]).__enter__()
+    assert inside.total == 0
+
+
+def test_what_is_held_when_it_becomes_busy_stays_so(in_memory: None) -> None:
+    with LockClient().lock("job") as hold, always_busy():
+        assert not hold.lost.is_set()
+        with disabled():
+            import_rows()
+        with pytest.raises(LockNotAcquired):
+            import_rows()
+    import_rows()
+
+
+def test_switched_off_bodies_overlap_under_a_hold_that_locks_nothing() -> None:
+    holds = []
+
+    @singleton
+    def job() -> None:
+        holds.append(current_hold())
+        with inside:
+            time.sleep(0.01)
+
+    with disabled():
+        at_once(*[job] * 5)
+        assert {hold.token for hold in holds} == {None}
+        assert inside.most > 1
+        with LockClient().lock("job"), LockClient().lock("job", timeout=0):
+            pass
+        assert_no_leases_left()
+
+
+# --- losing -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", ["expired", "stolen", "broken", "blob gone"])
+def test_a_hold_can_be_lost_while_its_body_works(reason: Loss, in_memory: None) -> None:
+    told: list[LossReason] = []
+
+    @singleton
+    def job() -> None:
+        hold = current_hold()
+        hold.lost.add_callback(told.append)
+        lose(hold, reason)
+        hold.raise_if_lost()
+        pytest.fail("it went on")
+
+    for _ in range(2):  # and the lock can be had again
+        with pytest.raises(LockLost) as caught:
+            job()
+        assert caught.value.reason == reason
+    assert told == [reason] * 2
+
+
+async def test_an_async_body_is_cancelled_where_it_waits(in_memory: None) -> None:
+    @singleton
+    async def job() -> None:
+        lose(current_hold())
+        await asyncio.sleep(60)
+
+    with pytest.raises(LockLost):
+        await job()
+
+
+def test_what_has_ended_can_not_be_lost(in_memory: None) -> None:
+    with LockClient().lock("job") as hold:
+        pass
+    with pytest.raises(RuntimeError, match="has no lease"):
+        lose(hold)
+
+
+# --- what is left -----------------------------------------------------------------------------------------------------
+
+
+def test_a_hold_that_is_left_is_named_with_its_owner() -> None:
+    with pytest.raises(AssertionError, match=r"not given back: lock 'job', acquired by 'import/7'$"), memory_locks():
+        kept = LockClient().acquire("job", owner="import/7")
+    assert kept.lost.reason == "closed"
+
+
+def test_one_that_was_dropped_is_left_though_the_lock_is_free_again() -> None:
+    with pytest.raises(AssertionError, match=r"lock 'job'$"), memory_locks():
+        LockClient().acquire("job")
+
+
+def test_one_that_is_released_later_is_not(in_memory: None) -> None:
+    locks = LockClient()
+    hold = locks.acquire("job")
+    with pytest.raises(AssertionError):
+        assert_no_leases_left()
+    locks.release(hold)
+    assert_no_leases_left()
+
+
+def test_one_that_is_kept_for_at_least_a_time_is_not() -> None:
+    with memory_locks(), LockClient().lock("job", at_least=30):
+        pass
+
+
+def test_an_error_in_the_block_is_told_before_what_is_left() -> None:
+    def block() -> None:
+        with memory_locks():
+            kept.append(LockClient().acquire("job"))
+            raise LookupError
+
+    kept: list[Hold] = []
+    with pytest.raises(LookupError):
+        block()
+
+
+async def test_a_waiter_that_is_cancelled_leaves_nothing(in_memory: None) -> None:
+    locks = AsyncLockClient()
+    async with locks.lock("job"):
+        waiting = asyncio.create_task(locks.acquire("job"))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    assert_no_leases_left()
+
+
+def test_it_takes_milliseconds() -> None:
+    """CPU time, as the wall's belongs to whoever else runs here."""
+    with memory_locks():
+        import_rows()  # what is imported is imported
+    start = time.process_time()
+    for _ in range(20):
+        with memory_locks():
+            pay(5)
+    assert (time.process_time() - start) / 20 < 0.05
