@@ -16,143 +16,26 @@ import asyncio
 import math
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from singleton.dequeueable_options import SECTION
 from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError, StorageUnavailable
-from singleton.messages import did_you_mean, quoted
-from singleton.naming import Level, check_blob_name, check_container_name
-from singleton.settings import section
+from singleton.messages import quoted
+from singleton.naming import Level, check_blob_name
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from singleton.connection import BlobAccount
+    from singleton.dequeueable_options import DequeueableOptions
     from singleton.fencing import Stamp
     from singleton.hold import Hold
     from singleton.options import SingletonOptions
     from singleton.registry import Address, Registry
 
-_SECTION: Final = "Dequeueable__Singleton"
-_SHOWN: Final = "Dequeueable:Singleton"
 _OTHERS: Final = "locks/"
 """Where the other layouts keep their locks, as a rule in the same container."""
-_URI_TAIL: Final = "/{containername}/{blobname}"
-
-
-class _Number(NamedTuple):
-    """A whole number of the section: its default and its range."""
-
-    default: int
-    least: int
-    most: int = 2**31 - 1
-
-    def read(self, text: str, label: str) -> int:
-        digits = text.strip()
-        number = int(digits) if digits.removeprefix("-").isdecimal() and digits.isascii() and len(digits) < 20 else None
-        if number is None or not self.least <= number <= self.most:
-            upto = f"from {self.least} to {self.most}" if self.most < 2**31 - 1 else f"of at least {self.least}"
-            raise ConfigurationError(f"{label} is {quoted(text)}: give a whole number {upto}")
-        return number
-
-
-_NUMBERS: Final = {
-    "LeaseDurationInSeconds": _Number(60, 15, 60),  # D-3
-    "MinimumPollingIntervalInSeconds": _Number(10, 0),  # D-4
-    "MaximumPollingIntervalInSeconds": _Number(120, 1),  # D-5
-    "MaxRetries": _Number(3, 0, 10),  # D-7
-}
-_TEXTS: Final = ("Scope", "ContainerName", "BlobUriFormat")
-_KEYS: Final = {key.casefold(): key for key in (*_TEXTS, *_NUMBERS)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DequeueableOptions:
-    """The section ``Dequeueable:Singleton``, checked.
-
-    Attributes:
-        scope: path of the property that scopes the lock, for declarations that name none; None: not set (D-2).
-        lease: seconds of one lease.
-        shortest: seconds of the first delay between two attempts.
-        longest: the most seconds of a delay.
-        retries: attempts after the first.
-        container: the blob container that has the locks (D-8).
-        account_url: the blob service's URL for an identity, perhaps with ``{accountName}`` in it; None: the
-            connection's (D-20).
-    """
-
-    scope: str | None = None
-    lease: int = _NUMBERS["LeaseDurationInSeconds"].default
-    shortest: int = _NUMBERS["MinimumPollingIntervalInSeconds"].default
-    longest: int = _NUMBERS["MaximumPollingIntervalInSeconds"].default
-    retries: int = _NUMBERS["MaxRetries"].default
-    container: str = "webjobshost"
-    account_url: str | None = None
-
-
-def load_dequeueable(settings: Mapping[str, str]) -> DequeueableOptions:
-    """Read the section from the app settings: ``Dequeueable__Singleton__Scope`` or with ``:``, whatever its case.
-
-    Raises:
-        ConfigurationError: a key is unknown or given twice, or a value is out of its range (D-2 to D-8).
-    """
-    given: dict[str, str] = {}
-    labels: dict[str, str] = {}
-    for spelt, folded, value in section(settings, _SECTION):
-        key = _KEYS.get(folded)
-        if key is None:
-            hint = did_you_mean(folded, _KEYS.values()) or f": its keys are {', '.join(_KEYS.values())}"
-            raise ConfigurationError(f"app setting {spelt}: {_SHOWN} has no such key{hint}")
-        if key in given:
-            raise ConfigurationError(f"app setting {spelt} is given twice, also as {labels[key]}: keep one of them")
-        given[key], labels[key] = value, spelt
-        if not value.strip():
-            raise ConfigurationError(f"app setting {spelt} is blank: {key} can't be empty; leave it out, or fill it in")
-
-    def number(key: str) -> int:
-        kind = _NUMBERS[key]
-        return kind.read(given[key], f"app setting {labels[key]}") if key in given else kind.default
-
-    options = DequeueableOptions(
-        scope=_path(given.get("Scope"), labels.get("Scope", "")),
-        lease=number("LeaseDurationInSeconds"),
-        shortest=number("MinimumPollingIntervalInSeconds"),
-        longest=number("MaximumPollingIntervalInSeconds"),
-        retries=number("MaxRetries"),
-        container=check_container_name(given.get("ContainerName", "webjobshost").strip()),
-        account_url=_account_url(given.get("BlobUriFormat"), labels.get("BlobUriFormat", "")),
-    )
-    if options.shortest >= options.longest:
-        raise ConfigurationError(
-            f"{_SHOWN}: MinimumPollingIntervalInSeconds is {options.shortest}, which is not less than "
-            f"MaximumPollingIntervalInSeconds, {options.longest}: lower the first or raise the second (D-6)"
-        )
-    return options
-
-
-def _path(given: str | None, label: str) -> str | None:
-    from singleton.scope import check_path
-
-    if given is None:
-        return None
-    try:
-        check_path(given)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"app setting {label}: {error}") from None
-    return given
-
-
-def _account_url(given: str | None, label: str) -> str | None:
-    """Return what stands before container and blob in the format; other forms can't be one client for all blobs."""
-    if given is None:
-        return None
-    text = given.strip()
-    if not text.casefold().endswith(_URI_TAIL) or not text.casefold().startswith("https://"):
-        raise ConfigurationError(
-            f"app setting {label} is {quoted(given)}: BlobUriFormat must begin with https:// and end with "
-            "/{containerName}/{blobName}"
-        )
-    return text[: -len(_URI_TAIL)]
 
 
 def delays(options: DequeueableOptions, rng: random.Random) -> Iterator[float]:
@@ -193,7 +76,7 @@ class DequeueableLayout:
             raise ConfigurationError("layout='dequeueable' locks one value: give either scope or scope_id, not both")
         if scope is None and not scope_id and self.options.scope is None:
             raise ConfigurationError(
-                f"layout='dequeueable' needs a scope: give @singleton one, or set {_SECTION}__Scope (D-2)"
+                "layout='dequeueable' needs a scope: give @singleton one, or set Dequeueable__Singleton__Scope (D-2)"
             )
         return scope or (None if scope_id else self.options.scope)
 
@@ -254,7 +137,7 @@ class DequeueableLayout:
             await asyncio.sleep(min(max(next(pauses), address.timing.poll_min), ends - loop.time()))
 
     def _exhausted(self, error: LockNotAcquired) -> LockNotAcquired:
-        tried = f"the retry limit of {self.options.retries} ({_SHOWN}:MaxRetries) is reached"
+        tried = f"the retry limit of {self.options.retries} ({SECTION}:MaxRetries) is reached"
         return LockNotAcquired(f"{error}; {tried}", lock=error.lock, owner=error.owner, reason="retries")
 
 

@@ -100,7 +100,8 @@ def layout_named(name: LayoutName, settings: Mapping[str, str]) -> Layout:
 
         return WebJobsLayout()
     if name == "dequeueable":
-        from singleton.dequeueable import DequeueableLayout, load_dequeueable
+        from singleton.dequeueable import DequeueableLayout
+        from singleton.dequeueable_options import load_dequeueable
 
         return DequeueableLayout(load_dequeueable(settings))
     return DefaultLayout()

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton.dequeueable import DequeueableLayout, DequeueableOptions
+from singleton.dequeueable import DequeueableLayout
+from singleton.dequeueable_options import DequeueableOptions
 from singleton.errors import ScopeError
 from singleton.layout import DefaultLayout
 from singleton.naming import Level, check_blob_name, has_unsendable
