@@ -12,6 +12,7 @@ from singleton.stores.identity import open_credential
 from singleton.stores.messages import Hidden, Sent
 
 if TYPE_CHECKING:
+    from azure.core.pipeline import PipelineRequest
     from azure.storage.queue.aio import QueueClient
 
     from singleton.queueplace import QueueAccount
@@ -32,8 +33,11 @@ class AzureMessageStore:
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         """See ``MessageStore.send``."""
+        until = -1 if life is None else life
         reply = await judged(
-            self._client.send_message(text, visibility_timeout=delay, time_to_live=-1 if life is None else life)
+            self._client.send_message(
+                text, visibility_timeout=delay, time_to_live=until, raw_request_hook=_keep_carriage_returns
+            )
         )
         return Sent(str(reply.id), str(reply.pop_receipt))
 
@@ -45,6 +49,18 @@ class AzureMessageStore:
         """See ``MessageStore.aclose``."""
         for closable in self._close_with:
             await closable.close()
+
+
+def _keep_carriage_returns(request: PipelineRequest[Any]) -> None:
+    """Escape them: the SDK doesn't, and XML's rules for the ends of lines would make a CR LF a LF."""
+    http = request.http_request
+    if b"\r" in (body := _bytes(http.data)):
+        http.data = body.replace(b"\r", b"&#13;")
+        http.headers["Content-Length"] = str(len(http.data))
+
+
+def _bytes(body: str | bytes | None) -> bytes:
+    return body.encode() if isinstance(body, str) else body or b""
 
 
 def open_queue(account: QueueAccount, queue: str, **transport: Any) -> AzureMessageStore:
