@@ -1,0 +1,294 @@
+"""``on_contention="defer"``: what becomes of invocations and their messages, and which declarations can't be kept."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+import pytest
+from azure.functions.queue import QueueMessage
+
+from singleton import ConfigurationError, LockNotAcquired, singleton
+from singleton.queueplace import QueueAccount, QueuePlace, message_encoding, resolve_queue_account
+from singleton.stores.memory_queue import MemoryMessageStore
+from tests.support.lock_thread import Context, LockThread, an_app, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from singleton.contention import Contention
+
+LOCK = "locks/app/job"
+LATER = datetime(2036, 11, 28, 12, 0, tzinfo=UTC)
+both_kinds = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+class Queue:
+    """The queue of the app under test, as its host receives from it."""
+
+    def __init__(self, thread: LockThread) -> None:
+        self.thread = thread
+        self.store = MemoryMessageStore()
+        self.places: list[QueuePlace] = []
+        thread.runtime._registry._open_queue = self._open
+
+    def _open(self, place: QueuePlace) -> MemoryMessageStore:
+        self.places.append(place)
+        return self.store
+
+    def message(self, body: bytes = b"{}", **changes: Any) -> QueueMessage:
+        """Put a message into the queue and receive it."""
+
+        async def receive() -> Any:
+            self.store.put(base64.b64encode(body).decode())
+            return self.store.receive()
+
+        stored = self.thread.do(receive)
+        known = {"id": stored.id, "pop_receipt": stored.receipt, "dequeue_count": 1, "expiration_time": LATER}
+        kind: Any = QueueMessage
+        made: QueueMessage = kind(body=body, **{"time_next_visible": LATER, **known, **changes})
+        return made
+
+    def left(self) -> list[tuple[str, bytes, int]]:
+        """Return id, body and dequeue count of what is in the queue."""
+
+        async def look() -> list[tuple[str, bytes, int]]:
+            return [(each.id, base64.b64decode(each.text), each.dequeued) for each in self.store.messages()]
+
+        return self.thread.do(look)
+
+
+@pytest.fixture(autouse=True)
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    monkeypatch.setenv("Orders", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("QUEUE", "Orders")
+    with LockThread() as running:
+        yield running
+
+
+@pytest.fixture
+def queue(thread: LockThread) -> Queue:
+    return Queue(thread)
+
+
+def a_function(kind: str = "sync", *, trigger: dict[str, Any] | None = None, **arguments: Any) -> Callable[..., Any]:
+    """Return a queue's function with @singleton above its trigger, as the worker calls it."""
+    app = func.FunctionApp()
+
+    def job(msg: func.QueueMessage) -> None: ...
+
+    async def async_job(msg: func.QueueMessage) -> None: ...
+
+    async_job.__name__ = "job"
+    declared = trigger or {"queue_name": "%QUEUE%", "connection": "Orders"}
+    builder = app.queue_trigger(arg_name="msg", **declared)(async_job if kind == "async" else job)
+    arguments = {"on_contention": "defer", **arguments}
+    singleton(**arguments)(builder)
+    found: Callable[..., Any] = builder._function.get_user_function()
+    return found
+
+
+def call(function: Callable[..., Any], message: Any) -> Any:
+    return outcome(function(msg=message, context=Context("inv-1")))
+
+
+# --- the message goes back --------------------------------------------------------------------------------------------
+
+
+@both_kinds
+def test_the_message_goes_back_and_the_invocation_ends_as_a_success(
+    thread: LockThread, queue: Queue, kind: str
+) -> None:
+    thread.taken_by_another_process(LOCK)
+    message = queue.message(b'{"Id": 7}')
+    assert call(a_function(kind), message) is None
+    ((copy, body, dequeued),) = queue.left()
+    assert (body, dequeued) == (b'{"Id": 7}', 0)
+    assert copy != message.id
+    assert thread.kinds() == ["waiting", "contended:defer", "deferred"]
+    told = thread.events[-1]
+    assert (told.message_id, told.copy_id, told.owner) == (message.id, copy, "inv-1")
+
+
+@both_kinds
+def test_a_free_lock_costs_the_queue_nothing(queue: Queue, kind: str) -> None:
+    assert call(a_function(kind), queue.message()) is None
+    assert queue.places == []
+
+
+def test_it_waits_for_its_time_out_first(thread: LockThread, queue: Queue) -> None:
+    thread.taken_by_another_process(LOCK)
+    call(a_function(timeout=0.05), queue.message())
+    assert thread.kinds() == ["waiting", "contended:defer", "deferred"]
+
+
+def test_the_delay_is_the_options_give_or_take_a_quarter(thread: LockThread, queue: Queue, tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"singleton": {"deferDelay": "00:01:40"}}')
+    thread.taken_by_another_process(LOCK)
+    function = a_function()
+    for _ in range(20):
+        call(function, queue.message())
+    delays = [each.visible - each.inserted for each in queue.store._messages.values()]
+    assert all(75 <= delay <= 125 for delay in delays)
+    assert len(set(delays)) > 5
+
+
+def test_the_queue_is_the_triggers_and_not_the_locks(thread: LockThread, queue: Queue, tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"extensions": {"queues": {"messageEncoding": "none"}}}')
+    thread.taken_by_another_process(LOCK)
+    call(a_function(connection="AzureWebJobsStorage"), queue.message())
+    (place,) = queue.places
+    assert (place.queue, place.encoding) == ("orders", "none")
+    assert "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1" in (place.account.connection_string or "")
+
+
+@both_kinds
+def test_a_policy_of_ones_own_is_told_of_the_message_and_may_defer(thread: LockThread, queue: Queue, kind: str) -> None:
+    asked: list[Contention] = []
+
+    def policy(contention: Contention) -> Any:
+        asked.append(contention)
+        return "defer"
+
+    thread.taken_by_another_process(LOCK)
+    message = queue.message(dequeue_count=3)
+    call(a_function(kind, on_contention=policy), message)
+    assert [(each.message_id, each.dequeue_count) for each in asked] == [(message.id, 3)]
+    assert len(queue.left()) == 1
+    assert queue.left()[0][0] != message.id
+
+
+app = func.FunctionApp()
+
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="Orders")
+@singleton(scope_id="below", on_contention="defer")
+def below(msg: func.QueueMessage) -> None: ...
+
+
+def test_below_the_trigger_its_queue_is_found(thread: LockThread, queue: Queue) -> None:
+    from singleton.decorator import guards_of
+
+    function = below._function.get_user_function()
+    (guard,) = guards_of(function)
+    message = queue.message()
+    thread.taken_by_another_process(guard.call({"msg": message}, Context()).lock)
+    call(function, message)
+    assert [place.queue for place in queue.places] == ["orders"]
+
+
+# --- it fails, and nothing is lost ------------------------------------------------------------------------------------
+
+
+@both_kinds
+def test_a_message_that_another_receiver_has_fails_the_invocation(thread: LockThread, queue: Queue, kind: str) -> None:
+    thread.taken_by_another_process(LOCK)
+    long_ago = datetime(1970, 1, 1, tzinfo=UTC)
+    message = queue.message(pop_receipt="an older one", time_next_visible=long_ago)
+    with pytest.raises(LockNotAcquired) as caught:
+        call(a_function(kind), message)
+    assert "another receiver may have it" in "".join(caught.value.__notes__)
+    assert [name for name, _, _ in queue.left()] == [message.id]
+
+
+@pytest.mark.parametrize("value", ["{}", b"{}", [], func.QueueMessage(body=b"{}")], ids=repr)
+def test_what_came_without_id_and_receipt_is_refused_before_the_lock_is_asked_for(
+    thread: LockThread, value: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"parameter msg is a .* annotate it as func\.QueueMessage"):
+        call(a_function(), value)
+    assert thread.kinds() == []
+
+
+def test_a_trigger_that_is_not_known_is_refused_with_the_remedy() -> None:
+    @singleton(on_contention="defer")
+    def job(msg: func.QueueMessage) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="put @singleton above the trigger's decorator"):
+        job(msg=func.QueueMessage(body=b""))
+
+
+def test_a_body_that_may_not_be_what_is_in_the_queue_is_not_put_there(thread: LockThread, queue: Queue) -> None:
+    thread.taken_by_another_process(LOCK)
+    message = queue.message("caf\N{REPLACEMENT CHARACTER}".encode())
+    with pytest.raises(ConfigurationError, match=r"U\+FFFD.*DataType.BINARY"):
+        call(a_function(), message)
+    assert [name for name, _, _ in queue.left()] == [message.id]
+
+
+def test_bytes_go_back_as_they_were_where_the_trigger_is_binary(thread: LockThread, queue: Queue) -> None:
+    thread.taken_by_another_process(LOCK)
+    body = b"\xff\x00" + "\N{REPLACEMENT CHARACTER}".encode()
+    trigger = {"queue_name": "orders", "connection": "Orders", "data_type": func.DataType.BINARY}
+    call(a_function(trigger=trigger), queue.message(body))
+    assert [each for _, each, _ in queue.left()] == [body]
+
+
+# --- what can't be declared -------------------------------------------------------------------------------------------
+
+
+def test_only_a_queues_messages_can_be_put_back() -> None:
+    app = func.FunctionApp()
+
+    def job(msg: func.ServiceBusMessage) -> None: ...
+
+    builder = app.service_bus_queue_trigger(arg_name="msg", queue_name="orders", connection="Orders")(job)
+    with pytest.raises(ConfigurationError, match="its trigger is a serviceBusTrigger"):
+        singleton(on_contention="defer")(builder)
+
+
+@pytest.mark.parametrize("timeout", [241, timedelta(minutes=5)])
+def test_a_wait_during_which_the_host_changes_the_receipt_is_refused(timeout: Any) -> None:
+    with pytest.raises(ConfigurationError, match="give at most 240 seconds"):
+        a_function(timeout=timeout)
+    a_function(timeout=240)
+
+
+def test_without_the_queue_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("singleton.deferring.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'azure-functions-singleton\[defer\]'"):
+        a_function()
+    assert importlib.util.find_spec("azure.storage.queue")
+
+
+# --- where the queue is -----------------------------------------------------------------------------------------------
+
+
+def test_of_two_settings_the_account_name_wins_for_queues() -> None:
+    settings = {"Q__accountName": "orders", "Q__queueServiceUri": "https://other.queue.core.windows.net"}
+    assert resolve_queue_account("Q", settings).account_url == "https://orders.queue.core.windows.net"
+    del settings["Q__accountName"]
+    assert resolve_queue_account("Q", settings).account_url == "https://other.queue.core.windows.net"
+
+
+def test_a_signed_url_needs_no_identity_and_none_is_sent_without_encryption() -> None:
+    signed = resolve_queue_account("Q", {"Q__queueServiceUri": "https://a.queue.core.windows.net/?sv=1&sig=x"})
+    assert signed.credential is None
+    assert "sig" not in repr(signed)
+    with pytest.raises(ConfigurationError, match="only used over https"):
+        resolve_queue_account("Q", {"Q__queueServiceUri": "http://a.queue.core.windows.net"})
+
+
+@pytest.mark.parametrize("settings", [{}, {"Q__clientId": "x"}])
+def test_a_connection_without_an_account_is_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="Q__accountName"):
+        resolve_queue_account("Q", settings)
+
+
+def test_no_key_is_shown() -> None:
+    assert "c2VjcmV0" not in repr(QueueAccount("AccountName=a;AccountKey=c2VjcmV0"))
+
+
+def test_the_encoding_is_host_jsons_and_an_app_setting_stands_over_it(tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"Extensions": {"Queues": {"MessageEncoding": "None"}}}')
+    name = "AzureFunctionsJobHost__extensions__queues__messageEncoding"
+    assert message_encoding(None, {}) == "base64"
+    assert message_encoding(tmp_path, {}) == "none"
+    assert message_encoding(tmp_path, {name: "base64"}) == "base64"
+    with pytest.raises(ConfigurationError, match="messageEncoding is 'utf8': give"):
+        message_encoding(tmp_path, {name: "utf8"})
