@@ -548,7 +548,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="raise_if_lost never raises",
         file=HOLD,
         old="        if (reason := self.lost.reason) is not None:\n            raise self._lost(",
-        new="        if (reason := self.lost.reason) == 'closed':\n            raise self._lost(",
+        new="        return\n        if (reason := self.lost.reason) is not None:\n            raise self._lost(",
         breaks="a body that asks is told that all is well",
     ),
     # --- guards ---
