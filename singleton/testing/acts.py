@@ -6,14 +6,13 @@ import contextlib
 import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
-from singleton.decorator import MARK
+from singleton.decorator import guards_of
 from singleton.testing.memory import Manner, current, in_use, manners, memory_locks
 from singleton.triggers import is_builder, user_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from singleton.guard import Guard
     from singleton.hold import Hold
 
 
@@ -62,22 +61,22 @@ def held_elsewhere(function: Callable[..., Any] | str, /, *args: Any, **kwargs: 
         with held_elsewhere(ship, message):
             assert ship(message) is None  # it skips
     """
-    name = function if isinstance(function, str) else _lock_of(function, args, kwargs)
+    names = [function] if isinstance(function, str) else _locks_of(function, args, kwargs)
     locks = current()
-    locks.do(lambda: locks.take_elsewhere(name))
+    locks.do(lambda: locks.take_elsewhere(names))
     try:
         yield
     finally:
-        locks.do(lambda: locks.give_back_elsewhere(name))
+        locks.do(lambda: locks.give_back_elsewhere(names))
 
 
-def _lock_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _locks_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     target = user_function(function) if is_builder(function) else function
-    guard: Guard | None = getattr(target, MARK, None)
-    if guard is None:
+    guards = guards_of(target)
+    if not guards:
         raise TypeError(f"{function!r} is not guarded by @singleton: give a function that is, or the name of a lock")
     named = inspect.signature(target).bind(*args, **kwargs).arguments
-    return guard.call(named, named.get("context")).lock
+    return [guard.call(named, named.get("context")).lock for guard in guards]
 
 
 def lose(hold: Hold, reason: Literal["expired", "stolen", "broken", "blob gone"] = "expired") -> None:

@@ -22,7 +22,7 @@ from singleton.stores.protocol import LossReason, StoreFailure
 from singleton.testing.clock import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 _T = TypeVar("_T")
 
@@ -139,24 +139,27 @@ class MemoryLocks:
 
     # --- on the loop of the locks -------------------------------------------------------------------------------------
 
-    async def take_elsewhere(self, name: str) -> None:
-        """Have another instance hold this lock, in whichever account it is.
+    async def take_elsewhere(self, names: Sequence[str]) -> None:
+        """Have another instance hold these locks, in whichever account they are.
 
         Raises:
-            LockNotAcquired: it is in use.
+            LockNotAcquired: one is in use.
         """
-        if name in self._elsewhere or any(name in store.leased() for store in self._stores.values()):
-            raise LockNotAcquired(f"lock {name!r} is in use: another instance can't hold it as well", lock=name)
-        self._elsewhere[name] = lease_id = str(uuid.uuid4())
-        for store in self._stores.values():
-            await _take(store, name, lease_id)
+        for name in names:
+            if name in self._elsewhere or any(name in store.leased() for store in self._stores.values()):
+                raise LockNotAcquired(f"lock {name!r} is in use: another instance can't hold it as well", lock=name)
+        for name in names:
+            self._elsewhere[name] = lease_id = str(uuid.uuid4())
+            for store in self._stores.values():
+                await _take(store, name, lease_id)
 
-    async def give_back_elsewhere(self, name: str) -> None:
-        """Have the other instance give it back."""
-        lease_id = self._elsewhere.pop(name)
-        for store in self._stores.values():
-            with contextlib.suppress(StoreFailure):
-                await store.release(name, lease_id)
+    async def give_back_elsewhere(self, names: Sequence[str]) -> None:
+        """Have the other instance give them back."""
+        for name in names:
+            lease_id = self._elsewhere.pop(name)
+            for store in self._stores.values():
+                with contextlib.suppress(StoreFailure):
+                    await store.release(name, lease_id)
 
     async def lose(self, hold: Hold, reason: LossReason) -> None:
         """End the lease of a hold for good, on the service and in this process."""
