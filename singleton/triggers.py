@@ -70,8 +70,9 @@ def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     always a global of the function's module.
     """
     found: Trigger | None = None
-    for builder in _builders_in(inspect.unwrap(function).__globals__):
-        if any(each is function for each in _unwrapped(user_function(builder))):
+    users = inspect.unwrap(function)
+    for builder in _builders_in(users.__globals__):
+        if inspect.unwrap(user_function(builder)) is users:
             if found not in (None, trigger_of(builder)):
                 return None
             found = trigger_of(builder)
@@ -82,12 +83,6 @@ def _builders_in(module: Mapping[str, Any]) -> Iterator[Any]:
     for container in [*module.values()]:
         builders = inspect.getattr_static(container, "_function_builders", None)
         yield from filter(is_builder, builders if isinstance(builders, list) else ())
-
-
-def _unwrapped(function: Any) -> Iterator[Any]:
-    while function is not None:
-        yield function
-        function = getattr(function, "__wrapped__", None)
 
 
 def check_guardable(target: object, trigger_type: str | None = None) -> None:

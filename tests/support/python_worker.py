@@ -74,8 +74,24 @@ async def index(folder: str) -> dict[str, str]:
     return functions
 
 
-def incoming(trigger: str, body: str | None) -> tuple[list[Message], dict[str, Message]]:
-    """Return the trigger's parameter and its metadata, as the host sends them for a timer or a queue message."""
+def typed(kind: str, value: Any) -> Message:
+    """Return a value as the protocol types it; bytes and a request's body come as text."""
+    if kind == "bytes":
+        return Message(bytes=value.encode())
+    if kind == "http":
+        value = Message(**{**value, "body": typed("bytes", value["body"])})
+    return Message(**{kind: value})
+
+
+def incoming(trigger: str, body: Any) -> tuple[list[Message], dict[str, Message]]:
+    """Return the parameters and the trigger's metadata, as the host sends them.
+
+    Without a body it is a timer; text is a queue message's; for others, ``inputs`` and ``metadata`` say by name what
+    kind of data with which value there is.
+    """
+    if isinstance(body, dict):
+        inputs: list[Message] = [Parameter(name=name, data=typed(*given)) for name, given in body["inputs"].items()]
+        return inputs, {name: typed(*given) for name, given in body["metadata"].items()}
     if body is None:
         data, metadata = Message(json='{"IsPastDue": false, "Schedule": {}, "ScheduleStatus": {}}'), {}
     else:
@@ -91,7 +107,7 @@ class Parameter(Message):
         return "data"
 
 
-async def invoke(function_id: str, trigger: str, body: str | None) -> dict[str, Any]:
+async def invoke(function_id: str, trigger: str, body: Any) -> dict[str, Any]:
     """Run one invocation; an error that escapes from the worker is told apart from one that it reports."""
     inputs, metadata = incoming(trigger, body)
     invocation = Message(
@@ -106,7 +122,8 @@ async def invoke(function_id: str, trigger: str, body: str | None) -> dict[str, 
         answer = await runtime.invocation_request(request(invocation_request=invocation))
     except BaseException as error:  # noqa: BLE001 - what is never to happen
         return {"escaped": repr(error)}
-    return {"id": invocation.invocation_id, "error": failure_of(answer)}
+    http = getattr(getattr(answer, "return_value", None), "http", None)
+    return {"id": invocation.invocation_id, "error": failure_of(answer), "status": http and http.status_code}
 
 
 async def main(folder: str) -> None:

@@ -14,7 +14,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockNotAcquired, singleton
-from singleton.decorator import declared_guards
+from singleton.decorator import declared_guards, guards_of
 from tests.support.lock_thread import Context, LockThread, an_app, guard_of
 
 if TYPE_CHECKING:
@@ -231,6 +231,15 @@ def test_it_is_found_below_other_decorators_that_wrap(module: Any) -> None:
 
     queue_of(module("somewhere", func.FunctionApp()))(around)
     assert guard_of(guarded).trigger.parameter == "msg"
+
+
+def test_it_is_found_for_both_of_two_declarations(module: Any) -> None:
+    def job(msg: str) -> None: ...
+
+    both = singleton(singleton(mode="listener")(job))
+    queue_of(module("somewhere", func.FunctionApp()))(both)
+    triggers = [guard.trigger for guard in guards_of(both)]
+    assert [trigger and trigger.parameter for trigger in triggers] == ["msg", "msg"]
 
 
 def test_it_is_unknown_where_the_app_is_no_global_or_has_another_such_function(module: Any) -> None:
