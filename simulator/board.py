@@ -30,6 +30,7 @@ class Inside:
     token: int | None
     since: float
     held: bool
+    mode: str = "function"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class HostNow:
     state: State = "starting"
     inside: dict[tuple[str, str], Inside] = field(default_factory=dict)
     held: set[tuple[str, str]] = field(default_factory=set)
+    leads: dict[str, Inside] = field(default_factory=dict)
     waiting: dict[tuple[str, str], float] = field(default_factory=dict)
     bodies: int = 0
     skipped: int = 0
@@ -116,7 +118,8 @@ class Board:
 
     def locks(self) -> list[LockNow]:
         """Return all locks that were ever used, the ones in trouble first, then the most wanted."""
-        held = {inside.lock: inside for inside in self.inside()}
+        held = {lock: lead for host in self.alive() for lock, lead in host.leads.items()}
+        held |= {inside.lock: inside for inside in self.inside()}
         waiting = Counter(lock for host in self.alive() for lock, _ in host.waiting)
         rows = [
             LockNow(
@@ -160,9 +163,9 @@ class Board:
         locked = any(inside.held for inside in host.inside.values()) or not host.inside
         where = f"while it held {held}" if locked else f"inside {held}"
         self.tell(record.t, f"{host.name} (pid {record.get('pid')}) killed {where}{more}", "bad")
-        for key, inside in host.inside.items():
+        for inside in (*host.leads.values(), *host.inside.values()):
             if inside.held:
-                self.outages[key[0]] = (record.t, host.name)
+                self.outages[inside.lock] = (record.t, host.name)
         self._clear(host, "killed")
 
     def _on_host_exited(self, record: Record) -> None:
@@ -226,6 +229,8 @@ class Board:
             case "acquired":
                 host.waiting.pop(key, None)
                 host.held.add(key)
+                if record.get("mode") == "listener":
+                    host.leads[lock] = _inside(record, held=True)
                 self._last_token[lock] = record.get("token")
                 self._taken_over(record)
             case "contended":
@@ -238,26 +243,27 @@ class Board:
                     host.bodies += 1
             case "released":
                 host.held.discard(key)
+                self._resign(host, key)
             case "lost":
                 host.held.discard(key)
+                self._resign(host, key)
                 self.tell(record.t, f"{host.name} lost {label(lock)} ({record.text('reason')})", "bad")
 
     def _body_started(self, host: HostNow, key: tuple[str, str], record: Record) -> None:
         lock = key[0]
-        other = next((inside for inside in self.inside() if inside.lock == lock), None)
+        led = record.get("mode") == "listener"
+        others = (inside for inside in self.inside() if inside.lock == lock)
+        other = next((inside for inside in others if not (led and inside.host == host.name)), None)
         if other is not None:
             self.overlaps += 1
             self.tell(record.t, f"OVERLAP: {host.name} entered {label(lock)} with {other.host} inside", "bad")
-        host.inside[key] = Inside(
-            host=host.name,
-            lock=lock,
-            function=record.text("function"),
-            owner=key[1],
-            token=record.get("token"),
-            since=record.t,
-            held=key in host.held,
-        )
+        host.inside[key] = _inside(record, held=(lock, "") in host.held if led else key in host.held)
         self.sections[lock] += 1
+
+    def _resign(self, host: HostNow, key: tuple[str, str]) -> None:
+        lock, owner = key
+        if not owner:
+            host.leads.pop(lock, None)
 
     def _taken_over(self, record: Record) -> None:
         lock = record.text("lock")
@@ -275,4 +281,18 @@ class Board:
         host.state = state
         host.inside.clear()
         host.held.clear()
+        host.leads.clear()
         host.waiting.clear()
+
+
+def _inside(record: Record, *, held: bool) -> Inside:
+    return Inside(
+        host=record.host,
+        lock=record.text("lock"),
+        function=record.text("function"),
+        owner=record.text("owner"),
+        token=record.get("token"),
+        since=record.t,
+        held=held,
+        mode=record.text("mode") or "function",
+    )

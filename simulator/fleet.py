@@ -149,13 +149,27 @@ class Fleet:
         return [inside for host in self.board.alive() for inside in self._choices(host)]
 
     def _choices(self, host: HostNow) -> list[Inside]:
-        """Return the bodies for whose sake a host may be killed: those under a lock, if anything is locked."""
-        survivors = len(self.board.alive()) > 1
+        """Return the bodies for whose sake a host may be killed: those under a lock, if anything is locked.
+
+        Then what it is the listener of, while none of its bodies runs.
+        """
+        if len(self.board.alive()) < 2:
+            return []
         locked = self.scenario.singleton
-        return [inside for inside in host.inside.values() if survivors and (inside.held or not locked)]
+        inside = {
+            (each.lock, each.owner if each.mode == "function" else ""): each
+            for each in (*host.leads.values(), *host.inside.values())
+            if each.held or not locked
+        }
+        return list(inside.values())
 
     def _rank(self, inside: Inside) -> int:
-        """Prefer locks that others wait for, then those of timers, which all hosts ask for at each tick."""
+        """Prefer locks that others wait for, then those of timers, which all hosts ask for at each tick.
+
+        A listener with no body inside comes last.
+        """
+        if not inside.owner and inside.mode == "listener":
+            return 0
         if self.board.waiters(inside.lock, but=inside.host):
             return 2
         function = self.board.functions.get(inside.function)
@@ -208,7 +222,8 @@ class Fleet:
         if len(self.board.alive()) < 2:
             return False
         held = {inside.lock for inside in self.board.inside()}
-        outside = any(key not in host.inside for key in host.held)
+        held.update(lock for each in self.board.alive() for lock in each.leads)
+        outside = any(key not in host.inside for key in host.held if key[0] not in host.leads)
         return outside or any(lock not in held and lock not in self.board.outages for lock, _ in host.waiting)
 
     def _process(self, name: str) -> Host:
@@ -221,6 +236,7 @@ class Fleet:
             "function": inside.function,
             "owner": inside.owner,
             "token": inside.token,
+            "mode": inside.mode,
             "on_contention": function.text("on_contention") if function is not None else "",
         }
 

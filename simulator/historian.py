@@ -6,11 +6,13 @@ A thing that was never seen to end has ended when its host died, or with the las
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator.history import (
     LEASE,
+    LISTENER_LEASE,
     POLL,
+    RECOVERY,
     Acquisition,
     Ending,
     Function,
@@ -19,6 +21,7 @@ from simulator.history import (
     Invocation,
     Kill,
     Message,
+    Mode,
     Refusal,
     Section,
     Wait,
@@ -97,6 +100,7 @@ class _Reader:
                 function=str(hold.get("function", "")),
                 owner=str(hold.get("owner", "")),
                 token=hold.get("token"),
+                mode=_mode(hold.get("mode")),
             )
             for hold in record.get("holds") or ()
         )
@@ -136,6 +140,7 @@ class _Reader:
 
     def _on_function(self, record: Record) -> None:
         name = record.text("name")
+        listener = record.get("listener") or {}
         self.history.functions.setdefault(
             name,
             Function(
@@ -143,9 +148,12 @@ class _Reader:
                 trigger=record.text("trigger"),
                 queue=record.text("queue"),
                 guarded=bool(record.get("guarded")),
+                mode=_mode(record.get("mode")),
                 on_contention=record.text("on_contention") or "wait",
                 lease=_number(record.get("lease"), LEASE),
                 poll=_number(record.get("poll"), POLL),
+                listener_lease=_number(listener.get("lease"), LISTENER_LEASE),
+                recovery=_number(listener.get("poll"), RECOVERY),
                 tick=_number(record.get("tick"), 0.0),
             ),
         )
@@ -186,44 +194,19 @@ class _Reader:
                 self._end_wait(key, record.t, "failed")
 
     def _on_lock(self, record: Record) -> None:
-        kind = record.text("kind")
+        kind, mode = record.text("kind"), _mode(record.get("mode"))
         key = (record.host, record.text("lock"), record.text("owner"))
+        function = record.text("function")
+        about: dict[str, Any] = {"lock": key[1], "function": function, "host": key[0], "owner": key[2], "mode": mode}
         if kind == "waiting":
-            self._waiting[key].append(
-                Wait(
-                    lock=key[1],
-                    function=record.text("function"),
-                    host=key[0],
-                    owner=key[2],
-                    start=record.t,
-                    end=record.t,
-                )
-            )
+            self._waiting[key].append(Wait(start=record.t, end=record.t, **about))
         elif kind == "acquired":
             self._end_wait(key, record.t, "acquired")
             self._held.add(key)
-            self.history.acquisitions.append(
-                Acquisition(
-                    t=record.t,
-                    lock=key[1],
-                    function=record.text("function"),
-                    host=key[0],
-                    owner=key[2],
-                    token=_token(record),
-                )
-            )
+            self.history.acquisitions.append(Acquisition(t=record.t, token=_token(record), **about))
         elif kind == "contended":
             self._end_wait(key, record.t, "contended")
-            self.history.refusals.append(
-                Refusal(
-                    t=record.t,
-                    lock=key[1],
-                    function=record.text("function"),
-                    host=key[0],
-                    owner=key[2],
-                    reason=record.text("reason"),
-                )
-            )
+            self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
         elif kind == "body_started":
             self._start_body(key, record)
         elif kind == "body_ended":
@@ -234,6 +217,8 @@ class _Reader:
                 self.history.losses.append((record.t, key[0], key[1], record.text("reason")))
 
     def _start_body(self, key: tuple[str, str, str], record: Record) -> None:
+        mode = _mode(record.get("mode"))
+        holder = (key[0], key[1], "") if mode == "listener" else key
         self._bodies[key].append(
             Section(
                 lock=key[1],
@@ -243,7 +228,8 @@ class _Reader:
                 token=_token(record),
                 start=record.t,
                 end=record.t,
-                held=key in self._held,
+                held=holder in self._held,
+                mode=mode,
             )
         )
 
@@ -293,6 +279,10 @@ class _Reader:
 def _token(record: Record) -> int | None:
     token = record.get("token")
     return token if isinstance(token, int) and not isinstance(token, bool) else None
+
+
+def _mode(value: object) -> Mode:
+    return "listener" if value == "listener" else "function"
 
 
 def _number(value: object, default: float) -> float:

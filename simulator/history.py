@@ -12,21 +12,45 @@ from typing import Literal
 LEASE = 15.0
 POLL = 5.0
 
+LISTENER_LEASE = 60.0
+RECOVERY = 60.0
+
 Ending = Literal["ok", "error", "lost", "killed", "crashed", "open"]
+Mode = Literal["function", "listener"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function of the app, as its hosts indexed it."""
+    """One function of the app, as its hosts indexed it.
+
+    Attributes:
+        mode: of the guard around its body; it may have a listener's guard around that.
+        lease: how long the lease of a lock around an invocation lasts.
+        poll: how long who waits for such a lock leaves it alone.
+        listener_lease: how long the lease of its listener lasts.
+        recovery: how long who isn't its listener leaves that lock alone.
+        tick: the longest pause between two ticks of its timer.
+    """
 
     name: str
     trigger: str = ""
     queue: str = ""
     guarded: bool = False
+    mode: Mode = "function"
     on_contention: str = "wait"
     lease: float = LEASE
     poll: float = POLL
+    listener_lease: float = LISTENER_LEASE
+    recovery: float = RECOVERY
     tick: float = 0.0
+
+    def lease_in(self, mode: Mode) -> float:
+        """Return how long the lease of its lock of this mode lasts."""
+        return self.listener_lease if mode == "listener" else self.lease
+
+    def poll_in(self, mode: Mode) -> float:
+        """Return how long who wants its lock of this mode leaves it alone between two attempts."""
+        return self.recovery if mode == "listener" else self.poll
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,11 +66,15 @@ class Section:
     end: float
     ending: Ending = "open"
     held: bool = False
+    mode: Mode = "function"
 
 
 @dataclass(slots=True, kw_only=True)
 class Wait:
-    """The time between asking for a lock and getting it, giving up, or dying."""
+    """The time between asking for a lock and getting it, giving up, or dying.
+
+    A process that wants to be a function's listener does so, without an owner, until it is.
+    """
 
     lock: str
     function: str
@@ -55,11 +83,12 @@ class Wait:
     start: float
     end: float
     outcome: str = "open"
+    mode: Mode = "function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acquisition:
-    """A lock was got."""
+    """A lock was got; a listener's once, for all bodies of its process."""
 
     t: float
     lock: str
@@ -67,6 +96,7 @@ class Acquisition:
     host: str
     owner: str
     token: int | None
+    mode: Mode = "function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +109,7 @@ class Refusal:
     host: str
     owner: str
     reason: str
+    mode: Mode = "function"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,6 +134,7 @@ class Held:
     function: str
     owner: str
     token: int | None
+    mode: Mode = "function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +192,11 @@ class History:
     def function(self, name: str) -> Function:
         """Return what is known about a function, with the usual numbers where nothing is."""
         return self.functions.get(name) or Function(name=name)
+
+    @property
+    def bodies(self) -> list[Section]:
+        """The runs of guarded bodies, each once: where two locks guard one, its innermost."""
+        return [section for section in self.sections if section.mode == self.function(section.function).mode]
 
     def killed(self, host: str) -> bool:
         """Tell whether the fleet killed this host on purpose."""

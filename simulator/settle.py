@@ -53,7 +53,9 @@ class Settling:
         """The longest that anything may take by itself: a lease and a poll or tick, or a message's return."""
         functions = [history.function(""), *history.functions.values()]
         slowest = max(function.lease + max(function.poll, function.tick) for function in functions)
-        return max(slowest, self._visibility) + MARGIN
+        led = [history.function(wait.function) for wait in history.waits if wait.mode == "listener"]
+        elected = max((function.listener_lease + function.recovery for function in led), default=0.0)
+        return max(slowest, elected, self._visibility) + MARGIN
 
 
 def _open(failover: Failover) -> bool:

@@ -160,7 +160,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         verdict=_outcome(findings),
         reasons=tuple(finding.text for finding in findings if finding.kind != "note"),
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
-        sections=len(history.sections),
+        sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
         overlaps=tuple(overlaps),
         failovers=tuple(failovers),
@@ -195,7 +195,7 @@ def _hosts(history: History) -> tuple[HostReport, ...]:
                 name=name,
                 pid=history.hosts[name],
                 ended="crashed" if name in crashed and ended == "stopped" else ended,
-                bodies=sum(section.host == name for section in history.sections),
+                bodies=sum(section.host == name for section in history.bodies),
                 skipped=sum(refusal.host == name for refusal in history.refusals),
             )
         )
@@ -211,7 +211,7 @@ def _functions(history: History) -> tuple[FunctionReport, ...]:
             guarded=function.guarded,
             on_contention=function.on_contention if function.guarded else "",
             invocations=sum(call.function == name for call in history.invocations),
-            bodies=sum(section.function == name for section in history.sections),
+            bodies=sum(section.function == name for section in history.bodies),
             skipped=sum(refusal.function == name for refusal in history.refusals),
             failed=sum(call.function == name and call.ending == "error" for call in history.invocations),
         )

@@ -1,4 +1,7 @@
-"""Never two inside: the bodies of one lock don't overlap, and each runs under its lock."""
+"""Never two inside: the bodies of one lock don't overlap, and each runs under its lock.
+
+A listener's lock is its process's: bodies of one host may run at the same time under it, those of two hosts may not.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,13 @@ def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
         for number, section in enumerate(members):
             while inside and inside[0][0] <= section.start:
                 heapq.heappop(inside)
-            pairs += [(other, section) for _, _, other in inside]
+            pairs += [(other, section) for _, _, other in inside if not _together(other, section)]
             heapq.heappush(inside, (section.end, number, section))
     return pairs
+
+
+def _together(first: Section, second: Section) -> bool:
+    return first.mode == second.mode == "listener" and first.host == second.host
 
 
 def find_overlaps(history: History) -> list[Overlap]:

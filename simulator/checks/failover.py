@@ -6,6 +6,8 @@ A lease ends by itself at the latest one lease after the kill. From then on
   that early, the first demand + poll;
 - a timer that skips finds out with its next tick: bound = lease + tick;
 - anybody who asks anew gets it at once.
+- a process that wants to be the listener finds out with its next attempt: bound = lease + recovery interval. Its
+  invocations don't ask by themselves.
 
 The earliest of these counts. `SLACK` is added for the machine: the fleet shares its processors with
 Azurite, and a poll or a tick needs some of them.
@@ -120,7 +122,7 @@ def _judge(failover: Failover, over: TakeOver) -> Finding:
 
 
 def _take_over(history: History, kill: Kill, held: Held) -> TakeOver:
-    over = _measure(history, kill, held, kill.t + history.function(held.function).lease)
+    over = _measure(history, kill, held, kill.t + _lease(history, held))
     if over.state in {"late", "never"}:
         return _measure(history, kill, held, _free_at(history, kill, held, over))
     return over
@@ -152,13 +154,17 @@ def _measure(history: History, kill: Kill, held: Held, free: float) -> TakeOver:
         function=held.function,
         token=held.token,
         state=state,
-        lease=history.function(held.function).lease,
+        lease=_lease(history, held),
         by=None if got is None else got.host,
         token_after=None if got is None else got.token,
         seconds=None if got is None else got.t - kill.t,
         wanted=None if wanted is None else wanted - kill.t,
         bound=None if deadline is None else deadline - kill.t,
     )
+
+
+def _lease(history: History, held: Held) -> float:
+    return history.function(held.function).lease_in(held.mode)
 
 
 def _takers(history: History, kill: Kill, held: Held) -> Iterator[Acquisition]:
@@ -173,7 +179,7 @@ def _free_at(history: History, kill: Kill, held: Held, over: TakeOver) -> float:
     A later victim that was waiting for this lock may have been granted it in its last instant, unseen: then its
     lease counts.
     """
-    lease = history.function(held.function).lease
+    lease = _lease(history, held)
     until = history.end if over.seconds is None else kill.t + over.seconds
     waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.outcome == "killed"}
     deaths = [other.t for other in history.kills if kill.t <= other.t <= until and other.host in waiting]
@@ -195,8 +201,10 @@ def _demands(
         if refusal.lock == held.lock:
             askers.add(refusal.function)
             if refusal.host != kill.host and kill.t < refusal.t <= until:
-                yield refusal.t, refusal.t if free + SLACK <= refusal.t < asked else None
-    yield from _ticks(history, kill, {name for name in askers if name}, free, until)
+                due = held.mode == "function" and free + SLACK <= refusal.t < asked
+                yield refusal.t, refusal.t if due else None
+    if held.mode == "function":
+        yield from _ticks(history, kill, {name for name in askers if name}, free, until)
 
 
 def _asked(history: History, held: Held, until: float) -> float:
@@ -207,11 +215,11 @@ def _asked(history: History, held: Held, until: float) -> float:
 
 def _deadline(history: History, wait: Wait, kill: Kill, free: float, asked: float) -> float | None:
     function = history.function(wait.function)
-    deadline = max(free, wait.start, kill.t) + function.poll
-    polls = function.on_contention == "wait"
+    deadline = max(free, wait.start, kill.t) + function.poll_in(wait.mode)
+    polls = function.on_contention == "wait" or wait.mode == "listener"
     if polls and (wait.outcome == "acquired" or wait.end >= deadline):
         return deadline
-    refused = wait.outcome != "acquired" and wait.start >= free + SLACK and wait.end < asked
+    refused = wait.mode == "function" and wait.outcome != "acquired" and wait.start >= free + SLACK and wait.end < asked
     return wait.start if refused else None  # it gave up: only who asked for a free lock can complain
 
 

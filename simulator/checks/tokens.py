@@ -41,8 +41,8 @@ class Tokens:
 
 def check_tokens(history: History) -> Tokens:
     """Compare tokens in the order in which locks were got, and in the order in which bodies began."""
-    got = [(a.t, a.lock, a.host, a.token) for a in history.acquisitions]
-    begun = [(s.start, s.lock, s.host, s.token) for s in history.sections]
+    got = [(a.t, a.lock, a.host, a.token, False) for a in history.acquisitions]
+    begun = [(s.start, s.lock, s.host, s.token, s.mode == "listener") for s in history.sections]
     issued = [entry for entry in got if entry[3] is not None]
     regressions = _regressions(got, history.start, "acquired")
     known = {(entry.lock, entry.token) for entry in regressions}
@@ -69,14 +69,16 @@ def judge_tokens(tokens: Tokens) -> list[Finding]:
     ]
 
 
-def _regressions(entries: list[tuple[float, str, str, int | None]], start: float, seen: str) -> list[Regression]:
+def _regressions(entries: list[tuple[float, str, str, int | None, bool]], start: float, seen: str) -> list[Regression]:
+    """Compare each token with the highest before it; where it is shared, its host may show it again."""
     highest: dict[str, tuple[int, str]] = defaultdict(lambda: (-1, ""))
     found = []
-    for t, lock, host, token in sorted(entries, key=lambda entry: entry[0]):
+    for t, lock, host, token, shared in sorted(entries, key=lambda entry: entry[0]):
         if token is None:
             continue
         before, before_host = highest[lock]
-        if token <= before:
+        again = shared and (token, host) == (before, before_host)
+        if token <= before and not again:
             found.append(
                 Regression(
                     lock=lock,
