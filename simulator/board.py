@@ -233,6 +233,8 @@ class Board:
                     host.leads[lock] = _inside(record, held=True)
                 self._last_token[lock] = record.get("token")
                 self._taken_over(record)
+            case "deferred":
+                self._put_back(record)
             case "contended":
                 host.waiting.pop(key, None)
                 host.skipped += 1
@@ -276,6 +278,13 @@ class Board:
         self.progress = record.t
         if self._open.pop(record.text("id"), None) is None:
             self._early.add(record.text("id"))
+
+    def _put_back(self, record: Record) -> None:
+        """Go on counting a message under the id of its copy."""
+        sent_as = self._open.pop(record.text("message_id"), None)
+        copy = record.text("copy_id")
+        if sent_as is not None and copy not in self._early:
+            self._open[copy] = sent_as
 
     def _clear(self, host: HostNow, state: State) -> None:
         host.state = state

@@ -5,6 +5,7 @@ A thing that was never seen to end has ended when its host died, or with the las
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from simulator.history import (
     Kill,
     Message,
     Mode,
+    Pause,
     Refusal,
     Section,
     Wait,
@@ -50,6 +52,8 @@ class _Reader:
         self._bodies: dict[tuple[str, str, str], list[Section]] = defaultdict(list)
         self._waiting: dict[tuple[str, str, str], list[Wait]] = defaultdict(list)
         self._running: dict[tuple[str, str], Invocation] = {}
+        self._deferring: set[tuple[str, str]] = set()
+        self._originals: dict[str, str] = {}  # of copies
 
     def take(self, record: Record) -> None:
         """Take the next record; events that tell the checks nothing are passed over."""
@@ -108,6 +112,14 @@ class _Reader:
         self.history.kills.append(kill)
         self._bury(record.host, record.t, "killed")
 
+    def _on_pause(self, record: Record) -> None:
+        self.history.pauses.append(Pause(host=record.host, start=record.t, end=math.inf))
+
+    def _on_resume(self, record: Record) -> None:
+        for pause in self.history.pauses:
+            if pause.host == record.host and pause.end == math.inf:
+                pause.end = record.t
+
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
             self._end_all(record.host, record.t, "killed")  # nothing is left to end, unless it would not stop
@@ -155,6 +167,7 @@ class _Reader:
                 listener_lease=_number(listener.get("lease"), LISTENER_LEASE),
                 recovery=_number(listener.get("poll"), RECOVERY),
                 tick=_number(record.get("tick"), 0.0),
+                away=_number(record.get("away"), 0.0),
             ),
         )
 
@@ -162,7 +175,9 @@ class _Reader:
         self.history.ticks.append((record.t, record.host, record.text("function")))
 
     def _on_message_received(self, record: Record) -> None:
-        self._message(record).receipts.append((record.t, record.host))
+        message = self._message(record)
+        message.receipts.append((record.t, record.host))
+        message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
 
     def _on_message_completed(self, record: Record) -> None:
         self._message(record).completed.append(record.host)
@@ -187,7 +202,8 @@ class _Reader:
         invocation = self._running.pop((record.host, record.text("invocation")), None)
         if invocation is not None:
             invocation.end = record.t
-            invocation.ending = "ok" if record.text("outcome") == "ok" else "error"
+            succeeded: Ending = "deferred" if (record.host, invocation.id) in self._deferring else "ok"
+            invocation.ending = succeeded if record.text("outcome") == "ok" else "error"
             invocation.error = record.text("error")
             self.history.invocations.append(invocation)
             for key in [key for key in self._waiting if (key[0], key[2]) == (record.host, invocation.id)]:
@@ -207,6 +223,9 @@ class _Reader:
         elif kind == "contended":
             self._end_wait(key, record.t, "contended")
             self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
+        elif kind == "deferred":
+            self._deferring.add((record.host, record.text("owner")))
+            self._hand_on(self._message_called(record.text("message_id")), record.text("copy_id"))
         elif kind == "body_started":
             self._start_body(key, record)
         elif kind == "body_ended":
@@ -267,12 +286,30 @@ class _Reader:
             invocation.end, invocation.ending = t, ending
             self.history.invocations.append(invocation)
 
+    def _hand_on(self, message: Message, name: str) -> None:
+        """From now on, what becomes of this copy becomes of the message."""
+        self._originals[name] = message.id
+        message.deferred += 1
+        message.ids.add(name)
+        early = self.history.messages.pop(name, None)  # it was received before its sender could say so
+        if early is not None:
+            message.ids |= early.ids
+            message.most_dequeued = max(message.most_dequeued, early.most_dequeued)
+            message.deferred += early.deferred
+            message.poisoned = message.poisoned or early.poisoned
+            message.receipts += early.receipts
+            message.completed += early.completed
+            message.invocations += early.invocations
+            for each in early.ids:
+                self._originals[each] = message.id
+
     def _message(self, record: Record) -> Message:
         return self._message_called(record.text("id"), record.text("queue"))
 
     def _message_called(self, name: str, queue: str = "") -> Message:
+        name = self._originals.get(name, name)
         if name not in self.history.messages:
-            self.history.messages[name] = Message(id=name, queue=queue)
+            self.history.messages[name] = Message(id=name, queue=queue, ids={name})
         return self.history.messages[name]
 
 

@@ -15,7 +15,7 @@ POLL = 5.0
 LISTENER_LEASE = 60.0
 RECOVERY = 60.0
 
-Ending = Literal["ok", "error", "lost", "killed", "crashed", "open"]
+Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "open"]
 Mode = Literal["function", "listener"]
 
 
@@ -43,6 +43,7 @@ class Function:
     listener_lease: float = LISTENER_LEASE
     recovery: float = RECOVERY
     tick: float = 0.0
+    away: float = 0.0  # how long a message that is put back stays away at most
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
@@ -148,10 +149,22 @@ class Kill:
 
 
 @dataclass(slots=True, kw_only=True)
+class Pause:
+    """A host stood still for a time, and went on."""
+
+    host: str
+    start: float
+    end: float
+
+
+@dataclass(slots=True, kw_only=True)
 class Message:
-    """What became of one message that was put into a queue."""
+    """What became of one message that was put into a queue, and of the copies as which it was put back."""
 
     id: str
+    ids: set[str] = field(default_factory=set)  # its own, and those of its copies
+    deferred: int = 0
+    most_dequeued: int = 0  # the highest count under any of its ids
     queue: str = ""
     key: str = ""
     sent: float | None = None  # None: it was in the queue before the run
@@ -184,6 +197,7 @@ class History:
     invocations: list[Invocation] = field(default_factory=list)
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)
@@ -201,3 +215,7 @@ class History:
     def killed(self, host: str) -> bool:
         """Tell whether the fleet killed this host on purpose."""
         return any(kill.host == host for kill in self.kills)
+
+    def paused(self, host: str, start: float, end: float) -> bool:
+        """Tell whether the fleet had this host stand still at some time between these two."""
+        return any(pause.host == host and pause.start <= end and pause.end >= start for pause in self.pauses)

@@ -55,7 +55,8 @@ class Settling:
         slowest = max(function.lease + max(function.poll, function.tick) for function in functions)
         led = [history.function(wait.function) for wait in history.waits if wait.mode == "listener"]
         elected = max((function.listener_lease + function.recovery for function in led), default=0.0)
-        return max(slowest, elected, self._visibility) + MARGIN
+        away = max(function.away for function in functions)
+        return max(slowest, elected, self._visibility, away) + MARGIN
 
 
 def _open(failover: Failover) -> bool:

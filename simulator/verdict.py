@@ -112,7 +112,7 @@ class Verdict:
                 bound, also[]}, also: the victim's other locks, {lock, function, token, state, …, bound, ok};
                 seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
             messages: {sent, completed, skipped, poisoned, stuck, lost, open, duplicated, redelivered,
-                troubles[]: {id, queue, key, what}},
+                deferred, deferrals, troubles[]: {id, queue, key, what}},
             tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
             hosts[]: {name, pid, ended, bodies, skipped},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed}

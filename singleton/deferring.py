@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 LONGEST_WAIT: Final = 240.0
 """Seconds that an invocation may wait before it defers: the host changes the message's receipt after 300 (H-35)."""
 _LONGEST_DELAY: Final = 604_800  # the service's limit, seven days
-_JITTER: Final = 0.25
+JITTER: Final = 0.25
+"""By how much of itself a delay may be longer or shorter."""
 _NO_END: Final = 9000  # messages that never expire do so in the year 9999
 _REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
@@ -129,7 +130,7 @@ async def _deferred(registry: Registry, *, call: Call, place: QueuePlace, messag
         )
 
     # Messages that were refused together would come back together.
-    seconds = round(delay * registry.rng.uniform(1 - _JITTER, 1 + _JITTER))
+    seconds = round(delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
     seconds = min(max(1, seconds), _LONGEST_DELAY)
     copy = await put_back(registry.queue(place), message, delay=seconds, handed_on=handed_on)
     if copy is None:

@@ -1,8 +1,10 @@
 """No message lost, none stuck: what became of each message that the fleet sent.
 
-Each is in exactly one state at the end: completed, skipped (its function chose not to run: `on_contention="skip"`),
+A message that was put back (`on_contention="defer"`) goes on as a copy, and is one message with it. Each is in exactly
+one state at the end: completed, skipped (its function chose not to run: `on_contention="skip"`),
 poisoned, stuck (still in its queue), lost, or open (the run was broken off before it was through). Queues deliver
-at least once: after a kill a message may run again, and is counted as duplicated; without one that's a violation.
+at least once: after a kill or a pause a message may run again, and is counted as duplicated; without one that's a
+violation.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
 """Errors by which the lock itself fails an invocation."""
 
+AFTERWARDS = 2.0
+"""Seconds in which a host deletes a message that its function is through with."""
+
 State = Literal["completed", "skipped", "poisoned", "stuck", "lost", "open"]
 
 
@@ -37,7 +42,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """How many messages ended in which state; `troubles` has those that did not simply complete."""
+    """How many messages ended in which state; `troubles` has those that did not simply complete.
+
+    `redelivered` counts those whose dequeue count rose above one, `deferred` those that were put back, `deferrals` how
+    often that was.
+    """
 
     sent: int = 0
     completed: int = 0
@@ -48,6 +57,8 @@ class Messages:
     open: int = 0
     duplicated: int = 0
     redelivered: int = 0
+    deferred: int = 0
+    deferrals: int = 0
     troubles: tuple[Trouble, ...] = ()
 
 
@@ -65,12 +76,14 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         state = _state(history, message, ran=bool(ran))
         states[state] += 1
         states["sent"] += 1
-        states["redelivered"] += len(message.receipts) > 1
+        states["redelivered"] += message.most_dequeued > 1
+        states["deferred"] += message.deferred > 0
+        states["deferrals"] += message.deferred
         if len(ran) > 1:
             states["duplicated"] += 1
             if not _excused(history, message, ran):
                 troubles.append(_trouble(message, "ran twice without a kill"))
-        if _at_once(message):
+        if _at_once(history, message):
             troubles.append(_trouble(message, "ran twice at once"))
         if state not in {"completed", "skipped", "open"}:
             troubles.append(_trouble(message, _why(history, message, state)))
@@ -93,7 +106,7 @@ def _state(history: History, message: Message, *, ran: bool) -> State:
     unlogged = any(call.host in history.deaths for call in succeeded)  # died between deleting and saying so
     if message.poisoned:
         return "poisoned"
-    if message.id in history.ready_left.get(message.queue, ()):
+    if not message.ids.isdisjoint(history.ready_left.get(message.queue, ())):
         return "stuck"
     if message.completed or (unlogged and not history.invisible_left.get(message.queue)):
         if not succeeded:
@@ -122,18 +135,34 @@ def _why(history: History, message: Message, state: State) -> str:
 
 
 def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
-    """Tell whether all runs but one were on hosts that died before they could delete the message."""
+    """Tell whether for all runs but one a host died, or stood still, before it could delete the message.
+
+    Also one that was about to put it back: then the message is there, and its copy.
+    """
     undeleted = [
         call
-        for call in ran
-        if call.ending in {"killed", "crashed"} or (call.host in history.deaths and call.host not in message.completed)
+        for call in message.invocations
+        if call.ending in {"killed", "crashed"}
+        or (call in ran and call.host in history.deaths and call.host not in message.completed)
+        or _stood_still(history, message, call)
     ]
     return len(undeleted) >= len(ran) - 1
 
 
-def _at_once(message: Message) -> bool:
-    calls = sorted(message.invocations, key=lambda call: call.start)
-    return any(later.start < earlier.end for earlier, later in pairwise(calls))
+def _stood_still(history: History, message: Message, call: Invocation) -> bool:
+    """Tell whether its host was paused at some time after it had received the message: others may have got it then."""
+    received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
+    return history.paused(call.host, received, call.end + AFTERWARDS)
+
+
+def _at_once(history: History, message: Message) -> bool:
+    calls = sorted((call for call in message.invocations if call.ending != "deferred"), key=lambda call: call.start)
+    return any(
+        later.start < earlier.end
+        and not _stood_still(history, message, earlier)
+        and not _stood_still(history, message, later)
+        for earlier, later in pairwise(calls)
+    )
 
 
 def _trouble(message: Message, what: str) -> Trouble:
@@ -163,8 +192,10 @@ def _judge_poison(history: History, message: Message) -> Finding:
         return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
     if not failed:
         return violation(f"{where} without one failed invocation")
+    policies = {history.function(call.function).on_contention for call in failed}
+    if names == {"LockNotAcquired"} and policies == {"defer"}:
+        return violation(f'{where} by contention alone, which on_contention="defer" rules out')
     if "LockNotAcquired" in names:
-        policies = {history.function(call.function).on_contention for call in failed}
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")

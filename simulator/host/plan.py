@@ -11,6 +11,7 @@ from simulator.host.outputs import queue_name
 from simulator.host.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.settings import is_connection_string, is_disabled, resolve
 from singleton.decorator import declared_guards, guards_of
+from singleton.deferring import JITTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -90,6 +91,7 @@ class Plan:
             "timeout": guard.wait,
             "lease": guard.period,
             "poll": guard.poll,
+            "away": guard.options.defer_delay * (1 + JITTER),
             "listener": next(
                 ({"lease": each.period, "poll": each.poll} for each in self.guards if each.mode == "listener"), None
             ),

@@ -128,6 +128,9 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
     bad = messages.lost or messages.stuck or messages.poisoned or messages.troubles
     mark: Mark = "bad" if bad and not verdict.holds else "open" if bad or messages.open else "good"
     yield Line(mark, f"{count(messages.sent, 'message')} sent: {', '.join(parts)}")
+    if messages.deferred:
+        times = count(messages.deferrals, "time")
+        yield Line("note", f"{count(messages.deferred, 'message')} put back for later, {times} in all")
     if messages.duplicated and verdict.kills:
         after = "after the kill" if verdict.kills == 1 else "after a kill"
         yield Line("note", f"{count(messages.duplicated, 'message')} ran again {after}: queues deliver at least once")

@@ -169,3 +169,116 @@ def test_every_message_is_in_exactly_one_state(fates: list[str]) -> None:
     }
     assert counted == {fate: fates.count(fate) for fate in counted}
     assert messages.sent == len(fates)
+
+
+# --- messages that were put back --------------------------------------------------------------------------------------
+
+
+def put_back(story: Story, t: float, host: str, name: str, copy: str, count: int = 1) -> None:
+    """Tell of a delivery that found its lock busy, up to its end as a success."""
+    story.received(t, host, name, count)
+    owner = f"putting {name} back"
+    story.add(t, host, "invocation_started", function="ship", invocation=owner, message=name)
+    story.lock(t, host, "waiting", key_lock("a"), owner)
+    story.lock(t, host, "contended", key_lock("a"), owner, reason="defer")
+    story.lock(t + 0.1, host, "deferred", key_lock("a"), owner, message_id=name, copy_id=copy)
+    story.add(t + 0.2, host, "invocation_ended", function="ship", invocation=owner, outcome="ok")
+
+
+def test_a_message_and_the_copies_as_which_it_was_put_back_are_one_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    put_back(story, 11.1, "host-3", "m2", "m3")
+    story.received(21, "host-2", "m3")
+    story.body("host-2", 21.1, 21.4, key_lock("a"), message="m3")
+    story.completed(21.5, "host-2", "m3")
+    verdict = judge(story.end(30))
+    messages = verdict.messages
+    assert (messages.sent, messages.completed, messages.deferred, messages.deferrals) == (1, 1, 1, 2)
+    assert (messages.redelivered, messages.duplicated, messages.troubles) == (0, 0, ())
+    assert verdict.holds
+
+
+def test_a_copy_that_is_gone_without_having_run_is_a_lost_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    assert judge(story.end(30)).messages.lost == 1
+
+
+def test_a_copy_is_lost_even_if_the_host_that_sent_it_died_later() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.kill(5, "host-2")
+    assert judge(story.end(30)).messages.lost == 1
+
+
+def test_a_copy_that_is_left_in_the_queue_is_a_stuck_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.fleet(29, "queue_left", queue="orders", ready=1, invisible=0, ids=["m2"])
+    assert judge(story.end(30)).messages.stuck == 1
+
+
+def test_a_copy_that_was_received_before_its_sender_said_so_is_the_same_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.15, "host-1", "m2")
+    story.body("host-1", 1.16, 1.17, key_lock("a"), message="m2")
+    story.completed(1.18, "host-1", "m2")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    messages = judge(story.end(30)).messages
+    assert (messages.sent, messages.completed, messages.troubles) == (1, 1, ())
+
+
+def test_a_host_that_died_between_copy_and_original_leaves_a_duplicate_that_is_excused() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.add(1.1, "host-2", "invocation_started", function="ship", invocation="dying", message="m")
+    story.lock(1.2, "host-2", "contended", key_lock("a"), "dying", reason="defer")
+    story.lock(1.3, "host-2", "deferred", key_lock("a"), "dying", message_id="m", copy_id="m2")
+    story.kill(1.4, "host-2")
+    story.received(11, "host-1", "m2")
+    story.body("host-1", 11.1, 11.4, key_lock("a"), message="m2")
+    story.completed(11.5, "host-1", "m2")
+    story.received(61, "host-3", "m", 2)
+    story.body("host-3", 61.1, 61.4, key_lock("a"), message="m")
+    story.completed(61.5, "host-3", "m")
+    messages = judge(story.end(70)).messages
+    assert (messages.completed, messages.duplicated, messages.redelivered, messages.troubles) == (1, 1, 1, ())
+
+
+def test_poison_by_contention_alone_breaks_the_promise_of_defer() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    for record in story.records:
+        if record.event == "function" and record.get("name") == "ship":
+            record.fields["on_contention"] = "defer"  # type: ignore[index]
+    story.sent(1, "m")
+    story.received(1.1, "host-1", "m", 5)
+    story.skip("host-1", 1.2, key_lock("a"), reason="defer", message="m")
+    story.add(1.4, "host-1", "message_poisoned", queue="orders", id="m", poison="orders-poison")
+    verdict = judge(story.end(30))
+    assert not verdict.holds
+    assert any("by contention alone" in reason for reason in verdict.reasons)
+
+
+# --- hosts that stood still -------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_others_received_while_its_host_stood_still_may_run_twice() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.add(1.2, "host-2", "pause")
+    story.add(40, "host-2", "resume")
+    story.body("host-2", 40.1, 40.4, key_lock("a"), message="m")
+    story.received(31, "host-3", "m", 2)
+    story.body("host-3", 31.1, 31.4, key_lock("a"), message="m")
+    story.completed(31.5, "host-3", "m")
+    messages = judge(story.end(50)).messages
+    assert (messages.completed, messages.duplicated, messages.troubles) == (1, 1, ())
