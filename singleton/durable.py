@@ -23,7 +23,7 @@ from singleton.messages import quoted
 from singleton.naming import lock_name
 from singleton.options import find_app_dir, load_options
 from singleton.registry import Address, Place
-from singleton.runtime import runtime
+from singleton.runtime import provided_account, runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -122,7 +122,7 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
     if not options.enabled:
         yield Hold(name)
         return
-    place = Place(resolve_blob_account(connection, os.environ), options.container)
+    place = Place(provided_account(connection) or resolve_blob_account(connection, os.environ), options.container)
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     hold = await locks.acquire_async(Address.of(place, name, options), timeout=patience, owner="")

@@ -90,6 +90,13 @@ class Guard:
         return self.find_trigger()
 
     mode: ClassVar[Mode] = "function"
+    switched_off: ClassVar[bool] = False
+    """Whether all guards are, as tests may have it."""
+
+    @property
+    def enabled(self) -> bool:
+        """Tell whether bodies run under the lock, or just so."""
+        return self.options.enabled and not Guard.switched_off
 
     @property
     def period(self) -> float:
@@ -181,7 +188,7 @@ class Guard:
 
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
-        if not self.options.enabled:
+        if not self.enabled:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return body()
         locks = _runtime()
@@ -197,7 +204,7 @@ class Guard:
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
-        if not self.options.enabled:
+        if not self.enabled:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return await body()
         locks = _runtime()
@@ -292,7 +299,7 @@ class Guard:
         finally:
             tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
             _current.reset(token)
-            if not self.options.enabled:
+            if hold.lease_id is None:
                 hold.lost.freeze()
 
 

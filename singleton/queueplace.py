@@ -68,6 +68,10 @@ def resolve_queue_account(name: str, settings: Mapping[str, str]) -> QueueAccoun
     Raises:
         ConfigurationError: nothing is set for this name, or what is set is wrong.
     """
+    from singleton.runtime import provided_account
+
+    if provided_account(name) is not None:  # where locks live elsewhere, queues do, and no setting is asked
+        return QueueAccount()
     place = configured(name, settings)
     if place.value:
         return QueueAccount(checked_connection_string(place.value, f"app setting {place.name}"))

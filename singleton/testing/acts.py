@@ -7,6 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.decorator import guards_of
+from singleton.guard import Guard
 from singleton.testing.memory import Manner, current, in_use, manners, memory_locks
 from singleton.triggers import is_builder, user_function
 
@@ -25,12 +26,19 @@ def always_busy() -> contextlib.AbstractContextManager[None]:
     return _answered("busy")
 
 
-def disabled() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def disabled() -> Iterator[None]:
     """Switch locking off for the length of the block: bodies run at once, under a hold that locks nothing.
 
     For the whole process there is the option ``enabled``, as the setting ``AzureFunctionsJobHost__singleton__enabled``.
     """
-    return _answered("off")
+    before = Guard.switched_off
+    Guard.switched_off = True
+    try:
+        with _answered("off"):
+            yield
+    finally:
+        Guard.switched_off = before
 
 
 @contextlib.contextmanager

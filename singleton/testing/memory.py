@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import threading
 import time
@@ -18,6 +19,7 @@ from singleton.registry import Address, Place, Registry
 from singleton.runtime import LockRuntime, Runtime, open_store, provide_runtime
 from singleton.stores.given import GivenClients
 from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 from singleton.stores.protocol import LossReason, StoreFailure
 from singleton.testing.clock import VirtualLoop
 
@@ -40,7 +42,8 @@ class RecordingRegistry(Registry):
     """A registry that knows which holds were not given back, and that answers in the manner that holds."""
 
     def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
-        super().__init__(open_store, random.Random(1))  # noqa: S311 - the same lease ids and polls in each run
+        # Seeded: the same lease ids and polls in each run.
+        super().__init__(open_store, random.Random(1), open_queue=lambda _: _Queue())  # noqa: S311
         self._out: dict[weakref.ref[Hold], str] = {}
 
     async def acquire(
@@ -62,7 +65,10 @@ class RecordingRegistry(Registry):
         if manners[-1] == "off":
             return Hold(address.name, owner=owner)
         hold = await super().acquire(address, timeout=timeout, owner=owner, limit=limit, at_least=at_least)
-        self._out[weakref.ref(hold)] = f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
+        if address not in self.candidacies:  # a listener keeps it for as long as the process lives
+            self._out[weakref.ref(hold)] = (
+                f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
+            )
         return hold
 
     async def release(self, hold: Hold) -> None:
@@ -83,6 +89,15 @@ class RecordingRegistry(Registry):
     def left(self) -> list[str]:
         """Name the holds that were neither released nor lost; one that was dropped was not released."""
         return [name for hold, name in self._out.copy().items() if not _is_lost(hold())]
+
+
+class _Queue(MemoryMessageStore):
+    """A queue that has whichever message a test made up, so that it can be put back."""
+
+    def _owned(self, id: str, receipt: str) -> StoredMessage:  # noqa: A002
+        now = self._now()
+        self._messages.setdefault(id, StoredMessage(id, "", now, math.inf, now, receipt))
+        return super()._owned(id, receipt)
 
 
 def _is_lost(hold: Hold | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import azure.functions as func
@@ -344,3 +345,71 @@ def test_it_takes_milliseconds() -> None:
         with memory_locks():
             pay(5)
     assert (time.process_time() - start) / 20 < 0.05
+
+
+# --- what else locks --------------------------------------------------------------------------------------------------
+
+
+@singleton(mode="listener")
+def poll(timer: None = None) -> str:
+    return "polled"
+
+
+def test_a_listener_listens_is_kept_elsewhere_and_leaves_nothing() -> None:
+    for _ in range(2):
+        with memory_locks():
+            assert poll() == "polled"
+            with always_busy(), LockClient().try_lock("job") as hold:
+                assert hold is None
+            assert poll() == "polled"
+    with memory_locks(), held_elsewhere(poll):
+        assert poll() is None
+    with memory_locks(), always_busy():
+        assert poll() is None
+    with disabled():
+        assert poll() == "polled"
+
+
+def a_message(order: int) -> func.QueueMessage:
+    return func.QueueMessage(id=f"message-{order}", body=b'{"Id": %d}' % order, pop_receipt="receipt")
+
+
+def test_a_message_is_put_back_though_there_is_no_queue(in_memory: None) -> None:
+    app = func.FunctionApp()
+
+    @singleton(scope="Id", on_contention="defer")
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+    def send(msg: func.QueueMessage) -> str:
+        return "sent"
+
+    call = send.build().get_user_function()
+    assert call(a_message(1)) == "sent"
+    with held_elsewhere(send, a_message(1)):
+        assert call(a_message(1)) is None
+        assert call(a_message(2)) == "sent"
+    with always_busy():
+        assert call(a_message(1)) is None
+
+
+async def test_an_orchestration_is_started_once(in_memory: None) -> None:
+    from singleton.durable import start_singleton
+
+    client = DurableClient()
+    results = await asyncio.gather(*(start_singleton(client, "import_order", "7") for _ in range(3)))
+    assert sorted(result.started for result in results) == [False, False, True]
+    assert client.started == ["7"]
+
+
+class DurableClient:
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    async def get_status(self, instance: str) -> Any:
+        return SimpleNamespace(
+            runtime_status=SimpleNamespace(name="Running", value="Running") if instance in self.started else None,
+            created_time=None,
+        )
+
+    async def start_new(self, _: str, instance_id: str, __: Any) -> str:
+        self.started.append(instance_id)
+        return instance_id
