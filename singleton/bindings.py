@@ -243,9 +243,16 @@ def _sdk_message(message: Any) -> Payload:
 
     def own() -> dict[str, object]:
         held = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
-        return {name: _decoded(value) if isinstance(value, bytes) else value for name, value in held.items()}
+        return {name: _of_amqp(value) for name, value in held.items()}
 
     return Payload(read=read, layers=(partial(_json_properties, read), own), message_id=_text(message, "message_id"))
+
+
+def _of_amqp(value: Any) -> Any:
+    """Return what AMQP carries as bytes as text, names and values of properties too."""
+    if isinstance(value, Mapping):
+        return {_of_amqp(name): _of_amqp(each) for name, each in value.items()}
+    return _decoded(value) if isinstance(value, bytes) else value
 
 
 def _plain(parameter: str, value: Any) -> Payload | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 from azure.functions.meta import Datum
+from azure.storage.blob import BlobClient
 
 from singleton import ScopeError, singleton
 from tests.support import deliveries as given
@@ -290,10 +291,16 @@ def test_an_activity_input_of_the_users_own_type_is_read_as_it_is_written() -> N
 
 def test_a_message_of_the_service_bus_sdk_is_read_and_named() -> None:
     message = SimpleNamespace(
-        body=iter([BODY[:5], BODY[5:]]), body_type="data", delivery_count=2, message_id="sb-1", session_id="tenant-7"
+        body=[BODY[:5], BODY[5:]],
+        body_type="data",
+        delivery_count=2,
+        message_id="sb-1",
+        session_id="tenant-7",
+        application_properties={b"tenant": b"north"},
     )
     assert scoped(message, scope="Id") == "419"
-    assert scoped(SimpleNamespace(**{**vars(message), "body": [b"-"]}), scope_id="{SessionId}") == "tenant-7"
+    assert "message 'sb-1'" in refused(message, scope="Nope")
+    assert scoped(message, scope_id="{SessionId}-{ApplicationProperties.Tenant}") == "tenant-7-north"
 
 
 def test_an_event_of_the_event_hubs_sdk_is_read_and_named() -> None:
@@ -305,9 +312,8 @@ def test_an_event_of_the_event_hubs_sdk_is_read_and_named() -> None:
 
 
 def test_a_blob_client_has_names_and_no_content() -> None:
-    client = SimpleNamespace(
-        container_name="orders", blob_name="2026/a.json", url="http://a/orders/2026/a.json", download_blob=pytest.fail
-    )
+    client = BlobClient.from_connection_string("UseDevelopmentStorage=true", "orders", "2026/a.json")
+    assert scoped(client, scope_id="{BlobTrigger}") == "orders%2F2026%2Fa%2Ejson"
     assert scoped(client, "blobTrigger", path="orders/{year}/{name}", scope_id="{year}") == "2026"
     assert "a client of a blob, whose content isn't downloaded for a scope" in refused(client, scope="Id")
 
