@@ -22,6 +22,7 @@ from simulator.host.outputs import Outputs
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.worker import Worker
+from singleton.runtime import shutdown
 from singleton.telemetry import LockEvent, subscribe
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Host:
         thread.start()
         worker.run()
         thread.join()
+        shutdown()  # what this process is the listener of is given back, and the journal says so
         unsubscribe()
         self._write("host_stopped", code=self._code)
         return self._code
