@@ -140,7 +140,7 @@ def singleton(
         laid = layout_named(layout, os.environ)
         return _kind(mode)(
             function=target.__name__,
-            scope=laid.path(scope, scope_id),
+            scope=laid.path(scope, scope_id, listener=mode == "listener"),
             scope_id=scope_id,
             level=level,
             on_contention=on_contention,

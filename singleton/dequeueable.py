@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from singleton.options import SingletonOptions
     from singleton.registry import Address, Registry
 
+_SHORTEST: Final = 0.1
+"""Seconds between two attempts, at least: with no shortest delay, a wait for a time-out would be a storm."""
 _OTHERS: Final = "locks/"
 """Where the other layouts keep their locks, as a rule in the same container."""
 
@@ -57,9 +59,13 @@ class DequeueableLayout:
     options: DequeueableOptions
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
-        """See ``Layout.adapted``: container and lease are the section's; there is no time-out but a declaration's."""
+        """See ``Layout.adapted``: container, lease and polling are the section's; only a declaration has a time-out."""
         return options.replace(
-            container=self.options.container, lock_period=self.options.lease, lock_acquisition_timeout=None
+            container=self.options.container,
+            lock_period=self.options.lease,
+            lock_acquisition_timeout=None,
+            lock_acquisition_min_polling_interval=_SHORTEST,
+            lock_acquisition_polling_interval=self.options.longest,
         )
 
     def account(self, account: BlobAccount) -> BlobAccount:
@@ -70,8 +76,10 @@ class DequeueableLayout:
         head, placeholder, tail = _split(self.options.account_url, "{accountname}")
         return replace(account, account_url=f"{head}{name}{tail}" if placeholder else head)
 
-    def path(self, scope: str | None, scope_id: str) -> str | None:
+    def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
         """See ``Layout.path``: the declaration's, else the section's (D-1, D-16)."""
+        if listener:
+            raise ConfigurationError("mode='listener' has no lock with layout='dequeueable': use another layout")
         if scope is not None and scope_id:
             raise ConfigurationError("layout='dequeueable' locks one value: give either scope or scope_id, not both")
         if scope is None and not scope_id and self.options.scope is None:
@@ -134,7 +142,7 @@ class DequeueableLayout:
                 if left == 0 or loop.time() >= ends:
                     raise
             left -= 1
-            await asyncio.sleep(min(max(next(pauses), address.timing.poll_min), ends - loop.time()))
+            await asyncio.sleep(min(max(next(pauses), _SHORTEST), ends - loop.time()))
 
     def _exhausted(self, error: LockNotAcquired) -> LockNotAcquired:
         tried = f"the retry limit of {self.options.retries} ({SECTION}:MaxRetries) is reached"

@@ -36,7 +36,7 @@ class Layout(Protocol):
     def account(self, account: BlobAccount) -> BlobAccount:
         """Return the account, reached in the way that this layout lays down."""
 
-    def path(self, scope: str | None, scope_id: str) -> str | None:
+    def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
         """Return the scope's path of a declaration with these arguments; refuse them if they name no lock here."""
 
     def lock(
@@ -62,8 +62,8 @@ class Plain:
         """See ``Layout.account``."""
         return account
 
-    def path(self, scope: str | None, scope_id: str) -> str | None:  # noqa: ARG002 - both may be given, or none
-        """See ``Layout.path``."""
+    def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:  # noqa: ARG002
+        """See ``Layout.path``: all go together."""
         return scope
 
     async def acquire(self, registry: Registry, address: Address, *, timeout: float | None, owner: str) -> Hold:

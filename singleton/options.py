@@ -62,7 +62,7 @@ class SingletonOptions:
             from 1 to seven days. Deferred messages come back in no particular order.
         fencing_tokens: number the sections and record their owners, for one more storage call each.
         cancel_on_loss: cancel an async body when its lock is lost.
-        container: the blob container that has the locks.
+        container: the blob container that has the locks; other layouts than ``default`` have one of their own.
         host_id: the id under which locks are kept; None takes the Functions host's id.
         enabled: False runs bodies without locking.
         local_run_warning: warn when a process on a developer's machine uses the locks of an account in the cloud (B24).

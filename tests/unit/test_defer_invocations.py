@@ -196,7 +196,9 @@ def test_a_message_that_another_receiver_has_fails_the_invocation(thread: LockTh
     assert [name for name, _, _ in queue.left()] == [message.id]
 
 
-@pytest.mark.parametrize("value", ["{}", b"{}", [], func.QueueMessage(body=b"{}")], ids=["text", "bytes", "batch", "bare"])
+@pytest.mark.parametrize(
+    "value", ["{}", b"{}", [], func.QueueMessage(body=b"{}")], ids=["text", "bytes", "batch", "bare"]
+)
 def test_what_came_without_id_and_receipt_is_refused_before_the_lock_is_asked_for(
     thread: LockThread, value: Any
 ) -> None:

@@ -160,6 +160,7 @@ def test_the_section_s_scope_and_options_are_used(thread: LockThread, monkeypatc
     job = a_job("sync", layout="dequeueable")
     guard = guard_of(job)
     assert (guard.scope, guard.period, guard.options.container, guard.wait) == ("Order:Id", 30.0, "orders", None)
+    assert guard.poll == 120.0
     call(job, msg=message(Order={"Id": "x"}))
     assert thread.places[0].container == "orders"
     thread.do(lambda: thread.memory.acquire("x", FOREIGN, 60))
@@ -174,6 +175,20 @@ def test_of_a_dequeueable_scope_that_is_not_there_nothing_is_locked(thread: Lock
         with pytest.raises(ScopeError):
             call(job, msg=body)
     assert thread.memory.names() == []
+
+
+def test_a_listener_has_its_blob_in_each_layout_that_has_one(thread: LockThread) -> None:
+    """W-33, W-58, H-12: of one function, both modes, the default layout beside that of WebJobs."""
+    for arguments, name, left in (
+        ({"layout": "webjobs"}, "locks/app/Host.Functions.job.Listener", set()),
+        ({"layout": "webjobs", "scope_id": "Region"}, "locks/app/Host.Functions.job.Region.Listener", set()),
+        ({}, "locks/app/job~listener", {EPOCH_KEY, HOST_KEY}),
+    ):
+        seen: list[str] = []
+        call(a_job("sync", lambda: seen.append(current_hold().lock), mode="listener", **arguments))  # noqa: B023
+        assert seen == [name]
+        assert set(metadata(thread, name)) == left
+    assert {place.container for place in thread.places} == {WEBJOBS, "webjobshost"}
 
 
 def test_the_function_is_named_as_the_host_names_it(thread: LockThread) -> None:
@@ -193,6 +208,7 @@ def test_the_function_is_named_as_the_host_names_it(thread: LockThread) -> None:
         ({"layout": None}, "layout is None: it must be one of 'default', 'webjobs', 'dequeueable'"),
         ({"layout": "dequeueable"}, "needs a scope: give @singleton one, or set Dequeueable__Singleton__Scope"),
         ({"layout": "dequeueable", "scope": "Id", "scope_id": "{Id}"}, "either scope or scope_id"),
+        ({"layout": "dequeueable", "mode": "listener"}, "mode='listener' has no lock with layout='dequeueable'"),
         ({"layout": "webjobs", "level": "host"}, "level='host' needs a scope"),
     ],
 )
