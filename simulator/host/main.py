@@ -66,6 +66,8 @@ def _describe(app: Path) -> int:
         text, stream, code = json.dumps(describe(app)), output, STOPPED
     except HostError as error:
         text, stream, code = str(error), errors, REFUSED
+    except Exception as error:  # noqa: BLE001 - a defect of ours, and nobody would see it
+        text, stream, code = f"it can't be described: {type(error).__name__}: {error}", errors, REFUSED
     sys.stdout.flush()
     sys.stderr.flush()
     with os.fdopen(stream, "w", encoding="utf-8") as file:

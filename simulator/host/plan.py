@@ -87,7 +87,7 @@ class Plan:
             "paths": list(guard.template.paths),
             "level": guard.level,
             "mode": guard.mode,
-            "on_contention": guard.on_contention,
+            "on_contention": guard.on_contention if isinstance(guard.on_contention, str) else "custom",
             "timeout": guard.wait,
             "lease": guard.period,
             "poll": guard.poll,

@@ -118,6 +118,17 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
     assert found["page"]["idle"] == "its httpTrigger is not driven by the simulator"
 
 
+def test_a_policy_of_the_users_own_is_told_as_one(tmp_path: Path) -> None:
+    code = """
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="")
+    @singleton(on_contention=lambda contention: "raise")
+    def ship(msg: func.QueueMessage) -> None: ...
+    """
+    told = described(write_app(tmp_path, code))
+    assert told["ship"]["guard"]["on_contention"] == "custom"
+    json.dumps(told)
+
+
 def test_what_is_never_called_has_no_queue_to_be_fed(tmp_path: Path) -> None:
     code = SHIP + SHIP.replace("ship", "off").replace('"orders"', '"other"')
     (tmp_path / "local.settings.json").write_text('{"Values": {"AzureWebJobs.off.Disabled": true}}')
