@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HEAD = """
 import azure.functions as func
 from singleton import singleton
+from singleton.deferring import JITTER
 app = func.FunctionApp()
 """
 SHIP = """
@@ -113,6 +114,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "timeout": 5.0,
         "lease": 30.0,
         "poll": 5.0,
+        "away": 10.0 * (1 + JITTER),
     }
     assert found["plain"]["guard"] is None
     assert found["page"]["idle"] == "its httpTrigger is not driven by the simulator"
