@@ -128,7 +128,8 @@ class Guard:
         Raises:
             ScopeError: the payload does not name the scope; no lock is asked for.
         """
-        function = str(getattr(context, "function_name", None) or self.function)
+        known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
+        function = str(known or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
         if self.on_contention == "defer":
             from singleton.deferring import check_message

@@ -31,7 +31,7 @@ class BindingData(Mapping[str, object]):
     def _layers(self) -> Iterator[dict[str, object]]:
         yield from self._read
         while self._unread:
-            layer = {name.casefold(): value for name, value in self._unread.pop(0)().items()}
+            layer = {str(name).casefold(): value for name, value in self._unread.pop(0)().items()}
             self._read.append(layer)
             yield layer
 

@@ -50,17 +50,29 @@ def replace_user_function(builder: Any, function: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A function's trigger: its type (``queueTrigger``), its parameter's name, and its settings (``queueName``)."""
+    """A function's trigger.
+
+    Attributes:
+        type: such as ``queueTrigger``.
+        parameter: its parameter's name.
+        settings: such as ``queueName``.
+        function: the function's name to the Functions host, as far as it is known.
+    """
 
     type: str
     parameter: str
     settings: Mapping[str, Any]
+    function: str = ""
 
 
 def trigger_of(builder: Any) -> Trigger | None:
     """Return the builder's trigger, or None where it has none yet."""
-    trigger = builder._function.get_trigger()  # noqa: SLF001
-    return None if trigger is None else Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()))
+    function = builder._function  # noqa: SLF001
+    trigger = function.get_trigger()
+    if trigger is None:
+        return None
+    name = str(function.get_function_name() or "")
+    return Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name)
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:

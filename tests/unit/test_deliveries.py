@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
+import hypothesis
 import pytest
 from azure.functions.meta import Datum
 from azure.storage.blob import BlobClient
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from singleton import ScopeError, singleton
 from tests.support import deliveries as given
@@ -322,3 +326,46 @@ def test_a_streamed_request_has_a_route_and_no_body_yet() -> None:
     request = SimpleNamespace(path_params={"id": "7"}, query_params={"zone": "north"}, headers={}, stream=pytest.fail)
     assert scoped(request, scope_id="{id}-{zone}") == "7-north"
     assert "a streamed request, whose body can't be read before the function reads it" in refused(request, scope="Id")
+
+
+# --- hostile payloads -------------------------------------------------------------------------------------------------
+
+SECRET = "s3cr3t"
+names = st.sampled_from(["Id", "id", "data", "msg", "Name", "headers", "query", "code", "", "\ud800", "a.b", "../x"])
+leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just(SECRET))
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=3))
+bodies = st.one_of(st.binary(max_size=30), values.map(lambda value: json.dumps(value).encode()))
+KINDS: dict[str, Callable[[bytes], Any]] = {
+    "queueTrigger": given.queue_message,
+    "serviceBusTrigger": given.service_bus_message,
+    "eventHubTrigger": given.event_hub_event,
+    "blobTrigger": given.blob,
+    "httpTrigger": lambda body: given.http_request(body, route={"Id": "../~x"}, query={"Name": SECRET}),
+    "eventGridTrigger": lambda body: given.event_grid_event(body.decode("latin-1")),
+    "cosmosDBTrigger": lambda body: given.documents({"Id": body.decode("latin-1")}),
+    "activityTrigger": lambda body: body.decode("utf-8", "surrogateescape"),
+    "otherTrigger": lambda body: body,
+}
+CHECKED = re.compile(r"([A-Za-z0-9_~-]|%[0-9A-F]{2})+(\.([A-Za-z0-9_~-]|%[0-9A-F]{2})+)*")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis.given(
+    st.sampled_from([*KINDS]),
+    bodies,
+    st.sampled_from(
+        [{"scope": "Id"}, {"scope_id": "{Id}"}, {"scope_id": "x{data.Name}"}, {"scope_id": "{msg}-{Name}"}]
+    ),
+    st.booleans(),
+)
+def test_no_payload_leaves_its_place_or_fails_otherwise_than_by_saying_what_is_wrong(
+    kind: str, body: bytes, declared: dict[str, str], above: bool
+) -> None:
+    said, name = "", "x"
+    try:
+        name = scoped(KINDS[kind](body), kind if above else "", **declared)
+    except ScopeError as error:
+        said = str(error)
+    assert SECRET not in said
+    assert CHECKED.fullmatch(name), name
+    assert len(name) < 250

@@ -315,6 +315,15 @@ def test_a_function_that_decides_to_skip_a_request_is_told_too() -> None:
 # --- who asks ---------------------------------------------------------------------------------------------------------
 
 
+def test_the_functions_name_is_its_hosts_where_a_binding_is_called_context(module: Any) -> None:
+    def job(context: str) -> None: ...
+
+    guarded = singleton(job)
+    app = module("somewhere", func.FunctionApp())
+    app.function_name("Named")(app.queue_trigger(arg_name="context", queue_name="q", connection="C")(guarded))
+    assert guard_of(guarded).call({"context": "{}"}, None).lock == "locks/app/Named"
+
+
 def test_the_invocations_id_is_the_workers_where_a_binding_is_called_context(monkeypatch: pytest.MonkeyPatch) -> None:
     def job(context: str) -> None: ...
 
