@@ -17,6 +17,7 @@ import pytest
 import simulator
 from simulator.host.errors import HostError
 from simulator.host.startup import apply_time_zone, describe
+from singleton.deferring import JITTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 HEAD = """
 import azure.functions as func
 from singleton import singleton
-from singleton.deferring import JITTER
 app = func.FunctionApp()
 """
 SHIP = """
