@@ -1,4 +1,4 @@
-"""Listeners in several real host processes on a real emulator: W-90, W-91, W-106 and W-110 (upstream they are skipped)."""
+"""Listeners in several real host processes on a real emulator: W-90, W-91 (upstream skipped), W-106 and W-110."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from singleton import LockClient
-from tests.integration.hosts import Queue, RunningHost, hosts, seen, wait_until, write_app
+from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,10 +47,6 @@ def lock(folder: Path, function: str) -> str:
     return f"locks/{folder.name.replace('_', '-')[-30:].strip('-').lower()}/{function}~listener"
 
 
-def invocations(host: RunningHost, function: str) -> int:
-    return len(host.records("invocation_ended", function=function))
-
-
 def holders(storage: str, *names: str) -> list[bool]:
     with LockClient(storage) as locks:
         return [locks.holder(name) is not None for name in names]
@@ -63,7 +59,8 @@ def test_of_three_hosts_started_together_one_listens_for_each_function_and_after
     names = lock(tmp_path, "tick"), lock(tmp_path, "tock")
     with hosts(app, connection_string, tmp_path, count=3) as running:
         for host in running:
-            wait_until(lambda host=host: min(invocations(host, name) for name in ("tick", "tock")) >= 3)
+            host.wait_for("invocation_ended", count=3, function="tick")
+            host.wait_for("invocation_ended", count=3, function="tock")
         assert holders(connection_string, *names) == [True, True]
         assert [host.stop() for host in running] == [0, 0, 0]
         assert holders(connection_string, *names) == [False, False]
@@ -95,7 +92,7 @@ def test_messages_that_reach_the_other_hosts_are_handled_by_the_one_that_listens
         assert len(pids(app, "ship")) == 1
         assert {row[2] for row in ran(app, "ship")} == {1}
         put_back = [len(host.records("lock", kind="deferred")) for host in running]
-        assert sorted(put_back)[0] == 0
+        assert min(put_back) == 0
         assert sum(put_back) > 0
         assert not any(host.records("message_poisoned") for host in running)
         assert holders(connection_string, lock(tmp_path, "ship")) == [False]
@@ -131,7 +128,7 @@ def test_when_the_host_that_listens_is_killed_another_does_within_its_lease_and_
     app = app_with(tmp_path, TIMER)
     with hosts(app, connection_string, tmp_path, count=3) as running:
         for host in running:
-            wait_until(lambda host=host: invocations(host, "tick") >= 2)
+            host.wait_for("invocation_ended", count=2, function="tick")
         (leader,) = [host for host in running if host.records("lock", kind="body_started")]
         leader.running.kill()
         killed = time.monotonic()
