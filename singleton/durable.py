@@ -19,6 +19,7 @@ from singleton.durations import seconds
 from singleton.errors import ConfigurationError
 from singleton.hold import Hold
 from singleton.hostid import host_id
+from singleton.localrun import warn_of_local_run
 from singleton.messages import quoted
 from singleton.naming import lock_name
 from singleton.options import find_app_dir, load_options
@@ -28,6 +29,9 @@ from singleton.runtime import provided_account, runtime
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from datetime import timedelta
+
+    from singleton.connection import BlobAccount
+    from singleton.options import SingletonOptions
 
 _T = TypeVar("_T")
 
@@ -117,12 +121,13 @@ def _check_text(name: str, value: object) -> None:
 async def _held(instance_id: str, timeout: float | None, connection: str) -> AsyncIterator[Hold]:
     app_dir = find_app_dir(Path.cwd(), os.environ)
     options = load_options(app_dir, os.environ)
+    app = options.host_id or host_id(os.environ, app_dir)
     # No function is called ~durable, and no lock of level "host" begins with an encoded tilde.
-    name = lock_name(options.host_id or host_id(os.environ, app_dir), "~durable", [instance_id])
+    name = lock_name(app, "~durable", [instance_id])
     if not options.enabled:
         yield Hold(name)
         return
-    place = Place(provided_account(connection) or resolve_blob_account(connection, os.environ), options.container)
+    place = Place(provided_account(connection) or _account(connection, options, app), options.container)
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     hold = await locks.acquire_async(Address.of(place, name, options), timeout=patience, owner="")
@@ -130,6 +135,12 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
         yield hold
     finally:
         await locks.release_async(hold)
+
+
+def _account(connection: str, options: SingletonOptions, app: str) -> BlobAccount:
+    account = resolve_blob_account(connection, os.environ)
+    warn_of_local_run(os.environ, account.endpoint, options, app)
+    return account
 
 
 class _Seen(NamedTuple):

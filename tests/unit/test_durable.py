@@ -328,6 +328,21 @@ async def test_where_locks_are_switched_off_it_starts_without_one(monkeypatch: p
         assert (await import_order(Durable())).started
 
 
+def test_a_local_machine_at_the_clouds_locks_is_warned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "AccountName=starts;AccountKey=a2V5;DefaultEndpointsProtocol=https")
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__hostId", "shared")
+
+    @virtual
+    async def story() -> None:
+        with host(MemoryLeaseStore()):
+            assert (await import_order(Durable())).started
+
+    story()
+    assert "it takes part in the locks of host id 'shared'" in caplog.text
+
+
 @virtual
 async def test_storage_that_does_not_answer_is_no_reason_to_start() -> None:
     durable = Durable()
