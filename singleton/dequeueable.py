@@ -55,6 +55,7 @@ class DequeueableLayout:
     """See the module."""
 
     by_host: ClassVar[bool] = False
+    of_the_host: ClassVar[bool] = False
 
     options: DequeueableOptions
 

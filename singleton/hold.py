@@ -145,8 +145,8 @@ class Hold:
         lock: name of the lock's blob.
         owner: who holds it: the invocation id, or what the caller gave.
         token: fencing token, strictly greater than that of every earlier hold of this lock, in any process. Hand it
-            to the resource that you write, and let that refuse a smaller one. None when fencing tokens are off, and with
-            ``layout="webjobs"``.
+            to the resource that you write, and let that refuse a smaller one. None when fencing tokens are off and
+            in the layout ``webjobs``.
         lease_id: id of the lease that covers it, for writes of your own to the lock's blob (M-27); None while locking
             is switched off. Several holds in a row may share one.
         lost: the loss signal.

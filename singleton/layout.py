@@ -26,9 +26,11 @@ class Layout(Protocol):
 
     Attributes:
         by_host: whether the host id is part of its locks' names.
+        of_the_host: whether they are the locks of the Functions host itself.
     """
 
     by_host: ClassVar[bool]
+    of_the_host: ClassVar[bool]
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
         """Return the options with what this layout lays down: its container, above all."""
@@ -57,6 +59,7 @@ class Plain:
     __slots__ = ()
 
     by_host: ClassVar[bool] = True
+    of_the_host: ClassVar[bool] = False
 
     def account(self, account: BlobAccount) -> BlobAccount:
         """See ``Layout.account``."""

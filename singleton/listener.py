@@ -97,11 +97,27 @@ class ListenerGuard(Guard):
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Guard.call``."""
         call = super().call(arguments, context)
+        if self._is_the_hosts_own():
+            raise ConfigurationError(
+                f"@singleton(mode='listener', layout='webjobs') on {call.function}: {call.lock} is the lock that the "
+                "Functions host itself has for this timer, so it would never run. Leave mode='listener' out, or, to "
+                "share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
+            )
         if self._puts_back(self.trigger):
             from singleton.deferring import check_message
 
             check_message(call.function, self.trigger, arguments)
         return call
+
+    def _is_the_hosts_own(self) -> bool:
+        """Tell whether the host of this very app locks that blob to listen to its timer (W-111)."""
+        timer = self.trigger is not None and self.trigger.type == "timerTrigger"
+        if not (timer and self.layout.of_the_host) or self.scope_id:
+            return False
+        from singleton.connection import DEFAULT_CONNECTION
+        from singleton.hostid import host_id
+
+        return self.connection == DEFAULT_CONNECTION and self._host_id == host_id(os.environ, self.app_dir)
 
     def _scopes(self, _: Mapping[str, Any]) -> list[str]:
         if not self.scope_id:

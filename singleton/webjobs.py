@@ -6,14 +6,14 @@ r"""The layout of the WebJobs SDK, blob for blob: a .NET host of the same host i
     'locks/myapp/north/3'
 
 Names are not escaped (W-45), so different scopes may mean one lock; that one waits for the other, more than it must,
-is the price of the same blob in both runtimes. A name that would leave its folder, or that no request can carry, has
-no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). The owner is written as WebJobs does, and
-nothing else (W-57), so holds have no fencing token: the .NET host would not count it up.
+is the price of the same blob in both runtimes. A name that would leave its folder, that no request can carry, or
+that is always taken has no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). The owner is written as
+WebJobs does, and nothing else (W-57), so holds have no fencing token: the .NET host would not count it up.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from singleton.errors import ConfigurationError
 from singleton.layout import Plain
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
 CONTAINER: Final = "azure-webjobs-hosts"
 _TYPE: Final = "Host.Functions"
 """The type into which the Functions host compiles an app's functions (H-12)."""
+_PRIMARY: Final = "host"
+"""The lock of the host that is the primary of its app, for as long as it lives (H-13)."""
 _MOST_CHARACTERS: Final = 1024
 _MOST_SEGMENTS: Final = 254
 
 
 class WebJobsLayout(Plain):
     """See the module."""
+
+    of_the_host: ClassVar[bool] = True
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
         """See ``Layout.adapted``: the host's container, whatever ``container`` says (W-45)."""
@@ -69,12 +73,13 @@ def _blob_name(folder: str, lock_id: str) -> str:
 
 
 def _stays(name: str, folder: str) -> bool:
-    """Tell whether the service keeps this name, and in its folder; dots and slashes at its end it may drop."""
+    """Tell whether the service keeps this name in its folder, as a lock's; dots and slashes at its end it may drop."""
     segments = name.split("/")
     return (
         len(name) <= _MOST_CHARACTERS
         and len(segments) <= _MOST_SEGMENTS
         and len(name.rstrip("/.")) > len(folder)
+        and name.rstrip("/.") != folder + _PRIMARY
         and not any(segment and not segment.strip(".") for segment in segments)
         and not has_unsendable(name)
     )

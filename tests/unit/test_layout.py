@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
@@ -189,6 +190,42 @@ def test_a_listener_has_its_blob_in_each_layout_that_has_one(thread: LockThread)
         assert seen == [name]
         assert set(metadata(thread, name)) == left
     assert {place.container for place in thread.places} == {WEBJOBS, "webjobshost"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "host_id", "name"),
+    [
+        ({}, None, None),
+        ({}, "app", None),
+        ({}, "another", "locks/another/Host.Functions.job.Listener"),
+        ({"scope_id": "Region"}, None, "locks/app/Host.Functions.job.Region.Listener"),
+        ({"connection": "Orders"}, None, "locks/app/Host.Functions.job.Listener"),
+    ],
+)
+def test_a_timer_is_not_guarded_with_the_lock_that_its_own_host_has(
+    thread: LockThread,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: dict[str, Any],
+    host_id: str | None,
+    name: str | None,
+) -> None:
+    """W-111: it would never run."""
+    monkeypatch.setenv("Orders", "UseDevelopmentStorage=true")
+    if host_id:
+        monkeypatch.setenv("AzureFunctionsJobHost__singleton__hostId", host_id)
+
+    def job(timer: func.TimerRequest) -> None: ...
+
+    builder: Any = func.FunctionApp().timer_trigger(arg_name="timer", schedule="0 0 * * * *")(job)
+    singleton(mode="listener", layout="webjobs", **arguments)(builder)
+    guarded = builder._function.get_user_function()
+    if name:
+        guarded(timer="{}", context=Context())
+        assert thread.memory.names() == [name]
+    else:
+        with pytest.raises(ConfigurationError, match="the lock that the Functions host itself has for this timer"):
+            guarded(timer="{}", context=Context())
+        assert thread.memory.names() == []
 
 
 def test_the_function_is_named_as_the_host_names_it(thread: LockThread) -> None:

@@ -57,6 +57,8 @@ def test_names_are_those_of_webjobs(scopes: list[str], level: Level, listener: b
         ("/", "host", "locks/hid/%2F~"),
         ("\\", "host", "locks/hid/%5C~"),
         ("./.", "host", "locks/hid/.%2F.~"),
+        ("host", "host", "locks/hid/host~"),  # H-13: the primary host has it
+        ("host./", "host", "locks/hid/host.%2F~"),
         ("a\x00b", "host", "locks/hid/a%00b~"),
         ("a\nb", "host", "locks/hid/a%0Ab~"),
         ("\ud800", "host", "locks/hid/%ED%A0%80~"),

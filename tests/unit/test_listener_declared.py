@@ -47,7 +47,7 @@ REFUSALS: list[tuple[dict[str, Any], list[str]]] = [
     ({"on_contention": "skip"}, ["on_contention='skip'", "leave it out", "or give 'raise'"]),
     ({"on_contention": lambda _: "raise"}, ["on_contention=<function", "leave it out"]),
     ({"timeout": 5}, ["timeout=5 has no effect", "listenerLockRecoveryPollingInterval is 60 s"]),
-    ({"layout": "dequeueable"}, ["scope"]),
+    ({"layout": "dequeueable"}, ["no lock with layout='dequeueable'"]),
 ]
 
 
