@@ -47,7 +47,7 @@ class _JumpingSelector(selectors.DefaultSelector):
             return self._sign()
         self.now += timeout
         if self.now > _LONGEST:
-            raise Stuck("a day of virtual time has passed, and the test still waits")
+            raise Stuck(f"{_LONGEST / 3600:g} h of virtual time have passed, and the test still waits")
         return []
 
     def _sign(self) -> list[tuple[selectors.SelectorKey, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import random
 import threading
 import time
@@ -118,9 +119,16 @@ class MemoryLocks:
         self._elsewhere: dict[str, str] = dict(_in_use[-1]._elsewhere) if _in_use else {}  # noqa: SLF001 - of our own kind
         self._runtime: LockRuntime | None = None
         self._door = threading.Lock()
+        self._process = os.getpid()
 
     def runtime(self) -> LockRuntime:
-        """Return the runtime; start it at the first call."""
+        """Return the runtime; start it at the first call.
+
+        Raises:
+            RuntimeError: this is a forked process, which has no part in the memory of its parent.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError("locks in memory are those of one process: for several, use the storage emulator")
         with self._door:
             if self._runtime is None:
                 self._runtime = self._start(self.registry)

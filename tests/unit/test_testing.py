@@ -124,6 +124,13 @@ def test_each_block_has_locks_of_its_own() -> None:
         LockClient().release(first)
 
 
+def test_a_forked_process_is_told_that_it_has_none(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import_rows()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="locks in memory are those of one process"):
+        import_rows()
+
+
 def test_connections_of_different_names_are_different_accounts(in_memory: None) -> None:
     with LockClient("One").lock("job"), LockClient("Other").lock("job"), LockClient("One").try_lock("job") as third:
         assert third is None

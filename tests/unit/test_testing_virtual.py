@@ -322,7 +322,7 @@ async def waits_in_a_thread() -> None:
 
 
 NEVER: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = [
-    (waits_for_a_lock_that_is_never_free, "a day of virtual time has passed"),
+    (waits_for_a_lock_that_is_never_free, "1 h of virtual time have passed"),
     (waits_for_nothing, "nothing is left to happen at 0 s"),
     (waits_in_a_thread, "stands still while a thread works"),
 ]
@@ -334,6 +334,7 @@ def test_a_test_that_waits_for_ever_fails_and_says_where(
 ) -> None:
     monkeypatch.setattr(clock, "_PATIENCE", 0.2)
     monkeypatch.setattr(clock, "_SIGN", 0.2)
+    monkeypatch.setattr(clock, "_LONGEST", 3600)
     where = f"test_testing_virtual.py, line {line_that_waits(test)}"
     with pytest.raises(RuntimeError, match=rf"{said}.*\({where}\)"):
         virtual_time(test)()
