@@ -69,6 +69,7 @@ class Verdict:
         notes: what else is worth knowing.
         sections: how many guarded bodies ran, on how many `locks`.
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
+        caught: those in which a host that had been paused woke inside its body, was told, and ended it as lost.
         failovers: one entry a kill, in order.
         singleton: False for a run with ``--no-singleton``.
         interrupted: the run was broken off.
@@ -82,6 +83,7 @@ class Verdict:
     sections: int
     locks: int
     overlaps: tuple[Overlap, ...]
+    caught: tuple[Overlap, ...]
     failovers: tuple[Failover, ...]
     messages: Messages
     tokens: Tokens
@@ -106,7 +108,7 @@ class Verdict:
 
             schema, verdict, reasons[], notes[], seed, duration, singleton, same_app, interrupted,
             sections, locks, kills,
-            overlap_count, overlaps[] (at most 50): {lock, at, seconds, first, second},
+            overlap_count, overlaps[] (at most 50): {lock, at, seconds, first, second}, caught_count, caught[] likewise,
                 first and second: {host, function, owner, token, start, end, ending},
             failovers[]: {host, pid, at, ok, lock, function, token, state, lease, by, token_after, seconds, wanted,
                 bound, also[]}, also: the victim's other locks, {lock, function, token, state, …, bound, ok};
@@ -132,6 +134,8 @@ class Verdict:
             "kills": self.kills,
             "overlap_count": len(self.overlaps),
             "overlaps": [_plain(asdict(overlap)) for overlap in self.overlaps[:EXAMPLES]],
+            "caught_count": len(self.caught),
+            "caught": [_plain(asdict(overlap)) for overlap in self.caught[:EXAMPLES]],
             "failovers": [_failover(failover) for failover in self.failovers],
             "messages": _plain(asdict(self.messages)),
             "tokens": {**_plain(asdict(self.tokens)), "increasing": self.tokens.increasing},
@@ -143,12 +147,12 @@ class Verdict:
 def judge(records: Sequence[Record]) -> Verdict:
     """Judge a run by its records, given in any order."""
     history = read_history(records)
-    overlaps = find_overlaps(history)
+    overlaps, caught = find_overlaps(history)
     failovers = measure_failovers(history)
     tokens = check_tokens(history)
     messages, findings = check_messages(history)
     findings = [
-        *judge_overlaps(overlaps),
+        *judge_overlaps(overlaps, caught),
         *judge_guards(history),
         *judge_tokens(tokens),
         *judge_failovers(failovers),
@@ -163,6 +167,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
         overlaps=tuple(overlaps),
+        caught=tuple(caught),
         failovers=tuple(failovers),
         messages=messages,
         tokens=tokens,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.checks import Finding, count, label, violation
+from simulator.checks import Finding, count, label, note, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,8 +66,23 @@ def _together(first: Section, second: Section) -> bool:
     return first.mode == second.mode == "listener" and first.host == second.host
 
 
-def find_overlaps(history: History) -> list[Overlap]:
-    """Return all overlaps of the run, the longest first."""
+def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
+    """Return the overlaps of the run, the longest first, and apart from them those in which who was late was caught.
+
+    A host that stands still past its lease is inside its body when it wakes, with somebody else. That can't be helped;
+    it is caught if the lock told it, so that the body ended as lost. What it wrote in between, tokens keep out.
+    """
+    pairs = overlapping(history.sections)
+    caught = [pair for pair in pairs if _stood_still(history, *pair)]
+    return _longest_first(history, [pair for pair in pairs if pair not in caught]), _longest_first(history, caught)
+
+
+def _stood_still(history: History, first: Section, second: Section) -> bool:
+    """Tell whether the first had been stopped inside before the second began, and was told when it woke."""
+    return first.ending == "lost" and history.paused(first.host, first.start, second.start)
+
+
+def _longest_first(history: History, pairs: list[tuple[Section, Section]]) -> list[Overlap]:
     overlaps = [
         Overlap(
             lock=first.lock,
@@ -76,21 +91,28 @@ def find_overlaps(history: History) -> list[Overlap]:
             first=_inside(first, history.start),
             second=_inside(second, history.start),
         )
-        for first, second in overlapping(history.sections)
+        for first, second in pairs
     ]
     return sorted(overlaps, key=lambda overlap: (-overlap.seconds, overlap.at, overlap.lock))
 
 
-def judge_overlaps(overlaps: list[Overlap]) -> list[Finding]:
+def judge_overlaps(overlaps: list[Overlap], caught: list[Overlap]) -> list[Finding]:
     """Say what the overlaps amount to."""
+    late = len({(overlap.first.host, overlap.first.owner) for overlap in caught})
+    woke = (
+        [note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")]
+        if late
+        else []
+    )
     if not overlaps:
-        return []
+        return woke
     worst = overlaps[0]
     return [
+        *woke,
         violation(
             f"{count(len(overlaps), 'overlap')}: two bodies of one lock ran at the same time; the longest for "
             f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"
-        )
+        ),
     ]
 
 

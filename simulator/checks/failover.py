@@ -76,11 +76,16 @@ class Failover:
 
 
 def measure_failovers(history: History) -> list[Failover]:
-    """Measure each kill's failover, in order of the kills; nothing fails over where nothing was locked."""
+    """Measure each kill's failover, in order of the kills; nothing fails over where nothing was locked.
+
+    Kills that were not aimed at holders (``aimed`` of the run's setup) count only where they hit one.
+    """
     if not history.setup.get("singleton", True):
         return []
     failovers = []
     for kill in history.kills:
+        if not kill.holds and not history.setup.get("aimed", True):
+            continue
         overs = [_take_over(history, kill, held) for held in kill.holds]
         failovers.append(
             Failover(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Self
 
+from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueServiceClient
 
 from simulator.journal import Record, read_journal
@@ -172,6 +173,13 @@ class Queue:
         """Take all visible messages."""
         found = self._client.receive_messages(messages_per_page=32, visibility_timeout=60)
         return [base64.b64decode(message.content).decode() for message in found]
+
+    def peek(self) -> list[str]:
+        """Return the ids of up to 32 visible messages; none where there is no such queue."""
+        try:
+            return [str(message.id) for message in self._client.peek_messages(max_messages=32)]
+        except ResourceNotFoundError:
+            return []
 
     def length(self) -> int:
         return int(self._client.get_queue_properties().approximate_message_count or 0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simulator.checks.exclusion import overlapping
 from simulator.history import Section
-from simulator.verdict import judge
+from simulator.verdict import Verdict, judge
 from tests.unit.journals import TIMER, Story, key_lock
 
 
@@ -135,3 +135,33 @@ def test_the_longest_overlap_comes_first() -> None:
     story.body("host-2", 12, 18)
     overlaps = judge(story.end(30)).overlaps
     assert [round(overlap.seconds, 3) for overlap in overlaps] == [6, 0.5]
+
+
+def late_waker(ending: str) -> Verdict:
+    story = Story()
+    story.body("host-1", 1.0, 40.0, key_lock("a"), token=1, outcome=ending)
+    story.add(2.0, "host-1", "pause")
+    story.add(39.9, "host-1", "resume")
+    story.body("host-2", 17.0, 18.0, key_lock("a"), token=2)
+    return judge(story.end(50))
+
+
+def test_a_host_that_woke_inside_its_body_and_was_told_was_caught() -> None:
+    verdict = late_waker("lost")
+    assert (verdict.overlaps, len(verdict.caught)) == ((), 1)
+    assert verdict.holds
+    assert "1 body woke after a pause without the lock, and ended as lost" in verdict.notes
+    assert verdict.to_dict()["caught_count"] == 1
+
+
+def test_a_host_that_woke_inside_its_body_and_went_on_as_if_nothing_were_is_an_overlap() -> None:
+    verdict = late_waker("ok")
+    assert (len(verdict.overlaps), verdict.caught) == (1, ())
+    assert verdict.verdict == "violated"
+
+
+def test_without_a_pause_an_overlap_is_no_better_for_having_been_told() -> None:
+    story = Story()
+    story.body("host-1", 1.0, 40.0, key_lock("a"), token=1, outcome="lost")
+    story.body("host-2", 17.0, 18.0, key_lock("a"), token=2)
+    assert judge(story.end(50)).verdict == "violated"

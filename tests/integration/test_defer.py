@@ -1,0 +1,125 @@
+"""Deferred messages on a real queue service, and among real hosts that are killed and paused."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.storage.queue.aio import QueueClient
+
+from singleton.deferral import MessageElsewhere, put_back
+from singleton.deferring import received
+from singleton.errors import StorageError
+from singleton.queueplace import QueueAccount
+from singleton.stores.azure_queue import open_queue
+from singleton.triggers import Trigger
+from tests.integration.defer_storm import Storm, report, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from azure.storage.queue import QueueMessage
+
+TRIGGER = Trigger("queueTrigger", "msg", {"queueName": "orders"})
+
+
+class AsWorkerGivesIt:
+    """A received message as a function gets it."""
+
+    def __init__(self, raw: QueueMessage) -> None:
+        self.id = raw.id
+        self.pop_receipt = raw.pop_receipt
+        self.expiration_time = raw.expires_on
+        self.time_next_visible = raw.next_visible_on
+        self._body = raw.content.encode()
+
+    def get_body(self) -> bytes:
+        return self._body
+
+
+async def take(client: QueueClient, visibility: int = 600) -> Any:
+    message = await client.receive_message(visibility_timeout=visibility)
+    assert message is not None
+    return message
+
+
+async def defer(connection: str, queue: str, raw: Any) -> str | None:
+    store = open_queue(QueueAccount(connection), queue)
+    try:
+        message = received("job", TRIGGER, AsWorkerGivesIt(raw), "none")
+        return await put_back(store, message, delay=1, handed_on=lambda _: None)
+    finally:
+        await store.aclose()
+
+
+@pytest.mark.parametrize("life", [3600, -1])
+async def test_a_message_comes_back_with_its_body_and_its_remaining_life_and_a_count_of_one(
+    connection_string: str, container_name: str, life: int
+) -> None:
+    text = 'a\r\nb <&> "é" \N{GRINNING FACE}'
+    async with QueueClient.from_connection_string(connection_string, container_name) as client:
+        await client.create_queue()
+        await client.send_message(text, time_to_live=life)
+        await take(client, visibility=1)
+        await asyncio.sleep(1.5)
+        first = await take(client)
+        assert first.dequeue_count == 2
+        copy = await defer(connection_string, container_name, first)
+        with pytest.raises(HttpResponseError) as host:
+            await client.delete_message(first)
+        assert host.value.error_code in {"MessageNotFound", "PopReceiptMismatch"}  # type: ignore[attr-defined]
+        await asyncio.sleep(1.5)
+        again = await take(client)
+        assert (again.id, again.content, again.dequeue_count) == (copy, text, 1)
+        assert abs(again.expires_on - first.expires_on) <= timedelta(seconds=1)
+        assert (await client.get_queue_properties()).approximate_message_count == 1
+
+
+async def test_what_another_receiver_has_is_left_to_them(connection_string: str, container_name: str) -> None:
+    async with QueueClient.from_connection_string(connection_string, container_name) as client:
+        await client.create_queue()
+        await client.send_message("body")
+        first = await take(client, visibility=1)
+        await asyncio.sleep(1.5)
+        theirs = await take(client)
+        with pytest.raises(MessageElsewhere):
+            await defer(connection_string, container_name, first)
+        await client.delete_message(theirs)
+
+
+async def test_a_receipt_that_its_own_host_renewed_is_no_loss(connection_string: str, container_name: str) -> None:
+    async with QueueClient.from_connection_string(connection_string, container_name) as client:
+        await client.create_queue()
+        await client.send_message("body")
+        first = await take(client)
+        renewed = await client.update_message(first.id, first.pop_receipt, visibility_timeout=600)
+        copy = await defer(connection_string, container_name, first)
+        await client.delete_message(first.id, renewed.pop_receipt)  # the host, as the invocation ends as a success
+        await asyncio.sleep(1.5)
+        assert (await take(client)).id == copy
+
+
+async def test_a_queue_that_is_gone_fails_the_invocation(connection_string: str, container_name: str) -> None:
+    async with QueueClient.from_connection_string(connection_string, container_name) as client:
+        await client.create_queue()
+        await client.send_message("body")
+        first = await take(client)
+        await client.delete_queue()
+        with pytest.raises(StorageError):
+            await defer(connection_string, container_name, first)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_message_comes_through_a_storm_and_none_is_burnt_or_poisoned_by_contention(
+    connection_string: str, container_name: str, tmp_path: Path
+) -> None:
+    storm = Storm(messages=120, keys=6, hosts=3, kills=3, pauses=1, seconds=15.0, seed=3)
+    result = run(storm, connection_string, tmp_path, container_name[:40])
+    told = report(result)
+    assert result.verdict.holds, told
+    assert (result.handled, result.poisoned, result.burnt) == (120, 0, []), told
+    assert result.verdict.messages.deferred > 20, told
