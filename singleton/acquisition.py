@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from singleton.fencing import FencingCounter
+    from singleton.lock import Timing
 
 _T = TypeVar("_T")
 _log = logging.getLogger("singleton")
@@ -34,11 +35,12 @@ class Acquisition:
     """
 
     def __init__(
-        self, store: LeaseStore, name: str, *, period: float, rng: random.Random, fencing: FencingCounter | None
+        self, store: LeaseStore, name: str, timing: Timing, *, rng: random.Random, fencing: FencingCounter | None
     ) -> None:
         self._store = store
         self._name = name
-        self._period = period
+        self._period = timing.period
+        self._renewal = timing.renewal
         self._rng = rng
         self._fencing = fencing
         self._id = self._new_id()
@@ -104,7 +106,10 @@ class Acquisition:
         """The lease's clock starts before the request is sent (B4)."""
         sent = asyncio.get_running_loop().time()
         etag = await _call(self._store.acquire(self._name, self._id, round(self._period)))
-        return Lease(self._store, self._name, self._id, sent=sent, period=self._period), etag
+        return self._leased(sent), etag
+
+    def _leased(self, sent: float) -> Lease:
+        return Lease(self._store, self._name, self._id, sent=sent, period=self._period, renewal=self._renewal)
 
     async def _release(self, lease_id: str) -> bool:
         """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""

@@ -37,7 +37,16 @@ class Lease:
     Create it on the loop that will renew it; call ``stop`` before giving the lease back.
     """
 
-    def __init__(self, store: LeaseStore, name: str, lease_id: str, *, sent: float, period: float) -> None:
+    def __init__(
+        self,
+        store: LeaseStore,
+        name: str,
+        lease_id: str,
+        *,
+        sent: float,
+        period: float,
+        renewal: float | None = None,
+    ) -> None:
         self.name = name
         self.id = lease_id
         self.lost: LossReason | None = None
@@ -45,6 +54,7 @@ class Lease:
         self._store = store
         self._sent = sent
         self._period = period
+        self._renewal = period / 2 if renewal is None else renewal
         self._stopped = False
         self._watchers: list[Callable[[LossReason], None]] = []
         self._loop = asyncio.get_running_loop()
@@ -110,7 +120,7 @@ class Lease:
 
     async def _keep_alive(self, sent: float) -> None:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
-        delay = self._period / 2
+        delay = self._renewal
         while True:
             await self._until(sent + delay)
             sent = self._sent = self._loop.time()
@@ -129,7 +139,7 @@ class Lease:
                 delay = self._sooner(delay, failure, sent)
             else:
                 self._renewed(sent, replied)
-                delay = self._period / 2
+                delay = self._renewal
 
     def _renewed(self, sent: float, replied: str) -> None:
         if replied != self.id:

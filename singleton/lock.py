@@ -61,6 +61,7 @@ class Timing:
     """How a lock behaves in time; all in seconds. Checked by ``SingletonOptions``."""
 
     period: float = 15.0
+    renewal: float | None = None
     poll_min: float = 0.1
     poll_max: float = 5.0
     handoff_window: float = 30.0
@@ -87,7 +88,7 @@ class Lock:
         self._timing = timing
         self._rng = rng
         self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token")
-        self._acquisition = Acquisition(store, name, period=timing.period, rng=rng, fencing=self._fencing)
+        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing)
         self._queue: OrderedDict[Waiter, None] = OrderedDict()
         self._server: asyncio.Task[None] | None = None
         self._somebody_left = asyncio.Event()

@@ -26,6 +26,7 @@ DURATIONS: Final[dict[str, Limits]] = {
     "lock_acquisition_min_polling_interval": Limits(0.01),
     "listener_lock_recovery_polling_interval": Limits(15, note=_UNLIMITED),  # W-21
     "handoff_window": Limits(0),
+    "renewal_interval": Limits(1),
     "defer_delay": Limits(1, 604_800),
 }
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
@@ -38,6 +39,9 @@ _WEBJOBS: Final = {  # W-22
     "LockAcquisitionPollingInterval": "lock_acquisition_polling_interval",
     "ListenerLockRecoveryPollingInterval": "listener_lock_recovery_polling_interval",
 }
+
+_LATEST_RENEWAL: Final = 5 / 6
+"""Part of the period after which a lease is renewed at the latest (S-8: 50 of 60 s)."""
 
 _SETTING_PREFIX: Final = "AzureFunctionsJobHost__singleton"
 
@@ -57,6 +61,8 @@ class SingletonOptions:
         lock_acquisition_min_polling_interval: the first such wait, which then grows; at least 0.01.
         listener_lock_recovery_polling_interval: how often a process that isn't the listener tries to become it, at
             least 15; None: never (W-21).
+        renewal_interval: how long after each renewal a lease is renewed again, at least 1 and at most five sixths of
+            its period; None: after half of it (W-69).
         handoff_window: how long one process may hand a lease on among its own waiters before other hosts get a turn.
         defer_delay: how long a message stays away that was put back because its lock was busy, give or take a quarter;
             from 1 to seven days. Deferred messages come back in no particular order.
@@ -77,6 +83,7 @@ class SingletonOptions:
     lock_acquisition_polling_interval: float = 5.0
     lock_acquisition_min_polling_interval: float = 0.1
     listener_lock_recovery_polling_interval: float | None = 60.0
+    renewal_interval: float | None = None
     handoff_window: float = 30.0
     defer_delay: float = 10.0
     fencing_tokens: bool = True
@@ -95,6 +102,13 @@ class SingletonOptions:
                 f"lock_acquisition_min_polling_interval is {first:g}, more than lock_acquisition_polling_interval, "
                 f"{longest:g}: lower the first or raise the second"
             )
+        for name in ("lock_period", "listener_lock_period"):
+            latest = getattr(self, name) * _LATEST_RENEWAL
+            if self.renewal_interval is not None and self.renewal_interval > latest:
+                raise ConfigurationError(
+                    f"renewal_interval is {self.renewal_interval:g}, and {name} {getattr(self, name):g}: renew after "
+                    f"{latest:g} at the latest, or there is no time left to try again"
+                )
 
     def __str__(self) -> str:
         """Return the five options of WebJobs as indented JSON (W-22)."""
@@ -118,7 +132,7 @@ def _host_json_text(value: float | None) -> str:
 
 def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
     """Return the option's value if it is allowed; ``label`` is what errors call it."""
-    if value is None and (name in _MAY_BE_NONE or name == "host_id"):
+    if value is None and name in (*_MAY_BE_NONE, "host_id", "renewal_interval"):
         return None
     if name in DURATIONS:
         return DURATIONS[name].check(value, label, shown)

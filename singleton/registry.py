@@ -59,6 +59,7 @@ class Address:
         """Return the address of the lock ``name`` under these options."""
         timing = Timing(
             period=options.lock_period,
+            renewal=options.renewal_interval,
             poll_min=options.lock_acquisition_min_polling_interval,
             poll_max=options.lock_acquisition_polling_interval,
             handoff_window=options.handoff_window,

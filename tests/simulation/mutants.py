@@ -53,9 +53,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline counted from the acquire's reply",
         file=ACQUISITION,
-        old="return Lease(self._store, self._name, self._id, sent=sent, period=self._period), etag",
-        new="return Lease(self._store, self._name, self._id, sent=asyncio.get_running_loop().time(), "
-        "period=self._period), etag",
+        old="return self._leased(sent), etag",
+        new="return self._leased(asyncio.get_running_loop().time()), etag",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(
@@ -119,7 +118,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewals come too late",
         file=LEASE,
-        old="        delay = self._period / 2\n        while True:\n",
+        old="        delay = self._renewal\n        while True:\n",
         new="        delay = self._period * 0.95\n        while True:\n",
         breaks="the first renewal is due after the deadline",
     ),

@@ -42,6 +42,7 @@ def test_the_defaults_are_those_of_webjobs_and_ours() -> None:
         "lock_acquisition_polling_interval": 5.0,  # W-20
         "lock_acquisition_min_polling_interval": 0.1,
         "listener_lock_recovery_polling_interval": 60.0,  # W-21
+        "renewal_interval": None,
         "handoff_window": 30.0,
         "defer_delay": 10.0,
         "fencing_tokens": True,
