@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ class Payload:
 
     read: Callable[[], object]
     layers: tuple[Layer, ...] = ()
-    message_id: str | None = field(default=None)
+    message_id: str | None = None
 
     @property
     def body(self) -> object:
