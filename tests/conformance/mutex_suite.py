@@ -1,12 +1,12 @@
-"""DistributedLock's abstract mutex suite (M-39 to M-52), for each kind of lock and on each store.
+"""DistributedLock's abstract mutex suite (M-39 to M-53), for each kind of lock and on each store.
 
-A scenario gets a ``Case``: two hosts, each a lock thread of its own, and the kind. M-53, a hold that is dropped without
-release, is a deliberate deviation: it is renewed until its process ends. M-54 to M-56 need real processes.
+A scenario gets a ``Case``: two hosts, each a lock thread of its own, and the kind. M-54 to M-56 need real processes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -87,7 +87,7 @@ async def basic(case: Case) -> None:
 
 async def bad_arguments(case: Case) -> None:
     """M-41: a time-out that is none is refused by every way to acquire."""
-    for timeout in (-2, float("nan"), float("inf")):
+    for timeout in (-2, 2**31 - 1, float("nan"), float("inf")):
         with case.one.here() as locks:
             for way in (
                 lambda timeout: locks.lock(case.name, timeout=timeout),
@@ -170,6 +170,28 @@ async def names_have_a_case_and_may_be_long(case: Case) -> None:
             await case.acquire(case.one, name=wrong)
 
 
+async def any_text_makes_a_name(case: Case) -> None:
+    """M-46, M-13: by `safe_name`; none of them is another's."""
+    texts = ("", "a" * 1000, "a/", "a\\", "\\" * 5, "\\" * 1000, "/" * 254)
+    with case.one.here() as locks:
+        names = [f"{case.name}-{locks.safe_name(text)}" for text in texts]
+    taken = await case.prepare(*names)
+    holds = [await case.attempt(case.one, name=name) for name in names]
+    assert [await case.attempt(case.other, name=name) for name in names] == [None] * len(names)
+    await case.release(case.one, *holds, *taken)
+
+
+async def a_dropped_hold_is_given_back(case: Case) -> None:
+    """M-53, M-37: once it is collected."""
+
+    async def acquire_and_drop() -> None:
+        await case.acquire(case.one)
+
+    await acquire_and_drop()
+    gc.collect()
+    await case.release(case.other, await case.acquire(case.other, timeout=10))
+
+
 async def loss_is_told(case: Case) -> None:
     """M-50 to M-52: not by a release; within 10 s after the lease is broken; also to who asks later."""
     quiet = await case.acquire(case.one)
@@ -206,6 +228,8 @@ SCENARIOS: tuple[Callable[[Case], Coroutine[Any, Any, None]], ...] = (
     cancellation,
     parallelism,
     names_have_a_case_and_may_be_long,
+    any_text_makes_a_name,
+    a_dropped_hold_is_given_back,
     loss_is_told,
 )
 

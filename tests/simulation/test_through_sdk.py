@@ -37,7 +37,7 @@ MUTANTS: Final = [
         "self._lease(name, lease_id).release()",
         "self._lease(name, None).break_lease(lease_break_period=0)",
     ),
-    Mutant("error codes are not read", STORE, 'str(getattr(code, "value", code)) if code else None, ""', 'None, ""'),
+    Mutant("error codes are not read", STORE, 'str(getattr(code, "value", code)) if code else None', "None"),
     Mutant("leases last a minute", STORE, "lease_duration=duration", "lease_duration=60"),
     Mutant("the ETag of an acquire is not returned", STORE, "return str(lease.etag)", 'return ""'),
     Mutant("the SDK's errors come through", STORE, "raise _failure(error) from error", "raise"),

@@ -51,7 +51,7 @@ REFUSALS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), REFUSALS, ids=[str(arguments) for arguments, _ in REFUSALS])
+@pytest.mark.parametrize(("arguments", "said"), REFUSALS, ids=[", ".join(arguments) for arguments, _ in REFUSALS])
 def test_what_a_listener_can_not_do_is_refused_where_it_is_written(arguments: dict[str, Any], said: list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         a_job("sync", **{"mode": "listener", **arguments})
