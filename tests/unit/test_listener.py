@@ -143,6 +143,20 @@ async def test_when_the_leader_dies_another_runs_within_its_lease_and_an_interva
 
 
 @virtual
+async def test_its_lease_lasts_for_a_minute_unless_told_otherwise(app: Path) -> None:
+    (app / "host.json").write_text("{}")
+    service = MemoryLeaseStore()
+    host, job = InlineHost(service), a_timer()
+    await tick(host, job)
+    host.network.fail_all(LOST_REQUEST)
+    await until(59)
+    assert set(service.leased()) == {LOCK}
+    await until(61)
+    assert service.leased() == {}
+    await end(host)
+
+
+@virtual
 async def test_a_lock_that_is_free_is_not_left_to_a_leader_of_another_function() -> None:
     service = MemoryLeaseStore()
     first, second = InlineHost(service, 1), InlineHost(service, 2)

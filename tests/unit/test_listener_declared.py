@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from tests.unit.test_defer_invocations import Queue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from singleton import Hold
 
 LOCK = "locks/app/job~listener"
 NO_RECOVERY = '{"singleton": {"listenerLockRecoveryPollingInterval": "10675199.02:48:05.4775807"}}'
@@ -131,8 +134,10 @@ def test_a_sync_body_is_told_of_the_loss_and_its_invocation_fails(thread: LockTh
 
 def test_when_the_lock_thread_is_closed_a_running_body_ends_first_and_then_the_lease_goes_back() -> None:
     entered, may_end = threading.Event(), threading.Event()
+    kept: list[Hold] = []
 
     def body() -> str:
+        kept.append(current_hold())
         entered.set()
         may_end.wait(10)
         return "done"
@@ -141,10 +146,12 @@ def test_when_the_lock_thread_is_closed_a_running_body_ends_first_and_then_the_l
         running = pool.submit(call, a_job("sync", body, mode="listener"))
         assert entered.wait(10)
         closing = pool.submit(thread.runtime.close)
+        while not thread.runtime._closed:
+            time.sleep(0.001)
         leased = thread.leased()
         may_end.set()
         assert running.result(10) == "done"
-        closing.result(10)
+        closing.result(3)
         assert leased == {LOCK}
         assert thread.kinds()[-2:] == ["body_ended:ok", "released"]
 
