@@ -88,9 +88,9 @@ def test_in_the_webjobs_layout_the_owner_is_left_on_the_blob_and_nothing_else(th
     call(job, owner="inv-1")
     name = "locks/app/Host.Functions.job"
     assert metadata(thread, name) == {OWNER_KEY: "inv-1"}
-    thread.do(lambda: _edited(thread, name, {"Mine": "1", "functioninstance": "net"}))
+    thread.do(lambda: _edited(thread, name, {"Mine": "1", "functioninstance": "net", EPOCH_KEY: "7"}))
     call(job, owner="inv-2")
-    assert metadata(thread, name) == {"Mine": "1", OWNER_KEY: "inv-2"}
+    assert metadata(thread, name) == {"Mine": "1", EPOCH_KEY: "7", OWNER_KEY: "inv-2"}
     assert tokens == [None, None]
 
 
