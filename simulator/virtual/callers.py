@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 QUIET: Final = 12.0
 """Seconds without trouble after which a host has no excuse."""
-_ONCE: Final = 10.0
+ONCE: Final = 10.0
 """Seconds that a single attempt may take while the storage fails."""
-_AT_ONCE: Final = 1.5
+AT_ONCE: Final = 1.5
 """Seconds that a single attempt may take on a good day."""
-_STALE: Final = 6.0
+STALE: Final = 6.0
 """Seconds for which what a host knows may be old: an answer on its way, a release under way."""
 _NO_ANSWER: Final = 11.0
 """Seconds after an attempt without an answer until the next one: its time-out, and a pause."""
@@ -132,7 +132,7 @@ class Callers:
         if guard is None:
             return
         told = f"{owner} ended with {outcome}"
-        since = self._age(invocation) + _STALE
+        since = self._age(invocation) + STALE
         quiet = not self.oracle.conduct.troubled(machine, since) and not machine.stopped_since(since)
         match outcome:
             case "ok" if invocation.lost:
@@ -154,7 +154,7 @@ class Callers:
         waiting = self._waiting[event.lock]
         company = any(other.machine is machine for other in waiting.values())
         company |= any(body.machine is machine for body in self.oracle.bodies(event.lock))
-        company |= self.oracle.loop.now - self._left.get((machine.name, event.lock), -_STALE) < _STALE
+        company |= self.oracle.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
         guard = self._guards.get(event.function)
         new = _Invocation(machine, event.owner, event.lock, guard, self.oracle.loop.now, company)
         if (expected := self._expected.pop(new.who, event.lock)) != event.lock:
@@ -162,9 +162,9 @@ class Callers:
         self._invocations[new.who] = waiting[new.who] = new
         if guard is not None and guard.wait is not None:
             drift = self.oracle.bounds.drift
-            self.oracle.later((guard.wait or _ONCE) * drift + _AT_ONCE, self._must_be_answered, new)
+            self.oracle.later((guard.wait or ONCE) * drift + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0:
-                self.oracle.later(_AT_ONCE, self._must_be_answered, new)
+                self.oracle.later(AT_ONCE, self._must_be_answered, new)
 
     def _acquired(self, invocation: _Invocation) -> None:
         self._stop_waiting(invocation)
@@ -185,8 +185,8 @@ class Callers:
     def _contended(self, invocation: _Invocation) -> None:
         self._stop_waiting(invocation)
         held_until = self.oracle.service.held_until(invocation.lock)
-        old_news = invocation.machine.stopped_since(_STALE)
-        if not invocation.company and not old_news and held_until < invocation.since - _STALE:
+        old_news = invocation.machine.stopped_since(STALE)
+        if not invocation.company and not old_news and held_until < invocation.since - STALE:
             self._blame(
                 "false contention", f"{invocation.owner} was told that {invocation.lock} is taken, and it is free"
             )
@@ -200,7 +200,7 @@ class Callers:
     def _must_be_answered(self, invocation: _Invocation) -> None:
         since = self._age(invocation)
         machine = invocation.machine
-        good_day = since < _AT_ONCE * 2
+        good_day = since < AT_ONCE * 2
         excused = machine.stopped_since(since) or (
             good_day and self.oracle.conduct.troubled(machine, since + _NO_ANSWER)
         )
@@ -225,13 +225,13 @@ class Callers:
 
     def refused(self, request: Request) -> None:
         """Take the service's refusal of access, as it reaches its host."""
-        self.oracle.later(_REFUSAL, self._must_be_told, request, self.oracle.loop.now - _STALE)
+        self.oracle.later(_REFUSAL, self._must_be_told, request, self.oracle.loop.now - STALE)
 
     def _must_be_told(self, request: Request, at: float) -> None:
         machine = request.machine
         for invocation in self._waiting[request.name].values():
             mine = invocation.machine is machine and invocation.since < at
-            if mine and not machine.stopped_since(_REFUSAL + _STALE):
+            if mine and not machine.stopped_since(_REFUSAL + STALE):
                 self._blame("not told of a refusal", f"{invocation.owner} waits for {request.name}, which is denied")
                 return
 

@@ -18,7 +18,7 @@ from singleton import current_hold, singleton
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simulator.virtual.world import Resource
+    from simulator.virtual.resource import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ class Body:
     hold: Hold
     sync: bool
     since: float
+    guarded: bool = True
+    """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
 
     def knows(self) -> bool:
         """Tell whether its host, asked now, would say that the hold is lost."""
@@ -144,11 +146,9 @@ class Oracle:
                     if body.machine is machine and body.hold.owner == event.owner:
                         self.conduct.lost(body, event.reason)
             case "body_started":
-                self._enter(Body(event.lock, machine, current_hold(), Baton.held(), self.loop.now))
+                self.enter(Body(event.lock, machine, current_hold(), Baton.held(), self.loop.now))
             case "body_ended":
-                hold = current_hold()
-                bodies = self._bodies[event.lock]
-                bodies[:] = [body for body in bodies if body.hold is not hold]
+                self.leave(current_hold())
 
     def bodies(self, lock: str) -> list[Body]:
         """Return the bodies that are inside."""
@@ -158,7 +158,13 @@ class Oracle:
         """Tell whether an operator ended this lease."""
         return lease_id in self._operated
 
-    def _enter(self, body: Body) -> None:
+    def leave(self, hold: Hold) -> None:
+        """Take the end of the body under this hold."""
+        bodies = self._bodies[hold.lock]
+        bodies[:] = [body for body in bodies if body.hold is not hold]
+
+    def enter(self, body: Body) -> None:
+        """Take the beginning of a body."""
         self.reached["bodies"] += 1
         for other in self._bodies[body.lock]:
             self._meet(body, other)
@@ -243,7 +249,8 @@ class Oracle:
 
     def _released(self, tenure: Tenure) -> None:
         for body in self.inside(tenure):
-            if not body.machine.crashed:
+            told = not body.guarded and body.machine.stopped and body.knows()
+            if not body.machine.crashed and not told:
                 self._violated("released inside", f"{body.machine.name} released {tenure.lock} with its body inside")
 
     def _expired(self, tenure: Tenure) -> None:

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from simulator.host.messages import encode
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, guarded_jobs, message
+from simulator.virtual.leaders import start_leader
 from simulator.virtual.locks import Baton
+from simulator.virtual.resource import Refused
+from simulator.virtual.semaphores import start_semaphore
 from singleton.decorator import guards_of
 from singleton.errors import SingletonError
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
 
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue")
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader")
 _jobs = cache(guarded_jobs)
 
 
@@ -105,6 +108,8 @@ _WORKLOADS: dict[str, Callable[[World], None]] = {
     "skip": _skip,
     "mixed": _mixed,
     "queue": _queue,
+    "semaphore": start_semaphore,
+    "leader": start_leader,
 }
 
 
@@ -189,8 +194,6 @@ async def _invoke(world: World, machine: Machine, kind: str, key: str, job: Job,
     context = Context(kind, invocation)
     world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
     outcome = "cancelled"
-    from simulator.virtual.world import Refused
-
     try:
         if kind == "ship_sync":
             await Baton.run(lambda: function(msg=message(key), job=job, context=context))

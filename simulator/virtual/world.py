@@ -32,6 +32,7 @@ from simulator.virtual.loop import Deadlock, VirtualLoop
 from simulator.virtual.machine import Machine
 from simulator.virtual.network import Network, NetworkStore, Request
 from simulator.virtual.oracle import Bounds, Oracle, Violation
+from simulator.virtual.resource import Resource
 from simulator.virtual.service import Service
 from singleton.runtime import provide_runtime
 from singleton.telemetry import LockEvent, subscribe
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.network import Passage
-    from singleton.hold import Hold
     from singleton.stores.protocol import LeaseStore
 
 _TAIL = 17.0
@@ -51,27 +51,6 @@ _CLOSING = 30.0
 """Seconds within which the locks of a live host must close."""
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
-
-
-class Refused(Exception):
-    """The fenced resource refused a stale token."""
-
-
-class Resource:
-    """What the bodies write to: it remembers the highest token of each lock, and refuses a smaller one."""
-
-    def __init__(self, reached: Counter[str]) -> None:
-        self._highest: dict[str, int] = {}
-        self._reached = reached
-
-    def write(self, hold: Hold) -> None:
-        """Write under the token of ``hold``."""
-        token = hold.token or 0
-        if token < self._highest.get(hold.lock, 0):
-            self._reached["stale holder refused"] += 1
-            raise Refused(f"token {token} is older than {self._highest[hold.lock]}")
-        self._highest[hold.lock] = token
-        self._reached["writes"] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +128,12 @@ class World:
         """Start a task outside all machines that must end, too."""
         self._jobs.append((None, self.loop.create_task(coro, context=self._nobody.copy())))
         self.work += seconds
+
+    def watch(self, check: Callable[[], None]) -> None:
+        """Call something each second, outside all machines, for as long as there is work."""
+        if self._unfinished() and not self._broken():
+            check()
+            self.later(1.0, self.watch, check)
 
     def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
         """Call something outside all machines, ``delay`` seconds of true time from now."""

@@ -25,6 +25,8 @@ LEASE = "singleton/lease.py"
 ACQUISITION = "singleton/acquisition.py"
 LOCK = "singleton/lock.py"
 HOLD = "singleton/hold.py"
+SEMAPHORE = "singleton/semaphore.py"
+LEADERSHIP = "singleton/leadership.py"
 FENCING = "singleton/fencing.py"
 GUARD = "singleton/guard.py"
 CANCELLING = "singleton/cancelling.py"
@@ -738,5 +740,66 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        if await self._run_renewing(message):\n            await self._complete(message)\n",
         new="        await self._complete(message)\n        if await self._run_renewing(message):\n            pass\n",
         breaks="a message whose host crashes is lost",
+    ),
+    # --- semaphore and leadership ---
+    Mutant(
+        name="one slot too many",
+        file=SEMAPHORE,
+        old="        self._slots = Slots(limit, rng)\n",
+        new="        self._slots = Slots(limit + 1, rng)\n",
+        breaks="one more than the limit is inside",
+    ),
+    Mutant(
+        name="a slot that was cancelled at its grant is kept",
+        file=SEMAPHORE,
+        old="                waiter.granted.result().end()\n",
+        new="                pass\n",
+        breaks="a slot that was granted as its caller was cancelled is never given back",
+        by=("tests/unit/test_semaphore.py",),
+        why="a hold that its caller dropped is given back when it is collected",
+    ),
+    Mutant(
+        name="trouble is taken for full slots",
+        file=SEMAPHORE,
+        old="        waiter.refuse(self._trouble_of_now() or self._unproven(waiter) or ",
+        new="        waiter.refuse(",
+        breaks="storage that fails is told as contention",
+    ),
+    Mutant(
+        name="slots polled ever more seldom",
+        file=SEMAPHORE,
+        old="                pause = min(pause * 2, self._timing.poll_max)\n",
+        new="                pause *= 2\n",
+        breaks="a free slot finds nobody who asks for it",
+    ),
+    Mutant(
+        name="leader not told of its loss",
+        file=LEADERSHIP,
+        old="            return await hold.lost\n",
+        new="            return await asyncio.Event().wait()\n",
+        breaks="who has lost the leadership once never tries again, and never hears of it",
+    ),
+    Mutant(
+        name="a lost leader leads on",
+        file=LEADERSHIP,
+        old="        return None if hold is None or hold.lost.is_set() else hold\n",
+        new="        return hold\n",
+        breaks="who lost the leadership is told that it leads until the lock thread has run",
+        by=("tests/unit/test_leadership.py",),
+        why="the lock thread runs at the same instant",
+    ),
+    Mutant(
+        name="candidates sleep too long",
+        file=LEADERSHIP,
+        old="await asyncio.sleep(60.0 if self._recovery is None else self._recovery)",
+        new="await asyncio.sleep(60.0 if self._recovery is None else self._recovery * 3)",
+        breaks="a leadership that is free finds nobody who asks for it",
+    ),
+    Mutant(
+        name="a resigned leader keeps the lock",
+        file=LEADERSHIP,
+        old="            self._hold = None\n            await registry.release(hold)\n",
+        new="            self._hold = None\n            registry.kept = hold  # type: ignore[attr-defined]\n",
+        breaks="a leadership is not given back at the end of its block",
     ),
 )

@@ -17,7 +17,8 @@ from simulator.virtual.faults import Crash, Operator, Pause, PauseBetweenSteps
 from simulator.virtual.jobs import Context, message
 from simulator.virtual.locks import Baton
 from simulator.virtual.netfaults import Partition
-from simulator.virtual.world import Refused, World, prepare_process
+from simulator.virtual.resource import Refused
+from simulator.virtual.world import World, prepare_process
 from singleton import LockLost, current_hold, singleton
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import foreign_id, held, lock_on, settled, virtual
