@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -54,6 +56,20 @@ def test_a_function_without_a_declaration_has_no_guard_and_makes_no_request(thre
     assert guards_of(job) == ()
     outcome(job())
     assert thread.places == []
+
+
+@pytest.mark.parametrize("timeout", [0.001, 1, 5, 60, 86_400 * 365, 1e9])
+def test_a_time_out_has_no_upper_bound(timeout: float) -> None:
+    """W-3."""
+    (guard,) = guards_of(declared(a_function("sync"), {"timeout": timeout}))
+    assert guard.wait == timeout
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -0.001, timedelta(seconds=-1)])
+def test_a_time_out_of_nothing_is_refused_at_the_declaration(timeout: float) -> None:
+    """W-3: 0 or below, before any call."""
+    with pytest.raises(ConfigurationError, match="give seconds, more than 0"):
+        declared(a_function("sync"), {"timeout": timeout})
 
 
 @both_kinds
@@ -141,6 +157,20 @@ def test_a_listener_without_a_trigger_runs_in_the_process_that_leads(thread: Loc
     job = declared(a_function(kind, lambda: runs.append(current_hold().lock)), {"mode": "listener"})
     outcome(job())
     assert runs == ["locks/app/job~listener"]
+
+
+@both_kinds
+def test_where_another_process_listens_that_is_said_with_the_lock_and_nothing_fails(
+    thread: LockThread, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """W-101."""
+    thread.taken_by_another_process("locks/app/job~listener")
+    job = declared(a_function(kind, pytest.fail), {"mode": "listener"})
+    with caplog.at_level(logging.DEBUG, "singleton"):
+        assert outcome(job(timer=None)) is None
+    said = [record for record in caplog.records if "locks/app/job~listener" in record.getMessage()]
+    assert any("another process has it" in record.getMessage() for record in said)
+    assert {record.levelno for record in said} == {logging.DEBUG}
 
 
 def test_two_threads_of_one_process_share_its_leadership() -> None:
