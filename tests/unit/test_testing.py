@@ -267,6 +267,8 @@ def test_a_hold_can_be_lost_while_its_body_works(reason: Loss, in_memory: None) 
         hold = current_hold()
         hold.lost.add_callback(told.append)
         lose(hold, reason)
+        with held_elsewhere(hold.lock):  # two are inside
+            pass
         hold.raise_if_lost()
         pytest.fail("it went on")
 

@@ -56,6 +56,13 @@ class _RenewalsDoNothing(MemoryLeaseStore):
         return reply
 
 
+class _WritesProlong(MemoryLeaseStore):
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        etag = await super().write(name, lease_id, metadata)
+        await super().renew(name, lease_id)
+        return etag
+
+
 class _ReleasesForAnybody(MemoryLeaseStore):
     async def release(self, name: str, lease_id: str) -> None:
         await super().release(name, self._blob(name).lease_id or lease_id)
@@ -101,6 +108,7 @@ BROKEN = [
     (_NeverEnds, IN_TIME),
     (_RenewsForAnybody, IN_TIME),
     (_RenewalsDoNothing, IN_TIME),
+    (_WritesProlong, IN_TIME),
     (_ReleasesForAnybody, "test_release_other_on_leased"),
     (_WritesForAnybody, "test_write_other_on_leased"),
     (_KeepsOldMetadata, "test_metadata_is_replaced_as_a_whole_and_read_back_as_written"),

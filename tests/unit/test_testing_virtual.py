@@ -287,20 +287,21 @@ def test_a_test_that_leaves_a_hold_fails(test: Callable[[], Coroutine[Any, Any, 
 
 @virtual_time
 async def test_a_waiter_that_is_cancelled_leaves_nothing() -> None:
+    """At whichever moment of a handing on, the one between the acquisition and its caller among them."""
     locks = AsyncLockClient()
-    for moment in range(6):
-        async with locks.lock("job"):
-            waiting = asyncio.create_task(locks.acquire("job"))
-            for _ in range(moment):
-                await asyncio.sleep(0)
+    for moment in range(30):
+        hold = await locks.acquire("job")
+        waiting = asyncio.create_task(locks.acquire("job"))
+        await asyncio.sleep(1)
+        releasing = asyncio.create_task(locks.release(hold))
         for _ in range(moment):
             await asyncio.sleep(0)
-        if waiting.cancel():
-            await asyncio.wait({waiting})
+        waiting.cancel()
+        await asyncio.wait({waiting, releasing})
         if not waiting.cancelled():
             await locks.release(waiting.result())
-    await asyncio.sleep(1)
-    assert_no_leases_left()
+        await asyncio.sleep(1)
+        assert_no_leases_left()
 
 
 async def waits_for_a_lock_that_is_never_free() -> None:
