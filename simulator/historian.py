@@ -226,6 +226,8 @@ class _Reader:
         elif kind == "deferred":
             self._deferring.add((record.host, record.text("owner")))
             self._hand_on(self._message_called(record.text("message_id")), record.text("copy_id"))
+        elif kind == "poisoned":
+            self._message_called(record.text("message_id")).poisoned = True
         elif kind == "body_started":
             self._start_body(key, record)
         elif kind == "body_ended":

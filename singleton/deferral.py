@@ -55,6 +55,7 @@ class Received:
         id: its id.
         receipt: the receipt with which it was received.
         text: its body, encoded as it was in the queue.
+        dequeue_count: how often it has been received under this id, this time included.
         invisible_until: until when its receiver was promised to be alone with it, by the service's clock since 1970.
         expires: when it ends; infinite: never; None: not known.
     """
@@ -64,6 +65,7 @@ class Received:
     text: str
     invisible_until: float | None
     expires: float | None
+    dequeue_count: int = 1
 
 
 class MessageElsewhere(Exception):
@@ -114,6 +116,28 @@ def _life(expires: float | None, now: float) -> int | None:
     if expires is None:
         return _LIFE
     return None if expires == math.inf else max(1, math.floor(expires - now))
+
+
+async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool:
+    """Move a message that is ours to another queue, which is made where missing; tell whether it is there now.
+
+    Whoever dies on the way leaves it in both, as the host does when it moves one to the poison queue (H-39).
+
+    Raises:
+        MessageElsewhere: it is not ours any more.
+        StorageDenied, StorageUnavailable, StorageError: a queue did not do it.
+    """
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    receipt, _ = await _claim(queue, message)
+    if receipt is None:
+        return False  # its host would put it back beside the moved one
+    await _answered(to.create, "making the poison queue")
+    if clock() - began > _OURS:
+        return False
+    await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"message {message.id}: moving it")
+    await _gone(lambda: queue.delete(message.id, receipt))
+    return True
 
 
 async def _claim(queue: MessageStore, message: Received) -> tuple[str | None, float]:

@@ -15,18 +15,19 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.deferral import Received, put_back
-from singleton.errors import ConfigurationError
+from singleton.deferral import MessageElsewhere, Received, move, put_back
+from singleton.errors import ConfigurationError, LockNotAcquired, StorageError
 from singleton.queueplace import QUEUE_TRIGGER, Encoding, QueuePlace, queue_place
-from singleton.telemetry import LockEvent, emit
+from singleton.strikes import note_strikes, strikes_of
+from singleton.telemetry import EventKind, LockEvent, emit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from singleton.guard import Call, Guard
-    from singleton.registry import Registry
-    from singleton.steps import Work
+    from singleton.registry import Place, Registry
+    from singleton.steps import Steps, Work
     from singleton.triggers import Trigger
 
 LONGEST_WAIT: Final = 240.0
@@ -97,49 +98,112 @@ def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str
         )
 
 
-def deferral(guard: Guard, call: Call) -> Work:
-    """Return the work that puts the message of a call back; after it, the invocation may end as a success.
+def defer(guard: Guard, call: Call, contended: LockNotAcquired, notes: Place) -> Steps[None]:
+    """Put the message of a call back; afterwards the invocation may end as a success.
+
+    Args:
+        guard: the declaration.
+        call: the invocation.
+        contended: why it can't run now.
+        notes: the container that remembers how often the message has failed.
 
     Raises:
         ConfigurationError: the call has no message that can be put back.
-
-    The work itself may raise ``MessageElsewhere`` or a ``StorageError``: then the invocation must fail.
+        LockNotAcquired: the message may be another receiver's by now.
+        StorageError: its queue did not do it; it comes back by itself.
     """
     _check_installed()
-    trigger = guard.trigger
-    check_message(call.function, trigger, call.arguments)
-    assert trigger is not None
-    place = queue_place(trigger, os.environ, guard.app_dir)
-    message = received(call.function, trigger, call.arguments[trigger.parameter], place.encoding)
-    return partial(_deferred, call=call, place=place, message=message, delay=guard.options.defer_delay)
+    check_message(call.function, guard.trigger, call.arguments)
+    place, message = _message(guard, call)
+    delay = guard.options.defer_delay
+    try:
+        yield partial(_deferred, call=call, place=place, message=message, notes=notes, delay=delay)
+    except MessageElsewhere:
+        contended.add_note("Its message could not be put back: another receiver may have it by now.")
+        raise contended from None
 
 
-async def _deferred(registry: Registry, *, call: Call, place: QueuePlace, message: Received, delay: float) -> None:
-    def handed_on(copy: str) -> None:
-        """Tell of the copy before the original ends: who reads the events never sees neither."""
-        emit(
-            LockEvent(
-                kind="deferred",
-                lock=call.lock,
-                function=call.function,
-                owner=call.owner,
-                mode=call.mode,
-                message_id=message.id,
-                copy_id=copy,
-            )
-        )
+def strike(guard: Guard, call: Call, notes: Place) -> Work | None:
+    """Return the work after a failure: a message that has failed too often, in all its lives, is poison.
 
+    None where there is nothing to do: what never was put back is the host's to count.
+    """
+    try:
+        check_message(call.function, guard.trigger, call.arguments)
+        place, message = _message(guard, call)
+    except ConfigurationError:
+        return None
+    return partial(_struck, call=call, place=place, message=message, notes=notes)
+
+
+def _message(guard: Guard, call: Call) -> tuple[QueuePlace, Received]:
+    assert guard.trigger is not None
+    place = queue_place(guard.trigger, os.environ, guard.app_dir)
+    message = call.arguments[guard.trigger.parameter]
+    return place, received(call.function, guard.trigger, message, place.encoding)
+
+
+async def _deferred(
+    registry: Registry, *, call: Call, place: QueuePlace, message: Received, notes: Place, delay: float
+) -> None:
+    store = registry.store(notes)
+    strikes = await strikes_of(store, place.queue, message.id)
+    failures = strikes + message.dequeue_count - 1
     # Messages that were refused together would come back together.
     seconds = round(delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
     seconds = min(max(1, seconds), _LONGEST_DELAY)
-    copy = await put_back(registry.queue(place), message, delay=seconds, handed_on=handed_on)
+    # The copy is told of before the original ends: who reads the events never sees neither.
+    told = partial(_tell, "deferred", call, message)
+    copy = await put_back(registry.queue(place), message, delay=seconds, handed_on=told)
     if copy is None:
         _log.warning("%s: message %s was not put back in time; it comes back by itself", call.function, message.id)
-    else:
-        _log.info(
-            "%s deferred: lock %s is held by another invocation; message %s comes back in %d s as %s",
-            *(call.function, call.lock, message.id, seconds, copy),
+        return
+    _log.info(
+        "%s deferred: lock %s is held by another invocation; message %s comes back in %d s as %s",
+        *(call.function, call.lock, message.id, seconds, copy),
+    )
+    if failures:
+        await note_strikes(store, place.queue, copy, failures)
+    if strikes:
+        await note_strikes(store, place.queue, message.id, 0)
+
+
+async def _struck(registry: Registry, *, call: Call, place: QueuePlace, message: Received, notes: Place) -> None:
+    store = registry.store(notes)
+    strikes = await strikes_of(store, place.queue, message.id)
+    failures = strikes + message.dequeue_count
+    if not strikes or failures < place.max_dequeue_count:
+        return
+    if message.dequeue_count < place.max_dequeue_count:  # otherwise the host is about to do it
+        if place.poison is None:
+            return
+        try:
+            moved = await move(registry.queue(place), registry.queue(place.poison), message)
+        except (MessageElsewhere, StorageError) as error:
+            _log.warning("message %s failed %d times, but can't be poisoned: %s", message.id, failures, error)
+            return
+        if not moved:
+            return
+        _log.warning(
+            "message %s failed %d times in %s: moved to %s",
+            *(message.id, failures, call.function, place.poison.queue),
         )
+        _tell("poisoned", call, message)
+    await note_strikes(store, place.queue, message.id, 0)
+
+
+def _tell(kind: EventKind, call: Call, message: Received, copy: str | None = None) -> None:
+    emit(
+        LockEvent(
+            kind=kind,
+            lock=call.lock,
+            function=call.function,
+            owner=call.owner,
+            mode=call.mode,
+            message_id=message.id,
+            copy_id=copy,
+        )
+    )
 
 
 def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:
@@ -154,6 +218,7 @@ def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) 
         text=_encoded(function, trigger, message.get_body(), encoding),
         invisible_until=_instant(getattr(message, "time_next_visible", None)),
         expires=_end(getattr(message, "expiration_time", None)),
+        dequeue_count=getattr(message, "dequeue_count", None) or 1,
     )
 
 

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.cancelling import always_answered, cancelled_when_lost
-from singleton.errors import LockNotAcquired, ScopeError
+from singleton.errors import LockNotAcquired, ScopeError, SingletonError
 from singleton.hold import Hold
 from singleton.steps import take, take_async
 from singleton.telemetry import EventKind, LockEvent, emit
@@ -199,6 +199,11 @@ class Guard:
         try:
             with self._holding(call, hold), self._inside(call, hold):
                 return body()
+        except Exception:
+            if (strike := self._strike(call)) is not None:
+                with contextlib.suppress(SingletonError):
+                    locks.call(strike)
+            raise
         finally:
             locks.release(hold)
             self._report("released", call, hold)
@@ -216,6 +221,11 @@ class Guard:
             with self._holding(call, hold), self._inside(call, hold):
                 async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
                     return await body()
+        except Exception:
+            if (strike := self._strike(call)) is not None:
+                with contextlib.suppress(SingletonError):
+                    await locks.call_async(strike)
+            raise
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
@@ -247,14 +257,21 @@ class Guard:
         return None
 
     def _put_back(self, call: Call, contended: LockNotAcquired) -> Steps[None]:
-        from singleton.deferral import MessageElsewhere
-        from singleton.deferring import deferral
+        from singleton.deferring import defer
 
-        try:
-            yield deferral(self, call)
-        except MessageElsewhere:
-            contended.add_note("Its message could not be put back: another receiver may have it by now.")
-            raise contended from None
+        return defer(self, call, contended, self._place)
+
+    def _puts_back(self, trigger: Trigger | None) -> bool:
+        """Tell whether messages may be put back where another invocation has the lock."""
+        return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
+
+    def _strike(self, call: Call) -> Work | None:
+        """Return what is to be done when a body has failed: a message that is put back is not counted by the host."""
+        if not self._puts_back(self.trigger):
+            return None
+        from singleton.deferring import strike
+
+        return strike(self, call, self._place)
 
     def _acquisition(self, call: Call, timeout: float | None) -> Work:
         address = self._address(call)

@@ -7,7 +7,7 @@ the other than for blobs (H-25).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from singleton.connection import DEFAULT_CONNECTION, checked_account_name, checked_connection_string, configured, redact
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Encoding = Literal["base64", "none"]
 QUEUE_TRIGGER: Final = "queueTrigger"
-_ENCODING: Final = "messageencoding"
+_LONGEST_NAME: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,18 @@ class QueueAccount:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """A queue of a storage account, and how the host encodes bodies in it."""
+    """A queue of a storage account, how the host encodes bodies in it, and how often it tries a message (H-33)."""
 
     account: QueueAccount
     queue: str
     encoding: Encoding = "base64"
+    max_dequeue_count: int = 5
+
+    @property
+    def poison(self) -> QueuePlace | None:
+        """Where the host puts messages that failed too often (H-39); None: nowhere (H-40)."""
+        name = f"{self.queue}-poison"
+        return None if self.queue.endswith("-poison") or len(name) > _LONGEST_NAME else replace(self, queue=name)
 
 
 def queue_place(trigger: Trigger, settings: Mapping[str, str], app_dir: Path | None) -> QueuePlace:
@@ -59,7 +66,7 @@ def queue_place(trigger: Trigger, settings: Mapping[str, str], app_dir: Path | N
     queue = _resolved(str(trigger.settings.get("queueName") or ""), "queueName", settings).lower()  # as the host does
     connection = _resolved(str(trigger.settings.get("connection") or ""), "connection", settings)
     account = resolve_queue_account(connection.strip() or DEFAULT_CONNECTION, settings)
-    return QueuePlace(account, queue, message_encoding(app_dir, settings))
+    return QueuePlace(account, queue, message_encoding(app_dir, settings), max_dequeue_count(app_dir, settings))
 
 
 def resolve_queue_account(name: str, settings: Mapping[str, str]) -> QueueAccount:
@@ -97,10 +104,7 @@ def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encod
     Raises:
         ConfigurationError: it is neither base64 nor none.
     """
-    where, value = "host.json: extensions.queues.messageEncoding", _in_host_json(app_dir)
-    for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
-        if key.casefold() == _ENCODING:
-            where, value = f"app setting {spelt}", text
+    where, value = _queue_option("messageEncoding", "base64", app_dir, settings)
     match str(value).strip().lower():
         case "base64":
             return "base64"
@@ -109,15 +113,40 @@ def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encod
     raise ConfigurationError(f'{where} is {quoted(value)}: give "base64" or "none"')
 
 
-def _in_host_json(app_dir: Path | None) -> object:
+def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
+    """Return ``extensions.queues.maxDequeueCount``: how often the host tries a message (H-33).
+
+    Raises:
+        ConfigurationError: it is no whole number from 1.
+    """
+    where, value = _queue_option("maxDequeueCount", 5, app_dir, settings)
+    text = str(value).strip()
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise ConfigurationError(f"{where} is {quoted(value)}: give a whole number, at least 1")
+    return int(text)
+
+
+def _queue_option(name: str, default: object, app_dir: Path | None, settings: Mapping[str, str]) -> tuple[str, object]:
+    """Return where an option of the queues stands, and its value; an app setting stands over host.json (H-31)."""
+    where, value = f"host.json: extensions.queues.{name}", default
+    for key, given in _in_host_json(app_dir):
+        if key.casefold() == name.casefold():
+            value = given
+    for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
+        if key.casefold() == name.casefold():
+            where, value = f"app setting {spelt}", text
+    return where, value
+
+
+def _in_host_json(app_dir: Path | None) -> list[tuple[str, object]]:
     if app_dir is None:
-        return "base64"
+        return []
     from singleton.hostjson import section_entries
 
     for name, queues in section_entries(app_dir / "host.json", "extensions"):
         if name.casefold() == "queues" and isinstance(queues, dict):
-            return next((value for key, value in queues.items() if key.casefold() == _ENCODING), "base64")
-    return "base64"
+            return list(queues.items())
+    return []
 
 
 def _resolved(text: str, what: str, settings: Mapping[str, str]) -> str:

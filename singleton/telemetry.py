@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EventKind = Literal["waiting", "acquired", "contended", "deferred", "lost", "released", "body_started", "body_ended"]
+EventKind = Literal[
+    "waiting", "acquired", "contended", "deferred", "poisoned", "lost", "released", "body_started", "body_ended"
+]
 
 _log = logging.getLogger("singleton")
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
@@ -24,8 +26,8 @@ class LockEvent:
 
     Attributes:
         kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``deferred`` (its
-            message goes back as a copy, and then ends), ``lost``, ``released``; ``body_started`` and ``body_ended``
-            bracket the guarded body itself.
+            message goes back as a copy, and then ends), ``poisoned`` (a message that had been put back has failed too
+            often), ``lost``, ``released``; ``body_started`` and ``body_ended`` bracket the guarded body itself.
         lock: name of the lock's blob.
         function: name of the function, or "" outside Functions.
         owner: the invocation id, or what the caller of the lock API gave.
@@ -33,7 +35,7 @@ class LockEvent:
         reason: for ``lost`` why; for ``contended`` skip, raise, defer or timeout; for ``body_ended`` ok, error or lost.
         mode: ``listener`` for a lock that its process keeps for life. Such a process waits, acquires, loses and
             releases once, without an owner; each of its invocations is a body, or contended.
-        message_id: for ``deferred`` the message's id.
+        message_id: for ``deferred`` and ``poisoned`` the message's id.
         copy_id: for ``deferred`` the id under which it comes back.
     """
 

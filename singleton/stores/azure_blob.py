@@ -75,6 +75,19 @@ class AzureBlobLeaseStore:
         reply = await judged(self._client(name).set_blob_metadata(dict(metadata), lease=lease_id))
         return str(reply["etag"])
 
+    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
+        """See ``NoteStore.note``."""
+        await judged(self._container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata)))
+
+    async def noted(self, name: str) -> Mapping[str, str]:
+        """See ``NoteStore.noted``."""
+        properties = await judged(self._container.get_blob_client(name).get_blob_properties())
+        return dict(properties.metadata or {})
+
+    async def remove(self, name: str) -> None:
+        """See ``NoteStore.remove``."""
+        await judged(self._container.get_blob_client(name).delete_blob())
+
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
         for closable in self._close_with:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.stores.azure_blob import judged, quiet_logger
 from singleton.stores.identity import open_credential
 from singleton.stores.messages import Hidden, Sent
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from azure.core.pipeline import PipelineRequest
@@ -24,6 +25,14 @@ class AzureMessageStore:
     def __init__(self, client: QueueClient, *, close_with: tuple[Any, ...] = ()) -> None:
         self._client = client
         self._close_with = (client, *close_with)
+
+    async def create(self) -> None:
+        """See ``MessageStore.create``."""
+        try:
+            await judged(self._client.create_queue())
+        except StoreFailure as failure:
+            if failure.code != "QueueAlreadyExists":
+                raise
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""

@@ -136,6 +136,22 @@ class MemoryLeaseStore:
         blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
         return blob.etag
 
+    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
+        """See ``NoteStore.note``."""
+        now = self._begin("note")
+        self._blobs[name] = _Blob(self._etag(), int(now), dict(metadata))
+
+    async def noted(self, name: str) -> Mapping[str, str]:
+        """See ``NoteStore.noted``."""
+        self._begin("noted")
+        return dict(self._blob(name).metadata)
+
+    async def remove(self, name: str) -> None:
+        """See ``NoteStore.remove``."""
+        self._begin("remove")
+        self._blob(name)
+        self.delete(name)
+
     def delete(self, name: str) -> None:
         """Delete the blob as an operator would who breaks its lease first."""
         self._blobs.pop(name, None)

@@ -45,6 +45,10 @@ class MemoryMessageStore:
         self._messages: dict[str, StoredMessage] = {}
         self._numbers = itertools.count(1)
 
+    async def create(self) -> None:
+        """See ``MessageStore.create``."""
+        self._begin("create")
+
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""
         now = self._begin("hide")

@@ -31,6 +31,9 @@ class Sent:
 class MessageStore(Protocol):
     """One queue. Every method is one request, and may raise ``StoreFailure``."""
 
+    async def create(self) -> None:
+        """Make the queue. One that is there already is no failure."""
+
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002 - the service's own word
         """Hide a received message for so many seconds from now. Its earlier receipts are void from then on."""
 

@@ -34,7 +34,7 @@ class AsWorkerGivesIt:
         self.pop_receipt = raw.pop_receipt
         self.expiration_time = raw.expires_on
         self.time_next_visible = raw.next_visible_on
-        self._body = raw.content.encode()
+        self._body = str(raw.content).encode()
 
     def get_body(self) -> bytes:
         return self._body

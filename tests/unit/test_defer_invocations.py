@@ -14,6 +14,7 @@ from azure.functions.queue import QueueMessage
 from singleton import ConfigurationError, LockNotAcquired, singleton
 from singleton.queueplace import QueueAccount, QueuePlace, message_encoding, resolve_queue_account
 from singleton.stores.memory_queue import MemoryMessageStore
+from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ class Queue:
     def __init__(self, thread: LockThread) -> None:
         self.thread = thread
         self.store = MemoryMessageStore()
+        self.poison = MemoryMessageStore()
         self.places: list[QueuePlace] = []
         thread.runtime._registry._open_queue = self._open
 
     def _open(self, place: QueuePlace) -> MemoryMessageStore:
         self.places.append(place)
-        return self.store
+        return self.poison if place.queue.endswith("-poison") else self.store
 
     def message(self, body: bytes = b"{}", **changes: Any) -> QueueMessage:
         """Put a message into the queue and receive it."""
@@ -47,17 +49,31 @@ class Queue:
             self.store.put(base64.b64encode(body).decode())
             return self.store.receive()
 
+        return self._given(self.thread.do(receive), body, **changes)
+
+    def delivered(self, *, count: int | None = None) -> QueueMessage:
+        """Receive the one message that is in the queue, whatever its delay; ``count``: it was received before."""
+
+        async def receive() -> Any:
+            (stored,) = self.store.messages()
+            stored.visible = 0.0
+            return self.store.receive()
+
         stored = self.thread.do(receive)
+        return self._given(stored, base64.b64decode(stored.text), dequeue_count=count or stored.dequeued)
+
+    def _given(self, stored: Any, body: bytes, **changes: Any) -> QueueMessage:
         known = {"id": stored.id, "pop_receipt": stored.receipt, "dequeue_count": 1, "expiration_time": LATER}
         kind: Any = QueueMessage
         made: QueueMessage = kind(body=body, **{"time_next_visible": LATER, **known, **changes})
         return made
 
-    def left(self) -> list[tuple[str, bytes, int]]:
+    def left(self, name: str = "orders") -> list[tuple[str, bytes, int]]:
         """Return id, body and dequeue count of what is in the queue."""
+        store = self.poison if name.endswith("-poison") else self.store
 
         async def look() -> list[tuple[str, bytes, int]]:
-            return [(each.id, base64.b64decode(each.text), each.dequeued) for each in self.store.messages()]
+            return [(each.id, base64.b64decode(each.text), each.dequeued) for each in store.messages()]
 
         return self.thread.do(look)
 
@@ -229,6 +245,114 @@ def test_bytes_go_back_as_they_were_where_the_trigger_is_binary(thread: LockThre
     trigger = {"queue_name": "orders", "connection": "Orders", "data_type": func.DataType.BINARY}
     call(a_function(trigger=trigger), queue.message(body))
     assert [each for _, each, _ in queue.left()] == [body]
+
+
+# --- a message's own failures -----------------------------------------------------------------------------------------
+
+
+class TooBad(Exception):
+    pass
+
+
+def failing(kind: str) -> Callable[..., Any]:
+    app = func.FunctionApp()
+
+    def job(msg: func.QueueMessage) -> None:
+        raise TooBad
+
+    async def async_job(msg: func.QueueMessage) -> None:
+        raise TooBad
+
+    async_job.__name__ = "job"
+    builder = app.queue_trigger(arg_name="msg", queue_name="orders", connection="Orders")(
+        async_job if kind == "async" else job
+    )
+    singleton(on_contention="defer")(builder)
+    found: Callable[..., Any] = builder._function.get_user_function()
+    return found
+
+
+def fails_and_is_put_back(thread: LockThread, queue: Queue, function: Callable[..., Any], message: Any) -> Any:
+    """Have a message fail once, and be put back at its next delivery; return it as it is received after that."""
+    with pytest.raises(TooBad):
+        call(function, message)
+    thread.taken_by_another_process(LOCK)
+    call(function, queue.delivered())
+    thread.given_back_by_the_other(LOCK)
+    return queue.delivered()
+
+
+@both_kinds
+def test_a_message_that_fails_and_is_put_back_in_turn_is_poison_after_as_many_failures_as_any_other(
+    thread: LockThread, queue: Queue, kind: str
+) -> None:
+    function = failing(kind)
+    message = queue.message(b"bad")
+    for _ in range(4):
+        message = fails_and_is_put_back(thread, queue, function, message)
+        assert message.dequeue_count == 1
+    assert thread.kinds().count("poisoned") == 0
+    with pytest.raises(TooBad):
+        call(function, message)
+    assert thread.kinds().count("poisoned") == 1
+    assert queue.left() == []
+    assert [place.queue for place in queue.places] == ["orders", "orders-poison"]
+    assert [body for _, body, _ in queue.left("orders-poison")] == [b"bad"]
+    assert [name for name in thread.memory.names() if name.startswith("deferred")] == []
+
+
+@both_kinds
+def test_contention_alone_poisons_nothing_however_often(thread: LockThread, queue: Queue, kind: str) -> None:
+    function = failing(kind)
+    thread.taken_by_another_process(LOCK)
+    message = queue.message(b"fine")
+    for _ in range(20):
+        call(function, message)
+        message = queue.delivered()
+    thread.given_back_by_the_other(LOCK)
+    with pytest.raises(TooBad):
+        call(function, message)
+    assert "poisoned" not in thread.kinds()
+    assert thread.memory.names() == [LOCK]
+
+
+def test_a_message_that_was_never_put_back_is_the_hosts_to_poison(thread: LockThread, queue: Queue) -> None:
+    with pytest.raises(TooBad):
+        call(failing("sync"), queue.message(dequeue_count=5))
+    assert len(queue.left()) == 1
+    assert "poisoned" not in thread.kinds()
+
+
+def test_a_message_that_the_host_is_about_to_poison_is_left_to_it(thread: LockThread, queue: Queue) -> None:
+    function = failing("sync")
+    message = fails_and_is_put_back(thread, queue, function, queue.message(b"bad"))
+    with pytest.raises(TooBad):
+        call(function, queue.delivered(count=5))
+    assert "poisoned" not in thread.kinds()
+    assert len(queue.left()) == 1
+    assert [name for name in thread.memory.names() if name.startswith("deferred")] == []
+
+
+def test_how_often_a_message_is_tried_is_host_jsons(thread: LockThread, queue: Queue, tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"extensions": {"queues": {"maxDequeueCount": 2}}}')
+    function = failing("sync")
+    message = fails_and_is_put_back(thread, queue, function, queue.message(b"bad"))
+    with pytest.raises(TooBad):
+        call(function, message)
+    assert [body for _, body, _ in queue.left("orders-poison")] == [b"bad"]
+
+
+def test_where_failures_can_not_be_noted_the_message_still_goes_back(
+    thread: LockThread, queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise StoreFailure(503, "ServerBusy")
+
+    thread.memory.note = refuse  # type: ignore[assignment]
+    thread.memory.noted = refuse  # type: ignore[assignment]
+    message = fails_and_is_put_back(thread, queue, failing("sync"), queue.message(b"bad"))
+    assert message.get_body() == b"bad"
+    assert "is not noted (503 ServerBusy)" in caplog.text
 
 
 # --- what can't be declared -------------------------------------------------------------------------------------------

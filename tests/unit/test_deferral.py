@@ -43,6 +43,8 @@ class Network:
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         await self._send("delete", lambda: self.queue.delete(id, receipt))
 
+    async def create(self) -> None: ...
+
     async def aclose(self) -> None: ...
 
     async def _send(self, call: str, execute: Callable[[], Awaitable[Any]]) -> Any:
