@@ -84,8 +84,9 @@ def singleton(
         level: ``"function"``: the lock belongs to this function. ``"host"``: all functions of the app that name the
             same scope share it (W-6); needs a scope.
         mode: ``"function"``: a lock around each invocation. ``"listener"``: of all processes one runs the function's
-            invocations, as many at once as come, for as long as it lives; the others skip a timer's, and put messages
-            back for it. A function may be declared once in each mode (W-15).
+            invocations, as many at once as come, for as long as it lives; the others skip a timer's, put a storage
+            queue's messages back for it, and raise ``LockNotAcquired`` for any other. It goes with ``scope_id`` of
+            settings only, and ``on_contention="raise"``. A function may be declared once in each mode (W-15).
         on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
             success; or ``"raise"`` ``LockNotAcquired``, which fails the invocation. Or a function that is given a
             ``Contention`` after the first attempt, and returns one of these.
