@@ -108,7 +108,7 @@ class WebJobsHost:
     def _create(self, blob: BlobClient) -> None:
         for _ in range(2):
             try:
-                blob.upload_blob(b"", overwrite=True)
+                blob.upload_blob(b"", overwrite=False)
             except ResourceNotFoundError:
                 with suppress(ResourceExistsError):
                     self._container.create_container()

@@ -46,7 +46,7 @@ def ship(msg):
     journal.note("enter", who)
     print(json.dumps({"lock": current_hold().lock, "token": current_hold().token}), flush=True)
     if rounds == 0:
-        time.sleep(60)
+        sys.stdin.readline()
     time.sleep(random.uniform(0.01, 0.06))
     journal.note("leave", who)
 
@@ -224,6 +224,28 @@ def test_while_ours_is_inside_a_webjobs_host_sees_who(
     lease = webjobs.lock(lock_id, "net", polling=0.1)
     assert 5 < time.monotonic() - died < 16
     webjobs.release(lease)
+
+
+def test_a_listener_of_dotnet_and_ours_exclude_one_another(
+    connection_string: str, host_id: str, webjobs: WebJobsHost, start: Start
+) -> None:
+    """W-33, W-58: none of them leaves an owner."""
+    lock_id = f"{host_id}/Host.Functions.{FUNCTION}.Listener"
+    settings = settings_for(connection_string, host_id)
+    theirs = webjobs.lock(lock_id, None, polling=0.1)
+    refused = start("ours-0", settings, 1, layout="webjobs", mode="listener", on_contention="raise")
+    refused.begin("{}")
+    assert ["refused" in line for line in refused.end()] == [True]
+    webjobs.release(theirs)
+    leads = start("ours-1", settings, 0, layout="webjobs", mode="listener", on_contention="raise")
+    leads.begin("{}")
+    assert leads.line()["lock"] == f"locks/{lock_id}"
+    assert webjobs.try_lock(lock_id, None) is None
+    leads.end()
+    after = webjobs.try_lock(lock_id, None)
+    assert after is not None
+    webjobs.release(after)
+    assert webjobs.blob(lock_id).get_blob_properties().metadata == {}
 
 
 def test_scopes_of_all_kinds_mean_the_blob_that_they_mean_in_dotnet(
