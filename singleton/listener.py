@@ -92,7 +92,7 @@ class ListenerGuard(Guard):
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages are put back while another process listens: those of a storage queue."""
-        return trigger is not None and trigger.type == "queueTrigger" and self.on_contention == "wait"
+        return trigger is not None and trigger.type == "queueTrigger" and self.on_contention != "raise"
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Guard.call``."""
@@ -164,7 +164,7 @@ class ListenerGuard(Guard):
         if self.on_contention == "raise":
             return "raise"
         trigger = self.trigger
-        if self.on_contention == "defer" or self._puts_back(trigger):
+        if self._puts_back(trigger):
             return "defer"
         if trigger is not None and trigger.type == "timerTrigger":
             return "skip"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,23 @@ def test_messages_that_reach_the_other_hosts_are_handled_by_the_one_that_listens
         assert sum(put_back) > 0
         assert not any(host.records("message_poisoned") for host in running)
         assert holders(connection_string, lock(tmp_path, "ship")) == [False]
+
+
+def test_a_message_that_always_fails_is_poison_after_as_many_failures_as_of_any_other(
+    tmp_path: Path, connection_string: str, container_name: str
+) -> None:
+    app = app_with(tmp_path, SHIP + "    assert json.loads(msg.get_body())['Id'] != 'bad'\n")
+    with (
+        hosts(app, connection_string, tmp_path, count=3, environment={"QUEUE": container_name}) as running,
+        Queue(connection_string, container_name) as queue,
+        Queue(connection_string, f"{container_name}-poison") as poison,
+    ):
+        queue.create().send({"Id": "good"}, {"Id": "bad"}, {"Id": "fine"})
+        wait_until(lambda: len(ran(app, "ship")) >= 7 and queue.length() == 0, within=90)
+        assert [json.loads(body) for body in poison.bodies()] == [{"Id": "bad"}]
+        assert [host.stop() for host in running] == [0, 0, 0]
+    handled = [row[3] for row in ran(app, "ship")]
+    assert (handled.count("bad"), handled.count("good"), handled.count("fine")) == (5, 1, 1)
 
 
 def test_a_host_that_stops_lets_its_bodies_end_before_the_lease_is_given_back_and_another_takes_over(
