@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.decorator import guards_of
 from singleton.guard import Guard
-from singleton.testing.memory import Manner, current, in_use, manners, memory_locks
+from singleton.testing.memory import current, in_use, memory_locks
+from singleton.testing.recording import Manner, manners
 from singleton.triggers import is_builder, user_function
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def always_busy() -> contextlib.AbstractContextManager[None]:
     """Have somebody else hold every lock, for the length of the block.
 
     Whoever asks is refused at once, whatever the time-out: what skips skips, what waits or raises fails with
-    ``LockNotAcquired``. What is held stays so.
+    ``LockNotAcquired``. What is held stays so. The ``dequeueable`` layout tries as often as it is told to, and pauses.
     """
     return _answered("busy")
 

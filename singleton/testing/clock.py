@@ -21,7 +21,7 @@ _Args = TypeVarTuple("_Args")
 
 _LONGEST = 24 * 3600.0
 """Virtual seconds after which what has not ended is taken never to end."""
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 """Real seconds without a sign from threads at work, after which they are taken to be stuck."""
 _SIGN = 1.0
 """Real seconds to wait for a sign from elsewhere when nothing here is left to happen."""

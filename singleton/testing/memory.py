@@ -4,106 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
-import random
 import threading
 import time
 import uuid
-import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from singleton.errors import LockNotAcquired
-from singleton.hold import Hold
-from singleton.registry import Address, Place, Registry
 from singleton.runtime import LockRuntime, Runtime, open_store, provide_runtime
 from singleton.stores.given import GivenClients
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 from singleton.stores.protocol import LossReason, StoreFailure
 from singleton.testing.clock import VirtualLoop
+from singleton.testing.recording import RecordingRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from singleton.hold import Hold
+    from singleton.registry import Place, Registry
 
 _T = TypeVar("_T")
 
 _GRACE = 0.5
 """Real seconds that the lock thread has to give back what nobody took."""
-
-Manner = Literal["as it is", "busy", "off"]
-"""How an acquisition is answered: by what the store says, as in use, or with a hold that locks nothing."""
-
-manners: list[Manner] = ["as it is"]
-"""The last one holds."""
-
-
-class RecordingRegistry(Registry):
-    """A registry that knows which holds were not given back, and that answers in the manner that holds."""
-
-    def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
-        # Seeded: the same lease ids and polls in each run.
-        super().__init__(open_store, random.Random(1), open_queue=lambda _: _Queue())  # noqa: S311
-        self._out: dict[weakref.ref[Hold], str] = {}
-
-    async def acquire(
-        self,
-        address: Address,
-        *,
-        timeout: float | None,
-        owner: str,
-        limit: int | None = None,
-        at_least: float = 0.0,
-    ) -> Hold:
-        """See ``Registry.acquire``."""
-        if manners[-1] == "busy":
-            raise LockNotAcquired(
-                f"lock {address.name!r} was not acquired: under always_busy() somebody else has it",
-                lock=address.name,
-                owner=owner,
-            )
-        if manners[-1] == "off":
-            return Hold(address.name, owner=owner)
-        hold = await super().acquire(address, timeout=timeout, owner=owner, limit=limit, at_least=at_least)
-        if address not in self.candidacies:  # a listener keeps it for as long as the process lives
-            self._out[weakref.ref(hold)] = (
-                f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
-            )
-        return hold
-
-    async def release(self, hold: Hold) -> None:
-        """See ``Registry.release``."""
-        await super().release(hold)
-        self._forget(hold)
-
-    async def drop(self, hold: Hold) -> None:
-        """See ``Registry.drop``."""
-        await super().drop(hold)
-        self._forget(hold)
-
-    def _forget(self, hold: Hold) -> None:
-        if hold.lease_id is None:
-            hold.lost.freeze()
-        self._out.pop(weakref.ref(hold), None)
-
-    def left(self) -> list[str]:
-        """Name the holds that were neither released nor lost; one that was dropped was not released."""
-        return [name for hold, name in self._out.copy().items() if not _is_lost(hold())]
-
-
-class _Queue(MemoryMessageStore):
-    """A queue that has whichever message a test made up, so that it can be put back."""
-
-    def _owned(self, id: str, receipt: str) -> StoredMessage:  # noqa: A002
-        now = self._now()
-        self._messages.setdefault(id, StoredMessage(id, "", now, math.inf, now, receipt))
-        return super()._owned(id, receipt)
-
-
-def _is_lost(hold: Hold | None) -> bool:
-    return hold is not None and hold.lost.is_set()
-
 
 _in_use: list[MemoryLocks] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -70,9 +71,7 @@ def pay(amount: int) -> str:
     return "paid"
 
 
-def unguarded() -> None:
-    with inside:
-        time.sleep(0.005)
+def unguarded() -> None: ...
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
@@ -83,11 +82,20 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 # --- what is exclusive ------------------------------------------------------------------------------------------------
 
 
-def test_bodies_of_a_guarded_function_never_overlap_and_those_of_another_do(in_memory: None) -> None:
+def test_bodies_of_a_guarded_function_never_overlap(in_memory: None) -> None:
     assert at_once(*[import_rows] * 5) == ["imported"] * 5
     assert (inside.most, inside.total, inside.now) == (1, 5, 0)
-    at_once(*[unguarded] * 5)
-    assert inside.most > 1
+
+
+def test_a_headcount_sees_those_that_do() -> None:
+    together = threading.Barrier(5)
+
+    def body() -> None:
+        with inside:
+            together.wait(10)
+
+    at_once(*[body] * 5)
+    assert (inside.most, inside.total, inside.now) == (5, 5, 0)
 
 
 async def test_async_bodies_run_one_by_one_on_whatever_loop_the_test_has(in_memory: None) -> None:
@@ -238,18 +246,17 @@ def test_what_is_held_when_it_becomes_busy_stays_so(in_memory: None) -> None:
 
 
 def test_switched_off_bodies_overlap_under_a_hold_that_locks_nothing() -> None:
-    holds = []
+    holds: list[Hold] = []
+    together = threading.Barrier(5)
 
     @singleton
     def job() -> None:
         holds.append(current_hold())
-        with inside:
-            time.sleep(0.01)
+        together.wait(10)
 
     with disabled():
         at_once(*[job] * 5)
-        assert {hold.token for hold in holds} == {None}
-        assert inside.most > 1
+        assert [hold.token for hold in holds] == [None] * 5
         with LockClient().lock("job"), LockClient().lock("job", timeout=0):
             pass
         assert_no_leases_left()

@@ -86,7 +86,7 @@ def test_its_first_tests_fail_as_it_says(taken_away: str, failing: str, said: st
 
 @pytest.mark.parametrize("name", ["test_one_import_at_a_time", "test_one_import_at_a_time_in_real_time"])
 def test_its_tests_of_sync_functions_fail_without_the_lock(name: str, tmp_path: Path) -> None:
-    unguarded = files()["test_sync.py"].replace("@singleton\n", "")
+    unguarded = files()["test_sync.py"].replace("@singleton\n", "").replace("sleep(0.05)", "sleep(0.5)")
     shown = run(tmp_path, {"test_sync.py": unguarded}, "-k", f"{name} and not {name}_")
     assert re.search(r"assert [23] == 1", shown), shown
 
