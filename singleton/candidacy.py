@@ -54,7 +54,9 @@ async def take_seat(
     """
     candidacy = registry.candidacies.get(address)
     if candidacy is None:
-        candidacy = registry.candidacies[address] = Candidacy(about, attempt, recovery)
+        candidacy = registry.candidacies[address] = Candidacy(
+            about, attempt, period=address.timing.period, recovery=recovery
+        )
         await candidacy.begin(registry)
     return await candidacy.seat(owner)
 
@@ -62,10 +64,11 @@ async def take_seat(
 class Candidacy(Leadership):
     """A leadership with seats for invocations, on the lock thread."""
 
-    def __init__(self, about: Call, acquire: Work, recovery: float | None) -> None:
+    def __init__(self, about: Call, acquire: Work, *, period: float, recovery: float | None) -> None:
         super().__init__(about.lock, attempt=self._ask_for_it, recovery=recovery)
         self._about = about
         self._acquire = acquire
+        self._period = period
         self._decided = asyncio.Event()
         self._asking = False
         self._trouble: SingletonError | None = None
@@ -83,7 +86,7 @@ class Candidacy(Leadership):
         Bodies that take too long keep the lease: it lapses, and they are told.
         """
         self._ending = True
-        if self.hold is not None and not await self._drained():
+        if self.hold is not None and not await self._drained(_DRAIN):
             _log.warning("%s still runs at the end of its process: its lease is left to lapse", self._about.function)
             return
         led = self.hold
@@ -134,6 +137,11 @@ class Candidacy(Leadership):
         for turn in self._seats.copy():
             turn.lost.fire(reason)
 
+    async def _give_back(self, registry: Registry, hold: Hold) -> None:
+        """After a loss, don't end the lease under bodies that were told and have not ended, until it has lapsed."""
+        await self._drained(within=self._period)
+        await registry.release(hold)
+
     def _refusal(self, owner: str) -> SingletonError:
         name, function = self.name, self._about.function
         if self._ending:
@@ -153,9 +161,9 @@ class Candidacy(Leadership):
         turn.settled.set_result(None)
         self._seats.discard(turn)
 
-    async def _drained(self) -> bool:
-        """Wait for the bodies to end; tell whether they did."""
-        if self._seats:
-            _, running = await asyncio.wait({turn.ended for turn in self._seats}, timeout=_DRAIN)
-            return not running
-        return True
+    async def _drained(self, within: float) -> bool:
+        """Wait some seconds for the bodies to end; tell whether they did."""
+        if not self._seats:
+            return True
+        _, running = await asyncio.wait({turn.ended for turn in self._seats}, timeout=within)
+        return not running

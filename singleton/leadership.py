@@ -188,7 +188,10 @@ class Leadership:
             return await hold.lost
         finally:
             self._hold = None
-            await registry.release(hold)
+            await self._give_back(registry, hold)
+
+    async def _give_back(self, registry: Registry, hold: Hold) -> None:
+        await registry.release(hold)
 
     async def _pause(self) -> None:
         await asyncio.sleep(60.0 if self._recovery is None else self._recovery)

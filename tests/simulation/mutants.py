@@ -800,7 +800,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a resigned leader keeps the lock",
         file=LEADERSHIP,
-        old="            self._hold = None\n            await registry.release(hold)\n",
+        old="            self._hold = None\n            await self._give_back(registry, hold)\n",
         new="            self._hold = None\n            registry.kept = hold  # type: ignore[attr-defined]\n",
         breaks="a leadership is not given back at the end of its block",
     ),

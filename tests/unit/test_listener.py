@@ -261,6 +261,32 @@ async def test_bodies_are_cancelled_when_the_leadership_is_lost_and_the_lease_is
 
 
 @virtual
+async def test_the_lease_is_not_given_back_under_a_body_that_was_told_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__cancelOnLoss", "false")
+
+    async def body() -> None:
+        await current_hold().lost
+        host.network.heal()
+        await asyncio.sleep(0.5)
+        ended.append(now())
+
+    ended: list[float] = []
+    host, job = InlineHost(MemoryLeaseStore()), a_timer(body)
+    running = started(host, job)
+    await until(1)
+    host.network.fail_all(LOST_REQUEST)
+    await asyncio.wait({running})
+    assert isinstance(running.exception(), LockLost)
+    await until(now() + 1)
+    (release,) = host.network.sent("release")
+    assert release.sent >= ended[0]
+    assert await tick(host, a_timer()) == "done by inv"
+    await end(host)
+
+
+@virtual
 async def test_a_cancelled_invocation_does_not_cost_the_leadership() -> None:
     service = MemoryLeaseStore()
     host, job = InlineHost(service), a_timer(lambda: asyncio.sleep(100))
