@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from singleton.durations import format_timespan
+from singleton.errors import LockNotAcquired
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,7 +33,10 @@ async def acquire_all(
     try:
         for address in sorted(addresses, key=lambda each: each.name):
             left = None if ends is None else max(0.0, ends - loop.time())
-            holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+            try:
+                holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+            except LockNotAcquired as error:
+                raise _not_all(error, len(addresses), timeout) from error
         for hold in holds.values():
             hold.raise_if_lost()
     except BaseException:
@@ -39,3 +45,10 @@ async def acquire_all(
             await asyncio.shield(asyncio.wait(giving_back))
         raise
     return tuple(holds[address] for address in addresses)
+
+
+def _not_all(error: LockNotAcquired, wanted: int, timeout: float | None) -> LockNotAcquired:
+    """Name the time-out that was given for all, and the lock that could not be had."""
+    within = f"within {format_timespan(timeout)}" if timeout else "at once"
+    text = f"{wanted} locks were not acquired {within}: {error.lock!r} is in use"
+    return LockNotAcquired(text, lock=error.lock, owner=error.owner)

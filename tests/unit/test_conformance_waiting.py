@@ -103,6 +103,22 @@ async def test_a_time_out_of_a_semaphore_says_lock_or_semaphore() -> None:
     assert str(caught.value) == "semaphore 'reports' was not acquired within 0:00:00.2: all of its 2 slots are taken"
 
 
+@pytest.mark.parametrize(("timeout", "within"), [(1.5, "within 0:00:01.5"), (0, "at once")])
+@virtual
+async def test_a_time_out_of_several_locks_names_that_of_all_and_the_one_that_is_in_use(
+    timeout: float, within: str
+) -> None:
+    """W-65: not what was left of it for the last."""
+    network = Network()
+    host = InlineHost(network.service)
+    await occupy(network.service, "b")
+    with host.here() as locks, pytest.raises(LockNotAcquired) as caught:
+        async with locks.lock_all(["b", "a"], timeout=timeout, owner="me"):
+            pytest.fail("entered")
+    assert str(caught.value) == f"2 locks were not acquired {within}: 'b' is in use"
+    assert (caught.value.lock, caught.value.owner) == ("b", "me")
+
+
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
 @pytest.mark.parametrize("timeout", [-0.001, -2, 2**31 - 1, 2_147_483.648, float("inf"), float("nan"), "5", True])
 def test_a_time_out_that_is_none_is_refused_at_the_call(kind: type[LockClient], timeout: float) -> None:
