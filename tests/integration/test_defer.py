@@ -10,13 +10,17 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.queue.aio import QueueClient
 
+from singleton.connection import BlobAccount
 from singleton.deferral import MessageElsewhere, put_back
 from singleton.deferring import received
 from singleton.errors import StorageError
 from singleton.queueplace import QueueAccount
+from singleton.stores.azure_blob import open_container
 from singleton.stores.azure_queue import open_queue
+from singleton.strikes import note_strikes, strikes_of
 from singleton.triggers import Trigger
 from tests.integration.defer_storm import Storm, report, run
+from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +114,57 @@ async def test_a_queue_that_is_gone_fails_the_invocation(connection_string: str,
         await client.delete_queue()
         with pytest.raises(StorageError):
             await defer(connection_string, container_name, first)
+
+
+async def test_a_messages_failures_are_noted_on_a_blob(connection_string: str, container_name: str) -> None:
+    store = open_container(BlobAccount(connection_string), container_name)
+    try:
+        await store.create("locks/made-with-its-container")
+        assert await strikes_of(store, "orders", "m-1") == 0
+        await note_strikes(store, "orders", "m-1", 3)
+        await note_strikes(store, "orders", "m-1", 4)
+        assert await strikes_of(store, "orders", "m-1") == 4
+        await note_strikes(store, "orders", "m-1", 0)
+        assert await strikes_of(store, "orders", "m-1") == 0
+    finally:
+        await store.aclose()
+
+
+MIXED = """
+@app.queue_trigger(arg_name="msg", queue_name="{queue}", connection="AzureWebJobsStorage")
+@singleton(scope="Id", on_contention="defer")
+def ship(msg: func.QueueMessage) -> None:
+    if msg.get_json().get("Bad"):
+        seen("bad")
+        raise ValueError("bad")
+    time.sleep(0.7)
+    seen("good")
+"""
+
+
+@pytest.mark.timeout(200)
+def test_a_message_that_always_fails_is_poison_after_five_failures_however_often_it_was_put_back(
+    connection_string: str, container_name: str, tmp_path: Path
+) -> None:
+    name = container_name[:40]
+    app = write_app(
+        tmp_path / "app",
+        MIXED.replace("{queue}", name),
+        singleton={"deferDelay": "00:00:01"},
+        extensions={"queues": {"visibilityTimeout": "00:00:01"}},
+    )
+    with Queue(connection_string, name) as queue, hosts(app, connection_string, tmp_path, count=2) as running:
+        queue.create().send({"Id": "a", "Bad": True}, *[{"Id": "a", "Number": number} for number in range(12)])
+        wait_until(lambda: queue.length() == 0, within=120)
+        put_back = [record for host in running for record in host.records("lock", kind="deferred")]
+        poisoned = [record for host in running for record in host.records("lock", kind="poisoned")]
+        moved = [record for host in running for record in host.records("message_poisoned")]
+    assert seen(app).count(["good"]) == 12
+    assert seen(app).count(["bad"]) == 5
+    assert put_back
+    assert len(poisoned) + len(moved) == 1
+    with Queue(connection_string, f"{name}-poison") as poison:
+        assert len(poison.peek()) == 1
 
 
 @pytest.mark.slow

@@ -325,7 +325,7 @@ def test_a_message_that_was_never_put_back_is_the_hosts_to_poison(thread: LockTh
 
 def test_a_message_that_the_host_is_about_to_poison_is_left_to_it(thread: LockThread, queue: Queue) -> None:
     function = failing("sync")
-    message = fails_and_is_put_back(thread, queue, function, queue.message(b"bad"))
+    fails_and_is_put_back(thread, queue, function, queue.message(b"bad"))
     with pytest.raises(TooBad):
         call(function, queue.delivered(count=5))
     assert "poisoned" not in thread.kinds()
