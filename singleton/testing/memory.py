@@ -73,6 +73,7 @@ class MemoryLocks:
 
     def refuse_leftovers(self) -> None:
         """Raise ``AssertionError`` if a hold is left, after a moment for what is being given back."""
+        __tracebackhide__ = True
         end = time.monotonic() + self._grace
         while (left := self.registry.left()) and time.monotonic() < end:
             time.sleep(0.01)

@@ -46,12 +46,14 @@ def virtual_time(test: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T
 
     @functools.wraps(test)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        __tracebackhide__ = True  # pytest shows the test, not what it runs in
         return _run(test(*args, **kwargs))
 
     return run
 
 
 def _run(main: Coroutine[Any, Any, _T]) -> _T:
+    __tracebackhide__ = True
     loop = VirtualLoop()
     locks = MemoryLocks(lambda registry: LoopRuntime(loop, registry))
     try:
@@ -74,6 +76,7 @@ def _where(main: Coroutine[Any, Any, Any]) -> str:
 
 
 async def _judged(main: Coroutine[Any, Any, _T], locks: MemoryLocks) -> _T:
+    __tracebackhide__ = True
     result = await main
     await asyncio.sleep(0.001)  # whatever can be given back without time passing is, by then
     locks.refuse_leftovers()
