@@ -609,11 +609,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a body that fails keeps its lock",
         file=GUARD,
-        old="        finally:\n"
-        "            await locks.release_async(hold)\n"
-        '            _tell("released", call, hold)\n',
-        new="        except RuntimeError:\n            raise\n"
-        '        else:\n            await locks.release_async(hold)\n            _tell("released", call, hold)\n',
+        old="                    await locks.call_async(strike)\n"
+        "            raise\n        finally:\n            await locks.release_async(hold)\n",
+        new="                    await locks.call_async(strike)\n"
+        '            locks.__dict__.setdefault("kept", []).append(hold)\n            hold = None\n'
+        "            raise\n        finally:\n            await locks.release_async(hold) if hold else None\n",
         breaks="a lock is kept for ever",
     ),
     Mutant(
@@ -663,10 +663,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="guards that don't guard",
         file=GUARD,
-        old="        if not self.options.enabled:\n"
+        old="        if not self.enabled:\n"
         "            with self._inside(call, Hold(call.lock, owner=call.owner)):\n"
         "                return await body()\n",
-        new="        if self.options.enabled:\n"
+        new="        if self.enabled:\n"
         "            with self._inside(call, Hold(call.lock, owner=call.owner)):\n"
         "                return await body()\n",
         breaks="bodies run without locks",
@@ -702,6 +702,8 @@ MUTANTS: tuple[Mutant, ...] = (
         '            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation")\n',
         new="",
         breaks="who lost the lease can still write its token",
+        by=("tests/conformance/test_memory_store.py",),
+        why="few worlds have a write that arrives when its lease is over, and none of them harms",
     ),
     Mutant(
         name="broken leases live on",
