@@ -91,12 +91,14 @@ class Callers:
     def know(self, guards: Mapping[str, Guard]) -> None:
         """Take the guards of the functions that will be called, by name."""
         self._guards.update(guards)
-        self.oracle.bounds.know(guard.options for guard in guards.values())
+        self.oracle.bounds.know(guards.values())
 
     # --- what the hosts say -------------------------------------------------------------------------------------------
 
     def hear(self, event: LockEvent, machine: Machine) -> None:
-        """Take an event of a host's lock."""
+        """Take an event of a host's lock; for a listener's nobody waits, but for its process."""
+        if event.mode == "listener":
+            return
         if event.kind == "waiting":
             self._begin(event, machine)
             return

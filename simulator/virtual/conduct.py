@@ -46,6 +46,7 @@ class Conduct:
     _releases: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
     _kept: set[str] = field(default_factory=set)
     _closed: set[str] = field(default_factory=set)
+    _led: set[str] = field(default_factory=set)
     _doubled: set[str] = field(default_factory=set)
     """Ids under which the second copy of a request may take the lease, long after the first was answered."""
     _asked: dict[str, float] = field(default_factory=dict)
@@ -141,6 +142,9 @@ class Conduct:
         """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
         if machine.stopped_since(self.oracle.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
+        if tenure.lease_id in self._led:
+            self._ran_out(machine, tenure.lock, tenure.lease_id)
+            return
         now = self.oracle.loop.now
         releases = self._releases.get(tenure.lease_id, [])
         if not releases and now - self._asked.get(tenure.lease_id, now) > _STILL_ASKING:
@@ -160,7 +164,14 @@ class Conduct:
             self.oracle.blame("false loss", f"{machine.name} is told that {body.lock} is {reason}, and nobody did that")
         if reason != "expired" or machine.stopped_since(self.oracle.bounds.period * self.oracle.bounds.drift):
             return
+        self._ran_out(machine, body.lock, lease_id)
+
+    def leads(self, tenure: Tenure) -> None:
+        """Take the beginning of a listener's lease: it is kept without a body inside."""
+        self._led.add(tenure.lease_id)
+
+    def _ran_out(self, machine: Machine, lock: str, lease_id: str) -> None:
         bad = sum(not renewal.good for renewal in self._renewals.get(lease_id, []))
         if bad <= 1 and not self.oracle.operated(lease_id):
             went_wrong = "one renewal" if bad else "no renewal"
-            self.oracle.blame("lost in peace", f"{machine.name} lost {body.lock}, and {went_wrong} went wrong")
+            self.oracle.blame("lost in peace", f"{machine.name} lost {lock}, and {went_wrong} went wrong")

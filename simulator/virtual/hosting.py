@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from simulator.host.hostjson import QueueOptions
 from simulator.host.queue import QueueListener
 from simulator.virtual.handles import HOST
+from simulator.virtual.putting_back import Account, VirtualQueue
 from simulator.virtual.queues import QueueClient, Queues
+from singleton.telemetry import subscribe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -63,7 +65,9 @@ class QueueWorld:
         self.world = world
         self.queues = Queues(world.loop, random.Random(f"{world.rng_work.random()}/queues"))
         self._listeners: list[tuple[Machine, QueueListener]] = []
-        self._succeeded: set[str] = set()
+        self._account = Account()
+        for machine in world.machines:
+            machine.open_queue = partial(VirtualQueue, world.network, self.queues, machine)
 
     def listen(self, machine: Machine, function: str, queue: str, run: Callable[[Message], Awaitable[bool]]) -> None:
         """Start a queue listener on a machine; ``run`` runs the function, and tells whether it succeeded."""
@@ -71,7 +75,7 @@ class QueueWorld:
         async def counted(message: Message) -> bool:
             succeeded = await run(message)
             if succeeded:
-                self._succeeded.add(message.id)
+                self._account.succeeded(message.id)
             return succeeded
 
         listener = QueueListener(
@@ -93,6 +97,19 @@ class QueueWorld:
         self.world.accompany(self._feed(messages), seconds=seconds)
 
     async def _feed(self, messages: Sequence[Feed]) -> None:
+        unsubscribe = subscribe(self._account.hear)
+        try:
+            sent = await self._fed(messages)
+        finally:
+            unsubscribe()
+        left = {name for names in self.queues.left().values() for name in names}
+        for lost in self._account.vanished(sent, left):
+            self.world.oracle.blame("message lost", f"message {lost} is gone, and no invocation of it succeeded")
+        self.world.oracle.reached["messages done"] += sum(map(self._account.handled, sent))
+        self.world.oracle.reached["messages put back"] += self._account.put_back
+
+    async def _fed(self, messages: Sequence[Feed]) -> set[str]:
+        """Send the messages, and wait until the queues are empty; return the ids of all that were sent."""
         sent = set()
         for message in messages:
             await asyncio.sleep(max(0.0, message.at - self.world.loop.now))
@@ -101,6 +118,4 @@ class QueueWorld:
             await asyncio.sleep(1.0)
         for _, listener in self._listeners:
             listener.stop()
-        for lost in sorted(sent & set(self.queues.deleted) - self._succeeded):
-            self.world.oracle.blame("message lost", f"message {lost} was deleted, and no invocation of it succeeded")
-        self.world.oracle.reached["messages done"] += len(sent & self._succeeded)
+        return sent

@@ -31,7 +31,7 @@ class VirtualRuntime:
     """Implements ``singleton.runtime.LockRuntime`` on the virtual loop."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, store: LeaseStore, rng: random.Random) -> None:
-        self.registry = Registry(lambda _: store, rng)
+        self.registry = Registry(lambda _: store, rng, open_queue=lambda place: machine.open_queue(place.queue))
         self._loop = loop
         self._context = machine.context("locks")
 

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Literal
 from simulator.virtual.handles import HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulator.virtual.handles import Callback
     from simulator.virtual.loop import VirtualLoop
+    from singleton.stores.messages import MessageStore
 
 Part = Literal["user", "locks"]
 
@@ -37,6 +40,8 @@ class Machine:
         self.crashed = False
         self.leaving = False
         """It was told to stop, or is gone."""
+        self.open_queue: Callable[[str], MessageStore] = _no_queue
+        """Opens the queue of this name, for its locks to put messages back."""
         self.steps = 0
         self.resumed_at = float("-inf")
         self._loop = loop
@@ -135,3 +140,7 @@ class Machine:
         context.run(HOST.set, self)
         context.run(PART.set, part)
         return context
+
+
+def _no_queue(name: str) -> MessageStore:
+    raise LookupError(f"no queue {name} in this world")

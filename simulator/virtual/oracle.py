@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from simulator.virtual.machine import Machine
     from simulator.virtual.network import Network
     from simulator.virtual.service import Service, Tenure
+    from singleton.guard import Guard
     from singleton.hold import Hold
-    from singleton.options import SingletonOptions
     from singleton.telemetry import LockEvent
 
 
@@ -70,6 +70,8 @@ class Body:
     since: float
     guarded: bool = True
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
+    shared: bool = False
+    """Whether its lease is a listener's, for all bodies of its machine together."""
 
     def knows(self) -> bool:
         """Tell whether its host, asked now, would say that the hold is lost."""
@@ -93,10 +95,11 @@ class Bounds:
     handoff_window: float = 30.0
     drift: float = 1.07
 
-    def know(self, options: Iterable[SingletonOptions]) -> None:
-        """Take the bounds of these options together."""
-        every = list(options)
-        self.periods = frozenset(option.lock_period for option in every)
+    def know(self, guards: Iterable[Guard]) -> None:
+        """Take the bounds of these declarations together."""
+        known = list(guards)
+        every = [guard.options for guard in known]
+        self.periods = frozenset(guard.period for guard in known)
         self.period = max(self.periods)
         self.poll = max(option.lock_acquisition_polling_interval for option in every)
         self.shortest_poll = min(option.lock_acquisition_polling_interval for option in every)
@@ -120,6 +123,7 @@ class Oracle:
     moments: Moments = field(init=False)
     _bodies: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
     _tokens: dict[str, int] = field(default_factory=dict)
+    _showed: dict[str, tuple[int, str | None]] = field(default_factory=dict)
     _epochs: dict[str, int] = field(default_factory=dict)
     _operated: set[str] = field(default_factory=set)
 
@@ -143,10 +147,14 @@ class Oracle:
         match event.kind:
             case "lost":
                 for body in self._bodies[event.lock]:
-                    if body.machine is machine and body.hold.owner == event.owner:
+                    if body.machine is machine and event.owner == ("" if body.shared else body.hold.owner):
                         self.conduct.lost(body, event.reason)
+            case "acquired" if event.mode == "listener" and (tenure := self.service.tenure(event.lock)) is not None:
+                self.reached["terms as a listener"] += 1
+                self.conduct.leads(tenure)
             case "body_started":
-                self.enter(Body(event.lock, machine, current_hold(), Baton.held(), self.loop.now))
+                shared = event.mode == "listener"
+                self.enter(Body(event.lock, machine, current_hold(), Baton.held(), self.loop.now, shared=shared))
             case "body_ended":
                 self.leave(current_hold())
 
@@ -175,9 +183,11 @@ class Oracle:
             self._violated("entered lost", f"{body.machine.name} began a body of {body.lock} with a lost hold")
         token = body.hold.token
         if token is not None and body.hold.lease_id not in self._operated:
-            if token <= (last := self._tokens.get(body.lock, 0)):
+            last = self._tokens.get(body.lock, 0)
+            if token <= last and not (body.shared and self._showed.get(body.lock) == (token, body.hold.lease_id)):
                 self._violated("token order", f"{body.machine.name} got token {token} of {body.lock} after {last}")
-            self._tokens[body.lock] = max(token, self._tokens.get(body.lock, 0))
+            self._tokens[body.lock] = max(token, last)
+            self._showed[body.lock] = token, body.hold.lease_id
         self._bodies[body.lock].append(body)
         self._must_not_hope(body)
 
@@ -208,7 +218,9 @@ class Oracle:
             self._not_told(body)
 
     def _meet(self, body: Body, other: Body) -> None:
-        if other.machine is body.machine:
+        if other.machine is body.machine and body.shared:
+            self.reached["bodies together under a listener"] += 1
+        elif other.machine is body.machine:
             self._violated("two inside", f"{body.machine.name} runs two bodies of {body.lock} at once")
         elif other.machine.crashed or other.machine.stopped or other.machine.resumed_at == self.loop.now:
             self.reached["entered while the old holder was paused or dead"] += 1

@@ -37,18 +37,17 @@ class Stored:
 
 @dataclass(slots=True)
 class Queues:
-    """The queue service. ``deleted`` lists the ids that somebody completed."""
+    """The queue service."""
 
     loop: VirtualLoop
     rng: random.Random
-    deleted: list[str] = field(default_factory=list)
     _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
     _number: int = 0
 
-    def send(self, queue: str, text: str) -> str:
-        """Put a message into a queue, which is made if need be."""
+    def send(self, queue: str, text: str, delay: float = 0.0) -> str:
+        """Put a message into a queue, which is made if need be; nobody sees it for ``delay`` seconds."""
         self._number += 1
-        message = Stored(f"m{self._number}", text, self.loop.now)
+        message = Stored(f"m{self._number}", text, self.loop.now + delay)
         self._queues.setdefault(queue, {})[message.id] = message
         return message.id
 
@@ -70,7 +69,6 @@ class Queues:
         """Delete a message."""
         self._find(queue, id, receipt)
         del self._queues[queue][id]
-        self.deleted.append(id)
 
     def left(self) -> dict[str, list[str]]:
         """Return the ids that are in each queue."""

@@ -58,6 +58,7 @@ def start_app(app: str, world: World) -> None:
     hosting = QueueWorld(world)
     timers: list[TimerListener] = []
     world.oracle.callers.know({plan.function.name: plan.guard for plan in plans if plan.guard is not None})
+    world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
     for machine in world.machines:
         runner = _Runner(world, machine, hosting)
         for plan in plans:
