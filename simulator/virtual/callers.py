@@ -203,9 +203,8 @@ class Callers:
         since = self._age(invocation)
         machine = invocation.machine
         good_day = since < AT_ONCE * 2
-        excused = machine.stopped_since(since) or (
-            good_day and self.oracle.conduct.troubled(machine, since + _NO_ANSWER)
-        )
+        reach = since + _NO_ANSWER if good_day else since
+        excused = machine.stopped_since(reach) or (good_day and self.oracle.conduct.troubled(machine, reach))
         if invocation.waits and not excused:
             self._blame("late answer", f"{invocation.owner} still waits for {invocation.lock} after {since:.1f} s")
 

@@ -45,6 +45,7 @@ class Conduct:
     oracle: Oracle
     _releases: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
     _kept: set[str] = field(default_factory=set)
+    _closing: dict[str, float] = field(default_factory=dict)
     _closed: set[str] = field(default_factory=set)
     _led: set[str] = field(default_factory=set)
     _doubled: set[str] = field(default_factory=set)
@@ -72,12 +73,18 @@ class Conduct:
 
     def closing(self, machine: Machine) -> None:
         """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
+        self._closing[machine.name] = self.oracle.loop.now
         mine = [tenure for tenure in self.oracle.service.tenures() if tenure.machine is machine]
         self._kept |= {tenure.lease_id for tenure in mine if self.oracle.inside(tenure) or machine.stopped}
 
     def closed(self, machine: Machine) -> None:
-        """Take the end of the closing: all other leases are given back."""
+        """Take the end of the closing: all other leases are given back.
+
+        A machine that stood still meanwhile may have used up the five seconds that closing waits for storage.
+        """
         self._closed.add(machine.name)
+        if machine.stopped_since(self.oracle.loop.now - self._closing[machine.name]):
+            return
         for tenure in self.oracle.service.tenures():
             if tenure.machine is machine and tenure.lease_id not in self._kept | self._doubled | set(self._releases):
                 self.oracle.blame(
