@@ -137,10 +137,11 @@ class Lock:
             self._informed = False
             self._server = loop.create_task(self._serve(), name=f"lock {self.name}")
         try:
-            return await waiter.granted
+            await waiter.granted
+            return waiter.take()
         except asyncio.CancelledError:
-            if waiter.granted.done() and not waiter.granted.cancelled() and not waiter.granted.exception():
-                waiter.granted.result().end()
+            if waiter.hold is not None:
+                waiter.hold.end()
             raise
         finally:
             if alarm is not None:

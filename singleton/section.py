@@ -23,7 +23,9 @@ class Waiter:
     since: float
     deadline: float
     once: bool
-    granted: asyncio.Future[Section]
+    granted: asyncio.Future[None]
+    hold: Section | None = None
+    """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
 
     @property
     def within(self) -> str:
@@ -33,8 +35,19 @@ class Waiter:
     def grant(self, lock: str, token: int | None, lease: Lease) -> Turn:
         """End the wait with a hold; return its turn, for the hold itself is the caller's, to keep or to drop."""
         hold = Section(lock, self.owner, token, lease)
-        self.granted.set_result(hold)
+        self.give(hold)
         return hold.turn
+
+    def give(self, hold: Section) -> None:
+        """End the wait with this hold."""
+        self.hold = hold
+        self.granted.set_result(None)
+
+    def take(self) -> Section:
+        """Return the hold that was granted, once."""
+        hold, self.hold = self.hold, None
+        assert hold is not None
+        return hold
 
     def refuse(self, error: SingletonError) -> None:
         """End the wait with an error, unless it has ended."""

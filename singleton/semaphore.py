@@ -86,10 +86,11 @@ class Semaphore:
         if self._server is None:
             self._server = self._start(self._serve())
         try:
-            return await waiter.granted
+            await waiter.granted
+            return waiter.take()
         except asyncio.CancelledError:
-            if waiter.granted.done() and not waiter.granted.cancelled() and not waiter.granted.exception():
-                waiter.granted.result().end()
+            if waiter.hold is not None:
+                waiter.hold.end()
             raise
         finally:
             if alarm is not None:
@@ -224,7 +225,7 @@ class Semaphore:
         del self._queue[first]
         self._turns[number] = hold.turn
         hold.owner = first.owner
-        first.granted.set_result(hold)
+        first.give(hold)
         self._stand_by(number)
 
     async def _sleep_until(self, due: float) -> None:

@@ -487,15 +487,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a section that was cancelled at its grant goes on",
         file=LOCK,
-        old="                waiter.granted.result().end()\n",
+        old="                waiter.hold.end()\n",
         new="                pass\n",
         breaks="a lock that was granted as its caller was cancelled is never given back",
     ),
     Mutant(
         name="cancellation swallowed by the lock",
         file=LOCK,
-        old="                waiter.granted.result().end()\n            raise\n",
-        new="                waiter.granted.result().end()\n            return await waiter.granted\n",
+        old="                waiter.hold.end()\n            raise\n",
+        new="                waiter.hold.end()\n            return waiter.take()\n",
         breaks="a cancelled caller goes on with a hold that was given back",
         by=("tests/unit/test_lock_cancel.py",),
         why="the runtime gives back what it gets for a caller who has left",
@@ -754,7 +754,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a slot that was cancelled at its grant is kept",
         file=SEMAPHORE,
-        old="                waiter.granted.result().end()\n",
+        old="                waiter.hold.end()\n",
         new="                pass\n",
         breaks="a slot that was granted as its caller was cancelled is never given back",
         by=("tests/unit/test_semaphore.py",),

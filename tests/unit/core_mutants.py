@@ -187,7 +187,7 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "a hold that is granted to who has gone",
-        "waiter.granted.result().end()",
+        "waiter.hold.end()",
         "pass",
         partial(cancel.test_a_cancellation_at_any_step_leaves_no_lease_and_forgets_no_waiter, cancel.alone),
     ),

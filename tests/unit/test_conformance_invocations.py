@@ -46,7 +46,7 @@ class Inside:
             assert key not in self._keys
             self._keys.append(key)
             self.together = max(self.together, len(self._keys))
-        time.sleep(0.003)
+        time.sleep(0.01)
         with self._guard:
             self._keys.remove(key)
             self.runs.append(key)
@@ -55,7 +55,7 @@ class Inside:
         assert key not in self._keys
         self._keys.append(key)
         self.together = max(self.together, len(self._keys))
-        await asyncio.sleep(0.003)
+        await asyncio.sleep(0.01)
         self._keys.remove(key)
         self.runs.append(key)
 
