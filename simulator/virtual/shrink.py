@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from simulator.virtual.world import Run
 
 MOST_RUNS: Final = 150
+_MOST_SECONDS: Final = 30.0
+"""Of a processor, for all runs together: worlds that get stuck take long."""
 
 
 def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
@@ -25,11 +28,12 @@ def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
         outcome = smaller.run()
         return outcome if any(violation.check == check for violation in outcome.violations) else None
 
+    ends = time.process_time() + _MOST_SECONDS
     changed = True
-    while changed and left > 0:
+    while changed:
         changed = False
         for smaller in _simpler(scenario):
-            if left <= 0:
+            if left <= 0 or time.process_time() >= ends:
                 break
             if (outcome := still_breaks(smaller)) is not None:
                 scenario, run, changed = smaller, outcome, True

@@ -21,6 +21,7 @@ import hashlib
 import logging
 import os
 import random
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from simulator.virtual.network import Network, NetworkStore, Request
 from simulator.virtual.oracle import Bounds, Oracle, Violation
 from simulator.virtual.resource import Resource
 from simulator.virtual.service import Service
+from simulator.virtual.watchdog import Stuck, watched
 from singleton.runtime import provide_runtime
 from singleton.telemetry import LockEvent, subscribe
 
@@ -49,6 +51,8 @@ _TAIL = 17.0
 """Seconds of quiet at the end: a lease that nobody gave back lapses within them, and is seen to."""
 _CLOSING = 30.0
 """Seconds within which the locks of a live host must close."""
+_BURIAL = 2.0
+"""Seconds of a processor for ending what is left of a world."""
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
 
@@ -190,12 +194,13 @@ class World:
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
         try:
-            self.loop.run_until_complete(self._live())
-            self.loop.drain()
+            with watched():
+                self.loop.run_until_complete(self._live())
+                self.loop.drain()
             if not self._broken():
                 self._judge_the_end()
             return self._result()
-        except Deadlock as deadlock:
+        except (Deadlock, Stuck) as deadlock:
             self.oracle.blame("deadlock", str(deadlock))
             return self._result()
         finally:
@@ -317,7 +322,8 @@ class World:
         self.network.rules = [_no_network]
         for machine in self.machines:
             machine.revive()
-        self.loop.run_until_complete(self._end_tasks())
+        with suppress(Stuck, Deadlock), watched(_BURIAL):
+            self.loop.run_until_complete(self._end_tasks())
 
     async def _end_tasks(self) -> None:
         this = asyncio.current_task()

@@ -18,10 +18,10 @@ _ROW = re.compile(r"^\| ([^|]+?) \|", re.MULTILINE)
 _HEAD = """# Planted bugs
 
 Each of these {count} changes of the shipped source breaks a promise. The test-suite plants them one by one, and
-explores the broken code as `singleton-sim explore` does (seed 1, 5 hosts, all faults, all workloads). {explored} are found by
-exploring, {half} of them within {median} scenarios, all within {most}. The other {tested} are of a kind that no world
-can show; the tests find them, and the last column says why. `python -m tests.simulation.mutant_table` writes this page;
-the numbers are those of Python {python}.
+explores the broken code as `singleton-sim explore` does (seed 1, 5 hosts, all faults, all workloads). {explored} are
+found by exploring, {half} of them within {median} scenarios, all within {most}. The other {tested} are of a kind that
+no world can show; the tests find them, and the last column says why. `python -m tests.simulation.mutant_table` writes
+this page; the numbers are those of Python {python}.
 
 | planted bug | what it breaks | found by | after | |
 | --- | --- | --- | ---: | --- |

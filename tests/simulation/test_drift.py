@@ -8,17 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.drift import PERCENTS, Point, draw, measure, scenario
-from simulator.virtual.world import prepare_process
 
 DRAWN = Path(__file__).parents[2] / "docs" / "drift.svg"
 GUARANTEES = DRAWN.parent / "guarantees.md"
-
-
-@pytest.fixture(autouse=True)
-def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
-    prepare_process()
 
 
 @pytest.mark.parametrize("percent", [-6.6, 0.0, 10.0])

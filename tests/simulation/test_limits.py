@@ -18,7 +18,7 @@ from simulator.virtual.jobs import Context, message
 from simulator.virtual.locks import Baton
 from simulator.virtual.netfaults import Partition
 from simulator.virtual.resource import Refused
-from simulator.virtual.world import World, prepare_process
+from simulator.virtual.world import World
 from singleton import LockLost, current_hold, singleton
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import foreign_id, held, lock_on, settled, virtual
@@ -32,13 +32,6 @@ PERIOD = 15.0
 POLL = 5.0
 CALL = 0.1
 """Seconds for a request, on the good days of these worlds."""
-
-
-@pytest.fixture(autouse=True)
-def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
-    prepare_process()
 
 
 @dataclass

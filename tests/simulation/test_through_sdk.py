@@ -11,7 +11,7 @@ from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
 from simulator.virtual.scenario import Scenario
 from simulator.virtual.sdk import Containers, open_store, read_request
-from simulator.virtual.world import World, prepare_process
+from simulator.virtual.world import World
 from singleton.stores.protocol import StoreFailure
 from tests.support.mutants import Mutant, applied
 
@@ -52,13 +52,6 @@ MUTANTS: Final = [
     Mutant("a blob that is there is an error", STORE, '("BlobAlreadyExists", "LeaseIdMissing")', '("LeaseIdMissing",)'),
     Mutant("a container that is there is an error", STORE, '"ContainerAlreadyExists"', '"NeverMind"'),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
-    prepare_process()
 
 
 def scenario(seed: int) -> Scenario:

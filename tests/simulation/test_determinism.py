@@ -1,0 +1,90 @@
+"""A seed is a world: the same history, to the bit, whoever runs it, and another for another seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.virtual.faults import KINDS
+from simulator.virtual.scenario import Scenario
+from simulator.virtual.workloads import WORKLOADS
+from tests.simulation.planting import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HISTORIES = """
+from simulator.virtual.faults import KINDS
+from simulator.virtual.scenario import Scenario
+from simulator.virtual.world import prepare_process
+prepare_process()
+print(*(Scenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)))
+"""
+
+
+def scenario(seed: int, workload: str = "mixed") -> Scenario:
+    return Scenario.draw(seed, hosts=5, kinds=tuple(KINDS), workloads=(workload,))
+
+
+EXPLORED = """
+from dataclasses import replace
+from simulator.virtual.explore import Plan, explore
+from simulator.virtual.faults import KINDS
+from simulator.virtual.workloads import WORKLOADS
+
+if __name__ == "__main__":
+    for jobs in (1, 2):
+        plan = Plan(scenarios=50, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=9, jobs=jobs)
+        print(replace(explore(plan, lambda _: None), elapsed=0.0))
+"""
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_same_seed_is_the_same_history(workload: str) -> None:
+    for seed in range(4):
+        first, again = scenario(seed, workload).run(), scenario(seed, workload).run()
+        assert first == again
+        assert first.records
+
+
+def test_another_seed_is_another_history() -> None:
+    assert len({scenario(seed).run().history for seed in range(20)}) == 20
+
+
+def test_another_fault_is_another_history() -> None:
+    seed = next(seed for seed in range(50) if len(scenario(seed).faults) > 1)
+    planned = scenario(seed)
+    assert planned.run().history != planned.without(0).run().history
+
+
+def test_the_hashes_of_texts_have_no_part_in_it() -> None:
+    told = set()
+    for hash_seed in ("0", "4242"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", HISTORIES]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
+        told.add(result.stdout)
+    here = [Scenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)]
+    assert told == {" ".join(here) + "\n"}
+
+
+def test_two_processes_see_what_one_sees(tmp_path: Path) -> None:
+    (tmp_path / "explored.py").write_text(EXPLORED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(tmp_path / "explored.py")]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
+    one, two = result.stdout.splitlines()
+    assert one == two
+    assert "scenarios=50" in one
+    assert "broken=None" in one
+
+
+def test_a_history_does_not_depend_on_the_worlds_before_it() -> None:
+    alone = scenario(5).run().history
+    for seed in range(5):
+        scenario(seed).run()
+    assert scenario(5).run().history == alone

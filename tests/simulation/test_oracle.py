@@ -1,0 +1,453 @@
+"""Each check of the oracle fires in a situation made for it, and none in one where all is well."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.host.messages import encode
+from simulator.virtual import loop as loops
+from simulator.virtual import workloads
+from simulator.virtual.hosting import Feed, QueueWorld
+from simulator.virtual.jobs import Job
+from simulator.virtual.story import promises
+from singleton.stores.protocol import StoreFailure
+from tests.simulation.scenes import IDS, LOCK, Host, Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.host.messages import Message
+    from simulator.virtual.network import Passage, Request
+
+VIRTUAL = Path(workloads.__file__).parent
+SITUATIONS: dict[str, Callable[[Scene], None]] = {}
+
+
+def situation(check: str) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+    """Name the check that is to fire in a scene."""
+
+    def add(make: Callable[[Scene], None]) -> Callable[[Scene], None]:
+        SITUATIONS[check] = make
+        return make
+
+    return add
+
+
+def of(check: str, *, function: str = "ship") -> Callable[[Callable[[Host], object]], None]:
+    """Name the check that is to fire when one host plays this part; it has asked for the lock as ``function``."""
+
+    def add(part: Callable[[Host], object]) -> None:
+        def make(scene: Scene) -> None:
+            async def play(host: Host) -> None:
+                host.says("waiting", function=function)
+                await part(host)  # type: ignore[misc]
+
+            scene.a.plays(play)
+
+        SITUATIONS[check] = make
+
+    return add
+
+
+# --- the oracle: who is inside, and what a host believes --------------------------------------------------------------
+
+
+@situation("two inside")
+def _(scene: Scene) -> None:
+    async def first(host: Host) -> None:
+        hold = host.enter(await host.take())
+        await host.until(10.0)
+        host.leave(hold)
+
+    async def second(host: Host) -> None:
+        await host.until(5.0)
+        host.leave(host.enter(await scene.a.take(IDS[0])))
+
+    scene.a.plays(first)
+    scene.b.plays(second)
+
+
+@of("without lease")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    await host.store.release(LOCK, belief.id)
+    host.enter(belief)
+
+
+@of("entered lost")
+async def _(host: Host) -> None:
+    host.leave(host.enter(await host.take(), lost="expired"))
+
+
+@of("believes")
+async def _(host: Host) -> None:
+    host.leave(host.enter(await host.take(lasts=15.5)))
+
+
+@of("inside after end")
+async def _(host: Host) -> None:
+    hold = host.enter(await host.take())
+    await host.until(16.0)
+    host.leave(hold)
+
+
+@of("not told")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    host.enter(belief)
+    belief.deadline += 1000.0
+    host.scene.world.operate("break_", 0)
+    await host.until(20.0)
+
+
+@of("released inside")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    hold = host.enter(belief)
+    await host.store.release(LOCK, belief.id)
+    host.leave(hold)
+
+
+@of("wrong period")
+async def _(host: Host) -> None:
+    await host.take(period=30)
+
+
+@situation("taken away")
+def _(scene: Scene) -> None:
+    async def first(host: Host) -> None:
+        await host.take()
+
+    async def second(host: Host) -> None:
+        await host.until(3.0)
+        await host.store.break_(LOCK)
+
+    scene.a.plays(first)
+    scene.b.plays(second)
+
+
+@of("token order")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    host.leave(host.enter(belief, token=7))
+    host.leave(host.enter(belief, token=7))
+
+
+# --- conduct: what hosts send -----------------------------------------------------------------------------------------
+
+
+@of("used after release")
+async def _(host: Host) -> None:
+    belief = await host.take()
+    await host.store.release(LOCK, belief.id)
+    await host.store.acquire(LOCK, belief.id, 15)
+
+
+@of("used after closing")
+async def _(host: Host) -> None:
+    host.scene.world.shut_down(0)
+    await host.until(0.5)
+    await host.take()
+
+
+@situation("flood")
+def _(scene: Scene) -> None:
+    async def holds(host: Host) -> None:
+        belief = await host.take()
+        await host.until(10.0)
+        await host.store.release(LOCK, belief.id)
+
+    async def floods(host: Host) -> None:
+        await host.until(1.0)
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            with pytest.raises(StoreFailure):
+                await host.store.acquire(LOCK, IDS[1], 15)
+
+    scene.a.plays(holds)
+    scene.b.plays(floods)
+
+
+@of("left to lapse")
+async def _(host: Host) -> None:
+    await host.take()
+    await host.until(20.0)
+
+
+@of("lost in peace")
+async def _(host: Host) -> None:
+    hold = host.enter(await host.take())
+    host.says("lost", reason="expired", hold=hold)
+    host.leave(hold)
+
+
+@of("false loss")
+async def _(host: Host) -> None:
+    hold = host.enter(await host.take())
+    host.says("lost", reason="stolen", hold=hold)
+    host.leave(hold)
+
+
+# --- callers: what those who wait may expect --------------------------------------------------------------------------
+
+
+@situation("wrong lock")
+def _(scene: Scene) -> None:
+    async def part(host: Host) -> None:
+        scene.world.oracle.callers.expect(host.machine, "me", "locks/explored/~other")
+        host.says("waiting")
+
+    scene.a.plays(part)
+
+
+@of("late answer", function="tick")
+async def _(host: Host) -> None:
+    await host.until(3.0)
+
+
+@of("false contention", function="tick")
+async def _(host: Host) -> None:
+    host.says("contended", reason="skip")
+
+
+@of("turned away")
+async def _(host: Host) -> None:
+    host.ends("LockNotAcquired")
+
+
+@of("false alarm")
+async def _(host: Host) -> None:
+    host.ends("StorageUnavailable")
+
+
+@situation("not told of a refusal")
+def _(scene: Scene) -> None:
+    def deny(_: Request, passage: Passage) -> None:
+        passage.answer = StoreFailure(403)
+
+    async def part(host: Host) -> None:
+        host.says("waiting")
+        await host.until(8.0)
+        scene.world.network.rules.append(deny)
+        with pytest.raises(StoreFailure):
+            await host.store.acquire(LOCK, IDS[0], 15)
+
+    scene.a.plays(part)
+
+
+@of("out of turn")
+async def _(host: Host) -> None:
+    await host.until(1.0)
+    host.says("waiting", "later")
+    host.says("acquired", "later")
+
+
+@situation("kept from others")
+def _(scene: Scene) -> None:
+    async def keeps(host: Host) -> None:
+        belief = await host.take()
+        for number, when in enumerate((0.5, 20.0, 40.0)):
+            while scene.world.loop.now < when:
+                await asyncio.sleep(min(7.0, when - scene.world.loop.now))
+                await host.store.renew(LOCK, belief.id)
+            host.says("waiting", f"me {number}")
+            host.says("acquired", f"me {number}")
+        await host.store.release(LOCK, belief.id)
+
+    async def waits(host: Host) -> None:
+        host.says("waiting", "other")
+
+    scene.a.plays(keeps)
+    scene.b.plays(waits)
+
+
+@situation("nobody took it")
+def _(scene: Scene) -> None:
+    async def takes(host: Host) -> None:
+        belief = await host.take()
+        await host.until(5.0)
+        await host.store.release(LOCK, belief.id)
+
+    async def waits(host: Host) -> None:
+        host.says("waiting", "other")
+
+    scene.a.plays(takes)
+    scene.b.plays(waits)
+
+
+@of("handed a lost lease")
+async def _(host: Host) -> None:
+    host.says("acquired")
+    host.says("released")
+
+
+@of("nothing was done")
+async def _(host: Host) -> None:
+    host.ends("ok")
+
+
+@of("skip failed", function="tick")
+async def _(host: Host) -> None:
+    host.ends("LockNotAcquired")
+
+
+# --- the world, at its end --------------------------------------------------------------------------------------------
+
+
+@of("starved")
+async def _(host: Host) -> None:
+    await host.until(10_000.0)
+
+
+@situation("does not close")
+def _(scene: Scene) -> None:
+    async def never() -> None:
+        await asyncio.sleep(10_000.0)
+
+    scene.world._runtimes[0].registry.aclose = never  # type: ignore[method-assign]
+
+
+@situation("deadlock")
+def _(scene: Scene) -> None:
+    async def spins(_: Host) -> None:
+        while True:  # noqa: ASYNC110 - that is the mistake
+            await asyncio.sleep(0)
+
+    scene.a.plays(spins)
+
+
+@situation("task left behind")
+def _(scene: Scene) -> None:
+    async def leaves(host: Host) -> None:
+        task = scene.world.loop.create_task(asyncio.sleep(10_000.0), context=host.machine.context("locks"))
+        assert not task.done()
+
+    scene.a.plays(leaves)
+
+
+@situation("unhandled error")
+def _(scene: Scene) -> None:
+    scene.world.later(1.0, lambda: 1 / 0)
+
+
+@situation("broken")
+def _(scene: Scene) -> None:
+    async def raises(_: Host) -> None:
+        raise KeyError("x")
+
+    scene.a.plays(raises)
+
+
+async def _invoke(scene: Scene, outcome: BaseException | None) -> bool:
+    """Run one invocation of a function that ends so, after ten seconds."""
+
+    async def function(**_: object) -> None:
+        try:
+            await asyncio.sleep(10.0)
+        except asyncio.CancelledError:
+            return
+        if outcome is not None:
+            raise outcome
+
+    job = Job(scene.world.resource, 1, 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workloads, "_jobs", lambda: {"ship": function})
+        call = workloads._Call(0.0, "ship", "key", job)
+        call.cancel_after = 1.0 if outcome is None else None
+        await workloads._work(scene.world, scene.a.machine, 0, [call])
+    return True
+
+
+@situation("cancellation swallowed")
+def _(scene: Scene) -> None:
+    async def part(_: Host) -> None:
+        await _invoke(scene, None)
+
+    scene.a.plays(part)
+
+
+@situation("cancelled by nobody")
+def _(scene: Scene) -> None:
+    async def part(_: Host) -> None:
+        await _invoke(scene, asyncio.CancelledError())
+
+    scene.a.plays(part)
+
+
+@situation("message lost")
+def _(scene: Scene) -> None:
+    hosting = QueueWorld(scene.world)
+
+    async def deletes(message: Message) -> bool:
+        hosting.queues.delete("orders", message.id, message.pop_receipt)
+        return False
+
+    hosting.listen(scene.a.machine, "ship", "orders", deletes)
+    hosting.feed([Feed(1.0, "orders", encode(b"{}", "base64"))], seconds=60.0)
+
+
+# --- the tests --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", SITUATIONS)
+def test_a_check_fires_in_a_situation_made_for_it(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "_MOST_TURNS", 20_000)
+    scene = Scene()
+    SITUATIONS[check](scene)
+    found = scene.found()
+    assert check in found, found
+
+
+def test_there_is_a_situation_for_every_check_that_the_docstrings_name() -> None:
+    assert sorted(SITUATIONS) == sorted(promises())
+
+
+def test_every_check_that_is_made_is_in_a_docstring() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in VIRTUAL.glob("*.py"))
+    made = re.findall(r"(?:\bblame|_violated|_blame)\(\s*\"([^\"]+)\"", source)
+    assert len(made) > 40
+    assert set(made) == set(promises())
+
+
+def test_nothing_is_found_where_hosts_do_as_they_should() -> None:
+    scene = Scene()
+
+    async def first(host: Host) -> None:
+        host.says("waiting")
+        belief = await host.take()
+        host.says("acquired")
+        hold = host.enter(belief, token=1)
+        await host.until(6.0)
+        sent = host.now()
+        await host.store.renew(LOCK, belief.id)
+        belief.deadline = sent + 14.0
+        await host.until(12.0)
+        host.leave(hold)
+        await host.store.release(LOCK, belief.id)
+        host.says("released")
+        host.ends("ok")
+
+    async def second(host: Host) -> None:
+        await host.until(1.0)
+        host.says("waiting", function="tick")
+        with pytest.raises(StoreFailure):
+            await host.store.acquire(LOCK, IDS[1], 15)
+        host.says("contended", function="tick", reason="skip")
+        host.ends("ok")
+        await host.until(14.0)
+        host.says("waiting", "again")
+        belief = await host.take(IDS[2])
+        host.says("acquired", "again")
+        host.leave(host.enter(belief, owner="again", token=2))
+        await host.store.release(LOCK, belief.id)
+        host.says("released", "again")
+        host.ends("ok", "again")
+
+    scene.a.plays(first)
+    scene.b.plays(second)
+    assert scene.found() == {}
