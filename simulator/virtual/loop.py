@@ -165,6 +165,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_until_complete(self, future: Coroutine[Any, Any, _T]) -> _T:  # type: ignore[override]
         """Run ``future`` to its end; raise ``Deadlock`` if it can't get there."""
         asyncio._set_running_loop(self)  # noqa: SLF001 - as every loop does
+        self._turns_before = self.turns
         try:
             with _young_garbage_only() as collect:
                 main: asyncio.Task[_T] = self.create_task(future)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks import label
-from simulator.virtual import callers, conduct, oracle, world
+from simulator.virtual import callers, conduct, leaders, oracle, semaphores, world
 from simulator.virtual.network import SOON
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def tell(scenario: Scenario, run: Run) -> list[str]:
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    pages = "".join(module.__doc__ or "" for module in (oracle, callers, conduct, world))
+    pages = "".join(module.__doc__ or "" for module in (leaders, semaphores, world, conduct, callers, oracle))
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))
 
 
@@ -91,6 +91,10 @@ def _sentence(record: Record, violation: Violation) -> str:
             return _request(record)
         case "lock" if _concerns(record.text("lock"), violation):
             return _lock_event(record)
+        case "body_started" if _concerns(record.text("lock"), violation):
+            return f"{record.text('owner')} is inside {label(record.text('lock'))} with token {record.get('token')}"
+        case "body_ended" if _concerns(record.text("lock"), violation):
+            return f"{record.text('owner')} leaves {label(record.text('lock'))}"
     return ""
 
 

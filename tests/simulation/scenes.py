@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.jobs import guarded_jobs
 from simulator.virtual.network import NetworkStore
 from simulator.virtual.world import World
-from singleton.decorator import MARK
+from singleton.decorator import guards_of
 from singleton.guard import _current
 from singleton.hold import Hold
 from singleton.telemetry import LockEvent, emit
@@ -103,7 +103,7 @@ class Scene:
     def __init__(self) -> None:
         self.world = World(1, 2, (), shuffle=False)
         self.world.ends_when_broken = False
-        self.world.oracle.callers.know({name: getattr(job, MARK) for name, job in guarded_jobs().items()})
+        self.world.oracle.callers.know({name: guards_of(job)[0] for name, job in guarded_jobs().items()})
         self.a, self.b = (Host(self, machine) for machine in self.world.machines)
 
     def found(self) -> dict[str, str]:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.host.messages import encode
+from simulator.virtual import leaders, semaphores, workloads
 from simulator.virtual import loop as loops
-from simulator.virtual import workloads
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Job
+from simulator.virtual.oracle import Body
 from simulator.virtual.story import promises
+from singleton.hold import Hold
 from singleton.stores.protocol import StoreFailure
-from tests.simulation.scenes import IDS, LOCK, Host, Scene
+from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,6 +296,24 @@ async def _(host: Host) -> None:
 @of("skip failed", function="tick")
 async def _(host: Host) -> None:
     host.ends("LockNotAcquired")
+
+
+# --- semaphores and leaders -------------------------------------------------------------------------------------------
+
+
+@of("too many inside")
+async def _(host: Host) -> None:
+    pool = semaphores._Pool(host.scene.world, 1)
+    for number in range(2):
+        hold = Hold(f"reports/slot-{number}", lease=Belief(IDS[number], host.now() + 14.0))  # type: ignore[arg-type]
+        pool._enter(Body(hold.lock, host.machine, hold, sync=False, since=0.0))
+
+
+@of("nobody leads")
+async def _(host: Host) -> None:
+    election = leaders._Election(host.scene.world, "poller", {host.machine: 0.0})
+    await host.until(40.0)
+    election.must_have_a_leader()
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------

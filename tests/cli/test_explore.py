@@ -1,0 +1,186 @@
+"""``singleton-sim explore`` and ``replay``, as somebody at a terminal or a CI job meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from simulator import explore_cli
+from simulator.cli import cli, main
+from simulator.virtual.faults import KINDS
+from simulator.virtual.moments import MOMENTS
+from tests.simulation.bugs import bug
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def sim() -> Callable[..., tuple[int, str]]:
+    """Run the command line in this process; return its exit code and what it printed."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli, list(arguments), standalone_mode=False, env={"COLUMNS": "200"})
+        if result.exception is not None:
+            raise result.exception
+        return int(result.return_value), result.output
+
+    return run
+
+
+def explored(sim: Callable[..., tuple[int, str]], *arguments: str, scenarios: int = 30) -> tuple[int, str]:
+    return sim("explore", "--scenarios", str(scenarios), "--jobs", "1", *arguments)
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run what is wrong usage; return the one line that says so."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    printed = capsys.readouterr()
+    assert caught.value.code == 2
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    return printed.err
+
+
+def story(**fields: object) -> str:
+    return json.dumps({"format": 1, "seed": 1, "hosts": 2, "workload": "mutex", "faults": [], **fields})
+
+
+def test_worlds_in_which_all_goes_well_end_with_0_and_no_file(sim: Callable[..., tuple[int, str]]) -> None:
+    code, output = explored(sim)
+    assert code == 0
+    assert "No promise was broken." in output
+    assert not Path("singleton-story.json").exists()
+
+
+def test_the_summary_counts_scenarios_virtual_hours_faults_by_kind_and_the_states_worth_reaching(
+    sim: Callable[..., tuple[int, str]],
+) -> None:
+    _, output = explored(sim, scenarios=60)
+    assert re.search(r"60 scenarios of seed 1, \d+\.\d virtual hours, in \d+\.\d s \(\d+ a second\)", output)
+    for kind in KINDS:
+        assert re.search(rf"^ +\d+  {kind}$", output, re.MULTILINE), kind
+    states = ("acquire applied, reply lost", "renew applied, reply lost", "stale holder refused", *MOMENTS)
+    for state in (*states, "bodies", "leases of dead hosts that expired"):
+        assert re.search(rf"^ +[\d,]+  {state}$", output, re.MULTILINE), state
+
+
+def test_every_state_of_the_summary_is_one_that_worlds_reach() -> None:
+    """A counter that nobody counts up would always say 0."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "virtual").glob("*.py"))
+    for state in (*explore_cli._STATES, *MOMENTS):
+        assert f'"{state}"' in source or state.endswith(" applied, reply lost"), state
+
+
+def test_a_broken_promise_ends_with_1_a_small_story_in_words_its_faults_in_a_file_and_the_line_that_replays_it(
+    sim: Callable[..., tuple[int, str]],
+) -> None:
+    with bug("lost reply not asked again"):
+        code, output = explored(sim, "--workload", "mutex,keys", scenarios=200)
+        assert code == 1
+        assert "breaks a promise" in output
+        assert re.search(r"\d+\.\d{3} s  BROKEN \([a-z ]+\): .+\.$", output, re.MULTILINE)
+        assert "What must not be: " in output
+        assert output.rstrip().endswith("replay singleton-story.json")
+        story = json.loads(Path("singleton-story.json").read_text())
+        assert 1 <= len(story["faults"]) <= 2
+        again, replayed = sim("replay", "singleton-story.json")
+    assert again == 1
+    assert f"History {story['history']}: the same as recorded." in replayed
+    told = [line for line in output.splitlines() if " s  " in line and "scenarios" not in line]
+    assert told == [line for line in replayed.splitlines() if " s  " in line]
+    code, replayed = sim("replay", "singleton-story.json")
+    assert (code, "Every promise was kept." in replayed) == (0, True), "the bug is gone, and so is what it broke"
+
+
+def test_the_story_goes_where_it_is_told_to(sim: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    with bug("token not increased"):
+        code, output = explored(sim, "--story", str(tmp_path / "there.json"))
+    assert code == 1
+    assert f"replay {tmp_path / 'there.json'}" in output
+    assert json.loads((tmp_path / "there.json").read_text())["broken"][0] == "token order"
+
+
+def test_another_python_s_story_is_replayed_without_a_comparison(sim: Callable[..., tuple[int, str]]) -> None:
+    Path("old.json").write_text(story(python="3.9", history="x"))
+    code, output = sim("replay", "old.json")
+    assert code == 0
+    assert "it was recorded by another Python" in output
+
+
+def test_progress_on_a_pipe_is_lines_with_an_estimate(
+    sim: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explore_cli, "_BETWEEN_LINES", 0.0)
+    _, output = explored(sim, scenarios=60)
+    assert re.search(r"^25 of 60 scenarios, \d+ a second, \d+ s left$", output, re.MULTILINE)
+    assert re.search(r"^60 of 60 scenarios, \d+ a second, 0 s left$", output, re.MULTILINE)
+
+
+def test_progress_on_a_terminal_is_a_bar(sim: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    _, output = explored(sim)
+    assert "exploring" in output
+    assert "30/30" in output
+    assert "virtual hours" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--scenarios", "0"], "--scenarios is 0: it must be from 1 to"),
+        (["--hosts", "51"], "--hosts is 51: it must be from 1 to 50"),
+        (["--jobs", "0"], "--jobs is 0"),
+        (["--seed", "-1"], "--seed is -1"),
+        (["--faults", "craash"], "'craash' is unknown: give all, none, or some of: "),
+        (["--workload", "mutes"], "'mutes' is unknown"),
+        (["--workload", "none"], "--workload is 'none': give all, or some of: "),
+        (["--app", "nowhere"], "--app: "),
+        (["--story", "nowhere/story.json"], "--story nowhere/story.json: there is no such folder"),
+        (["--hosts", "many"], "--hosts"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in complaint(capsys, "explore", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file"),
+        ("{", "is not JSON"),
+        (
+            '{"format": 1, "seed": 1, "hosts": 2, "workload": "mutex", "faults": [{"kind": "fire"}]}',
+            "'fire' is unknown",
+        ),
+        (story(app="gone"), "--app: "),
+    ],
+)
+def test_a_story_that_can_not_be_replayed_ends_with_2_and_one_line(
+    text: str | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        Path("story.json").write_text(text)
+    assert words in complaint(capsys, "replay", "story.json")
+
+
+def test_an_app_for_a_story_that_has_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("story.json").write_text(story())
+    assert "without an app" in complaint(capsys, "replay", "story.json", "--app", os.curdir)

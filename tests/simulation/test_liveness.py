@@ -1,0 +1,76 @@
+"""When the faults are over everybody gets his turn, and nothing is left: the checks of that find bugs of that kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.virtual.faults import KINDS
+from simulator.virtual.scenario import Scenario
+from simulator.virtual.workloads import start_workload
+from simulator.virtual.world import World
+from tests.support.mutants import Mutant, applied
+
+if TYPE_CHECKING:
+    from simulator.virtual.oracle import Violation
+
+BUGS = {
+    "starved": Mutant(
+        "after an attempt without an answer nobody asks again",
+        "lock",
+        "                    asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)\n",
+        "                    asked_to_wait = 1e6 if failure.status is None else 0.0\n",
+    ),
+    "does not close": Mutant(
+        "closing waits for somebody who never comes",
+        "lock",
+        "        self._closed = True\n",
+        "        self._closed = True\n        await asyncio.Event().wait()\n",
+    ),
+    "task left behind": Mutant(
+        "who asks starts a task and forgets it",
+        "lock",
+        "        self._queue[waiter] = None\n",
+        "        self._queue[waiter] = None\n        loop.create_task(asyncio.sleep(1e6))\n",
+    ),
+    "cancellation swallowed": Mutant(
+        "a cancelled caller is given what it waited for",
+        "guard",
+        "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n"
+        "                    return await body()\n",
+        "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n"
+        "                    try:\n"
+        "                        return await body()\n"
+        "                    except __import__('asyncio').CancelledError:\n"
+        "                        return None\n",
+    ),
+}
+
+
+def found(seed: int) -> list[Violation]:
+    """Return all that the oracle finds in a world that goes on to its end."""
+    planned = Scenario.draw(seed, hosts=4, kinds=tuple(KINDS), workloads=("mixed", "keys"))
+    world = World(planned.seed, planned.hosts, planned.faults)
+    world.ends_when_broken = False
+    start_workload(planned.workload, world)
+    return list(world.run().violations)
+
+
+@pytest.mark.parametrize("check", BUGS)
+def test_a_bug_of_that_kind_is_told_by_that_check(check: str) -> None:
+    with applied(BUGS[check]):
+        assert any(check in {violation.check for violation in found(seed)} for seed in range(60))
+
+
+def test_all_work_ends_within_two_minutes_and_twice_its_length_after_the_last_fault() -> None:
+    """The bound that docs/guarantees.md states, and by which ``starved`` judges."""
+    for seed in range(40):
+        planned = Scenario.draw(seed, hosts=5, kinds=tuple(KINDS))
+        world = World(planned.seed, planned.hosts, planned.faults)
+        start_workload(planned.workload, world)
+        run = world.run()
+        healed = max((fault.ends for fault in planned.faults), default=0.0)
+        ended = [record.t for record in run.records if record.event == "invocation_ended"]
+        assert not run.violations
+        assert max(ended, default=0.0) <= healed + 120.0 + 2 * world.work
