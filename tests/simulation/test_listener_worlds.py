@@ -1,0 +1,75 @@
+"""Listeners in virtual worlds full of faults: never two processes, no message lost, no lease ended under a body."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FUNCTIONS = """
+import asyncio, time
+import azure.functions as func
+from singleton import singleton
+
+app = func.FunctionApp()
+
+@app.timer_trigger(arg_name="timer", schedule="*/30 * * * * *", use_monitor=False)
+@singleton(mode="listener")
+def clean(timer: func.TimerRequest) -> None:
+    time.sleep(3)
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+@singleton(mode="listener")
+async def ship(msg: func.QueueMessage) -> None:
+    await asyncio.sleep(2)
+
+@app.queue_trigger(arg_name="msg", queue_name="bills", connection="AzureWebJobsStorage")
+@singleton(mode="listener")
+@singleton(scope="Id")
+async def bill(msg: func.QueueMessage) -> None:
+    await asyncio.sleep(0.5)
+"""
+OPTIONS = {
+    "listenerLockPeriod": "00:00:15",
+    "listenerLockRecoveryPollingInterval": "00:00:15",
+    "deferDelay": "00:00:02",
+}
+
+
+EXPLORE = """
+import json, sys
+from simulator.virtual.explore import Plan
+from simulator.virtual.faults import KINDS
+from simulator.virtual.workloads import WORKLOADS
+from simulator.virtual.world import prepare_process
+
+prepare_process()
+plan = Plan(scenarios=0, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=20, app=sys.argv[1])
+for number in range(int(sys.argv[2])):
+    run = plan.scenario(number).run()
+    print(json.dumps([[str(each) for each in run.violations], run.reached]))
+"""
+
+
+@pytest.mark.timeout(300)
+def test_no_promise_is_broken_whatever_strikes(tmp_path: Path) -> None:
+    (tmp_path / "function_app.py").write_text(FUNCTIONS)
+    (tmp_path / "host.json").write_text(json.dumps({"version": "2.0", "singleton": OPTIONS}))
+    command = [sys.executable, "-W", "ignore", "-c", EXPLORE, str(tmp_path), "16"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    runs = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(runs) == 16
+    assert [violations for violations, _ in runs if violations] == []
+    reached: Counter[str] = Counter()
+    for _, states in runs:
+        reached.update(states)
+    wanted = ("terms as a listener", "bodies together under a listener", "messages put back", "messages done")
+    assert [state for state in wanted if not reached[state]] == []
+    assert reached["leases of dead hosts that expired"] > 0
