@@ -139,7 +139,7 @@ class Callers:
         match outcome:
             case "ok" if invocation.lost:
                 self._blame("nothing was done", f"{owner} succeeded although it lost {invocation.lock}")
-            case "ok" if not invocation.entered and guard.on_contention != "skip":
+            case "ok" if not invocation.entered and guard.on_contention not in {"skip", "defer"}:
                 self._blame("nothing was done", f"{owner} succeeded without its body")
             case "LockNotAcquired" if guard.on_contention == "skip":
                 self._blame("skip failed", told)

@@ -73,12 +73,12 @@ class Context:
 
 def guarded_jobs() -> dict[str, Callable[..., Any]]:
     """Declare the functions, with all options at their defaults. All of one key share a lock, whatever their policy."""
-    with _no_options():
+    with without_options():
         return _declare()
 
 
 @contextmanager
-def _no_options() -> Iterator[None]:
+def without_options() -> Iterator[None]:
     """Hide what this machine sets for its own Functions: the same worlds everywhere. The host.json beside this counts.
 
     A user's own app has its own worlds (``userapp.py``), with its own options.

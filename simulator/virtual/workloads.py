@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.messages import encode
+from simulator.virtual.deferrals import start_deferrals
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, guarded_jobs, message
 from simulator.virtual.leaders import start_leader
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
 
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader")
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer")
 _jobs = cache(guarded_jobs)
 
 
@@ -110,6 +111,7 @@ _WORKLOADS: dict[str, Callable[[World], None]] = {
     "queue": _queue,
     "semaphore": start_semaphore,
     "leader": start_leader,
+    "defer": start_deferrals,
 }
 
 
