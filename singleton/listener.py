@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.guard import Guard, tell
+from singleton.settings import filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,7 @@ class ListenerGuard(Guard):
             from singleton.deferring import check_deferrable
 
             check_deferrable(self.function, self.timeout, trigger)
+        _warn_of_several_processes(self.function)
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
@@ -172,6 +174,17 @@ class ListenerGuard(Guard):
 
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
         """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
+
+
+def _warn_of_several_processes(function: str) -> None:
+    """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
+    count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+    if count.isdecimal() and int(count) > 1:
+        _log.warning(
+            "%s has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is %s: one process listens, and a timer's tick "
+            "that its host hands to another is skipped; set it to 1, or leave the mode out",
+            *(function, count),
+        )
 
 
 def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:

@@ -81,6 +81,20 @@ def test_on_a_developers_machine_its_lease_has_fifteen_seconds_unless_told_other
     assert guard_of(a_job("sync", mode="listener")).period == 40.0
 
 
+@pytest.mark.parametrize(("count", "warned"), [("2", True), ("1", False), ("many", False), (None, False)])
+def test_several_processes_of_a_host_are_several_candidates_and_that_is_said(
+    count: str | None, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("FUNCTIONS_WORKER_PROCESS_COUNT", raising=False)
+    if count is not None:
+        monkeypatch.setenv("FUNCTIONS_WORKER_PROCESS_COUNT", count)
+    a_job("sync", mode="listener")
+    a_job("sync")
+    said = [record.getMessage() for record in caplog.records if "FUNCTIONS_WORKER_PROCESS_COUNT" in record.getMessage()]
+    assert len(said) == warned
+    assert all(text.startswith("job has mode='listener'") for text in said)
+
+
 # --- the lock's name --------------------------------------------------------------------------------------------------
 
 
