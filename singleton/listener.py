@@ -69,7 +69,7 @@ class ListenerGuard(Guard):
         if self.timeout is not None and self._recovery is not None:
             return (
                 f"timeout={self.timeout:g} has no effect while listenerLockRecoveryPollingInterval is "
-                f"{self._recovery:g} s: the listener's lock is asked for once, and again after each (W-99)"
+                f"{self._recovery:g} s, as the lock is asked for once in each such interval: leave it out (W-99)"
             )
         return None
 
