@@ -86,10 +86,10 @@ class Board:
         self.took_over = 0
         self.sent = 0
         self.done = 0
-        self.poisoned = 0
         self.overlaps = 0
         self.progress = 0.0
         self._open: dict[str, tuple[str, str]] = {}
+        self._poisoned: Counter[str] = Counter()
         self._early: set[str] = set()
         self._last_token: dict[str, int | None] = {}
 
@@ -149,10 +149,13 @@ class Board:
         self.start = record.t
 
     def _on_message_sent(self, record: Record) -> None:
+        queue = record.text("queue")
+        if self.functions and all(function.text("queue") != queue for function in self.functions.values()):
+            return  # an output that nobody here reads
         self.sent += 1
         name = record.text("id")
         if name not in self._early:
-            self._open[name] = (record.text("queue"), record.text("key"))
+            self._open[name] = (queue, record.text("key"))
 
     def _on_kill(self, record: Record) -> None:
         host = self.host(record.host)
@@ -207,8 +210,13 @@ class Board:
         self._close(record)
 
     def _on_message_poisoned(self, record: Record) -> None:
-        self.poisoned += 1
-        self.tell(record.t, f"{record.host}: a message of {record.text('queue')} was poisoned", "bad")
+        queue = record.text("queue")
+        self._poisoned[queue] += 1
+        many = self._poisoned[queue]
+        if many == 1:
+            self.tell(record.t, f"{record.host}: a message of {queue} was poisoned", "bad")
+        elif str(many).strip("0") == "1":  # the tenth, the hundredth… a broken function must not hide the rest
+            self.tell(record.t, f"{record.host}: {many:,} messages of {queue} are poisoned by now", "bad")
         self._close(record)
 
     def _on_invocation_ended(self, record: Record) -> None:

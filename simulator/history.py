@@ -207,6 +207,10 @@ class History:
         """Return what is known about a function, with the usual numbers where nothing is."""
         return self.functions.get(name) or Function(name=name)
 
+    def reads(self, queue: str) -> bool:
+        """Tell whether a function of the app reads this queue; also where no function is known."""
+        return not self.functions or any(function.queue == queue for function in self.functions.values())
+
     @property
     def bodies(self) -> list[Section]:
         """The runs of guarded bodies, each once: where two locks guard one, its innermost."""

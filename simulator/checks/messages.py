@@ -69,8 +69,12 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     states: Counter[str] = Counter()
     troubles: list[Trouble] = []
     findings: list[Finding] = []
+    unread: Counter[str] = Counter()
     for message in history.messages.values():
         if message.sent is None:
+            continue
+        if not history.reads(message.queue):
+            unread[message.queue] += 1
             continue
         ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
         state = _state(history, message, ran=bool(ran))
@@ -90,7 +94,11 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         if state == "poisoned":
             findings.append(_judge_poison(history, message))
     messages = Messages(**states, troubles=tuple(troubles))
-    return messages, [*_judge(messages), *_merged(findings)]
+    outgoing = [
+        note(f"{count(many, 'message')} sent to {queue!r}, which no function here reads")
+        for queue, many in unread.items()
+    ]
+    return messages, [*_judge(messages), *_merged(findings), *outgoing]
 
 
 def _ran(history: History, call: Invocation, bodies: set[tuple[str, str]], refused: set[tuple[str, str]]) -> bool:

@@ -65,6 +65,27 @@ def test_a_message_that_is_done_before_its_sending_was_noted_is_not_under_way() 
     assert not now.under_way()
 
 
+def test_an_output_to_a_queue_that_nobody_here_reads_is_no_message_under_way() -> None:
+    story = Story()
+    story.message("m1", "host-1", 1, 2)
+    story.add(2, "host-1", "message_sent", queue="shipped", id="out-1", function="ship")
+    now = board(story)
+    assert (now.sent, now.done) == (1, 1)
+    assert not now.under_way()
+
+
+def test_poison_is_told_once_a_queue_and_then_by_tens() -> None:
+    story = Story()
+    for number in range(30):
+        story.add(number, "host-1", "message_poisoned", queue="orders", id=f"m{number}")
+    story.add(31, "host-2", "message_poisoned", queue="credits", id="c1")
+    assert [text for text in texts(board(story)) if "poisoned" in text] == [
+        "host-1: a message of orders was poisoned",
+        "host-1: 10 messages of orders are poisoned by now",
+        "host-2: a message of credits was poisoned",
+    ]
+
+
 def test_an_overlap_is_told_at_once() -> None:
     story = Story(singleton=False)
     story.body("host-1", 1, 3, held=False)

@@ -282,3 +282,13 @@ def test_a_message_that_others_received_while_its_host_stood_still_may_run_twice
     story.completed(31.5, "host-3", "m")
     messages = judge(story.end(50)).messages
     assert (messages.completed, messages.duplicated, messages.troubles) == (1, 1, ())
+
+
+def test_what_a_function_sends_to_a_queue_that_nobody_here_reads_is_not_the_fleets_to_process() -> None:
+    story = good_story()
+    for number in range(2):
+        story.add(3, "host-1", "message_sent", queue="shipped", id=f"out-{number}", function="ship")
+    verdict = judge(story.end(40))
+    assert verdict.holds
+    assert (verdict.messages.sent, verdict.messages.open) == (4, 0)
+    assert "2 messages sent to 'shipped', which no function here reads" in verdict.notes
