@@ -42,7 +42,7 @@ def start_deferrals(world: World) -> None:
     kind = rng.choice(("put_off", "put_off_sync"))
     world.oracle.callers.know({name: guards_of(function)[0] for name, function in _functions().items()})
     jobs = []
-    for _ in range(rng.randint(6, 20)):
+    for _ in range(rng.randint(3, 10)):
         steps, seconds = rng.randint(1, 3), rng.choice([0.1, 1.0, 6.0, 20.0]) * rng.uniform(0.5, 1.0)
         jobs.append(Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5))
     counter = _Counter(world, jobs)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.bodies import able, inside, work
@@ -55,6 +56,11 @@ def start_leader(world: World) -> None:
         world.watch(election.must_have_a_leader)
 
 
+@cache
+def _client() -> AsyncLockClient:
+    return AsyncLockClient(options=_OPTIONS)
+
+
 @dataclass(slots=True)
 class _Election:
     world: World
@@ -64,7 +70,7 @@ class _Election:
 
     async def stand(self, machine: Machine, terms: list[_Term]) -> None:
         """Be a candidate for some time, and again."""
-        client = AsyncLockClient(options=_OPTIONS)
+        client = _client()
         for term in terms:
             await asyncio.sleep(term.pause)
             try:

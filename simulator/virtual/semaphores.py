@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.bodies import able, inside, work
@@ -74,6 +75,11 @@ def start_semaphore(world: World) -> None:
     world.watch(pool.must_find_takers)
 
 
+@cache
+def _client() -> AsyncLockClient:
+    return AsyncLockClient(options=SingletonOptions())
+
+
 @dataclass(slots=True)
 class _Pool:
     """The semaphore as those who use it see it."""
@@ -86,7 +92,7 @@ class _Pool:
 
     async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
         """Make one visit after the other."""
-        client = AsyncLockClient(options=SingletonOptions())
+        client = _client()
         for number, plan in enumerate(plans):
             await asyncio.sleep(plan.pause)
             visit = self._begin(machine, f"{machine.name}/{worker}/{number}", plan)
