@@ -12,7 +12,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.guard import Guard, tell
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from singleton.telemetry import EventKind
     from singleton.triggers import Trigger
 
+_UNKNOWN: Final = (
+    "Its trigger is not known here: put @singleton above the trigger's decorator, and a queue's message is put back "
+    "instead."
+)
 _log = logging.getLogger("singleton")
 
 
@@ -154,6 +158,8 @@ class ListenerGuard(Guard):
         way = self._way(call)
         tell("contended", call, reason=way)
         if way == "raise":
+            if self.trigger is None and self.on_contention != "raise":
+                elsewhere.add_note(_UNKNOWN)
             raise elsewhere
         if way == "defer":
             yield from self._put_back(call, elsewhere)

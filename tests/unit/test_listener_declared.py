@@ -246,5 +246,9 @@ def test_a_request_is_told_that_another_process_listens(thread: LockThread) -> N
 
 def test_a_message_whose_trigger_is_not_known_comes_back_by_the_failure_of_its_invocation(thread: LockThread) -> None:
     thread.taken_by_another_process(LOCK)
-    with pytest.raises(LockNotAcquired):
+    with pytest.raises(LockNotAcquired) as caught:
         call(a_job("sync", mode="listener"), msg="{}")
+    assert "put @singleton above the trigger's decorator" in caught.value.__notes__[0]
+    with pytest.raises(LockNotAcquired) as caught:
+        call(a_job("sync", mode="listener", on_contention="raise"), msg="{}")
+    assert not hasattr(caught.value, "__notes__")
