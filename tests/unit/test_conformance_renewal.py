@@ -9,13 +9,21 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, SingletonOptions
 from singleton.options import load_options
+from singleton.runtime import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
 from tests.support.network import answered
 from tests.support.world import now, virtual
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def own_runtime() -> Iterator[None]:
+    yield
+    provide_runtime(None)
 
 
 @pytest.mark.parametrize(
