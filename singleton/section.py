@@ -94,7 +94,7 @@ class Section(Hold):
         self.turn.end()
 
 
-CLOSED = "the locks of this process were closed, as its end does"
+CLOSED = "the locks of this process were closed, as they are when it ends"
 """What those are told who wait at the end of a process, or come after it."""
 
 
