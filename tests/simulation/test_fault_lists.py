@@ -1,0 +1,84 @@
+"""Hypothesis over lists of faults: whatever strikes breaks no promise, and a planted bug shrinks to a fault or two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from simulator.virtual.fault import KINDS, Fault
+from simulator.virtual.faults import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
+from simulator.virtual.netfaults import Fading, Failing, Lossy, OneMessage, Partition, Slow
+from simulator.virtual.scenario import Scenario
+from simulator.virtual.story import tell
+from tests.simulation.bugs import bug
+
+HOSTS = 3
+SETTINGS: dict[str, Any] = {
+    "derandomize": True,
+    "database": None,
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+}
+
+
+def tenths(least: float, most: float) -> st.SearchStrategy[float]:
+    """Draw a time in tenths of a second: shrunk to the least, and round."""
+    return st.integers(round(least * 10), round(most * 10)).map(lambda number: number / 10)
+
+
+WHEN = {"at": tenths(0, 60), "host": st.integers(0, HOSTS - 1)}
+LASTING = {**WHEN, "seconds": tenths(0.5, 40)}
+NETWORK = {**LASTING, "everybody": st.booleans()}
+BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
+    Crash: st.builds(Crash, **WHEN),
+    ShutDown: st.builds(ShutDown, **WHEN),
+    Pause: st.builds(Pause, **LASTING),
+    BlockedLoop: st.builds(BlockedLoop, **LASTING),
+    PauseBetweenSteps: st.builds(PauseBetweenSteps, **LASTING, steps=st.integers(1, 60)),
+    Drift: st.builds(Drift, at=st.just(0.0), host=WHEN["host"], percent=tenths(-6, 6), everybody=st.booleans()),
+    Operator: st.builds(Operator, at=WHEN["at"], action=st.sampled_from(Operator.allowed["action"])),
+    Partition: st.builds(Partition, **NETWORK, one_way=st.booleans()),
+    Lossy: st.builds(Lossy, **NETWORK, percent=st.integers(1, 100)),
+    Slow: st.builds(Slow, **NETWORK, delay=tenths(0.1, 8)),
+    Failing: st.builds(Failing, **NETWORK, status=st.sampled_from([500, 503, 429, 408, 403])),
+    Fading: st.builds(Fading, **NETWORK, slow_for=tenths(1, 9)),
+    OneMessage: st.builds(
+        OneMessage,
+        **LASTING,
+        call=st.sampled_from(sorted(set(OneMessage.allowed["call"]))),
+        fate=st.sampled_from(OneMessage.allowed["fate"]),
+    ),
+}
+FAULTS = st.lists(st.one_of(*BY_KIND.values()), max_size=5)
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader")
+
+
+def scenario(faults: list[Fault], *, seed: int = 1, workload: str = "mutex") -> Scenario:
+    ordered = tuple(sorted(faults, key=lambda fault: fault.at))
+    return Scenario(seed=seed, hosts=HOSTS, workload=workload, faults=ordered)
+
+
+def test_every_kind_of_fault_is_drawn() -> None:
+    assert set(BY_KIND) == set(KINDS.values())
+
+
+@settings(max_examples=200, phases=[Phase.generate, Phase.shrink], **SETTINGS)
+@given(st.integers(0, 999), st.sampled_from(WORKLOADS), FAULTS)
+def test_whatever_strikes_breaks_no_promise(seed: int, workload: str, faults: list[Fault]) -> None:
+    planned = scenario(faults, seed=seed, workload=workload)
+    run = planned.run()
+    assert not run.violations, "\n".join(tell(planned, run))
+
+
+def test_a_planted_bug_is_found_and_shrunk_to_one_fault() -> None:
+    """Seed 1 has long bodies; a host that is cut off for longer than a lease shows that its deadline is ignored."""
+
+    def breaks(faults: list[Fault]) -> bool:
+        return bool(scenario(faults, seed=1).run().violations)
+
+    with bug("deadline ignored"):
+        faults = find(FAULTS, breaks, settings=settings(max_examples=300, **SETTINGS))
+    assert len(faults) == 1
+    assert not breaks(faults), "without the bug the same fault does no harm"
