@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _TURNS_A_COLLECTION = 1_000_000
 
+_FEW_TASKS = 64
 _MOST_TURNS = 5_000_000
 """Callbacks at one instant, after which time is taken to stand still."""
 
@@ -61,8 +62,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._near_until = 0.0
         self._order = 0
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
+        self._many = _FEW_TASKS
         self._shuffle = shuffle
         self._turns_before = 0
+        self._collect_at = _TURNS_A_COLLECTION
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -141,11 +144,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Make a task of this loop, and keep it from being collected."""
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks[task] = HOST.get() if context is None else context.get(HOST)
-        task.add_done_callback(self._forget)
+        if len(self._tasks) > self._many:
+            self._forget_the_done()
         return task
 
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        del self._tasks[task]
+    def _forget_the_done(self) -> None:
+        """Let go of tasks that have ended, now and then: a callback from each would be one turn in ten."""
+        self._tasks = {task: host for task, host in self._tasks.items() if not task.done()}
+        self._many = max(_FEW_TASKS, 2 * len(self._tasks))
 
     def leftover_tasks(self) -> list[asyncio.Task[Any]]:
         """Return the tasks that have not ended, in the order in which they began."""
@@ -153,7 +159,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def leftover_tasks_by_host(self) -> list[tuple[asyncio.Task[Any], Machine | None]]:
         """Return the tasks that have not ended, each with its host."""
-        return [(task, host) for task, host in self._tasks.items() if not task.done()]
+        self._forget_the_done()
+        return list(self._tasks.items())
 
     def pending_timers(self) -> list[Callback]:
         """Return the timers that are neither due yet nor cancelled."""
@@ -167,13 +174,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)  # noqa: SLF001 - as every loop does
         self._turns_before = self.turns
         try:
-            with _young_garbage_only() as collect:
+            with _young_garbage_only():
                 main: asyncio.Task[_T] = self.create_task(future)
                 while not main.done():
                     self._advance()
                     for _ in range(len(self._ready)):
                         self._turn()
-                    collect(self.turns)
+                    if self.turns >= self._collect_at:
+                        self._collect_at = self.turns + _TURNS_A_COLLECTION
+                        gc.collect(0)
             return main.result()
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001
@@ -256,20 +265,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 @contextlib.contextmanager
-def _young_garbage_only() -> Iterator[Callable[[int], None]]:
-    """Look for garbage among young objects only: a full collection's cost grows with the number of hosts."""
-    due = _TURNS_A_COLLECTION
+def _young_garbage_only() -> Iterator[None]:
+    """Keep Python from looking for garbage among all objects: its cost would grow with the number of hosts."""
     was_on = gc.isenabled()
     gc.disable()
-
-    def collect(turns: int) -> None:
-        nonlocal due
-        if turns >= due:
-            due = turns + _TURNS_A_COLLECTION
-            gc.collect(0)
-
     try:
-        yield collect
+        yield
     finally:
         if was_on:
             gc.enable()
