@@ -44,6 +44,7 @@ class HostNow:
     held: set[tuple[str, str]] = field(default_factory=set)
     leads: dict[str, Inside] = field(default_factory=dict)
     waiting: dict[tuple[str, str], float] = field(default_factory=dict)
+    stopped_in: set[tuple[str, str]] = field(default_factory=set)  # the bodies in which it stood still
     bodies: int = 0
     skipped: int = 0
     failed: int = 0
@@ -171,6 +172,15 @@ class Board:
                 self.outages[inside.lock] = (record.t, host.name)
         self._clear(host, "killed")
 
+    def _on_pause(self, record: Record) -> None:
+        locks = [str(hold.get("lock")) for hold in record.get("holds") or ()]
+        host = self.host(record.host)
+        host.stopped_in |= set(host.inside)
+        self.tell(record.t, f"{record.host} stopped while it held {label(locks[0]) if locks else 'nothing'}", "bad")
+
+    def _on_resume(self, record: Record) -> None:
+        self.tell(record.t, f"{record.host} goes on", "faint")
+
     def _on_host_exited(self, record: Record) -> None:
         host = self.host(record.host)
         if record.get("expected"):
@@ -262,13 +272,17 @@ class Board:
     def _body_started(self, host: HostNow, key: tuple[str, str], record: Record) -> None:
         lock = key[0]
         led = record.get("mode") == "listener"
-        others = (inside for inside in self.inside() if inside.lock == lock)
+        others = (inside for inside in self.inside() if inside.lock == lock and not self._stood_still(inside))
         other = next((inside for inside in others if not (led and inside.host == host.name)), None)
         if other is not None:
             self.overlaps += 1
             self.tell(record.t, f"OVERLAP: {host.name} entered {label(lock)} with {other.host} inside", "bad")
         host.inside[key] = _inside(record, held=(lock, "") in host.held if led else key in host.held)
         self.sections[lock] += 1
+
+    def _stood_still(self, inside: Inside) -> bool:
+        """Tell whether its host was stopped in this body: it has to expect company."""
+        return (inside.lock, inside.owner) in self.host(inside.host).stopped_in
 
     def _resign(self, host: HostNow, key: tuple[str, str]) -> None:
         lock, owner = key

@@ -77,6 +77,9 @@ class _Group(click.Group):
 @click.option("--hosts", type=int, default=5, show_default=True, help="How many fake hosts run the app.")
 @click.option("--kill", type=int, default=0, show_default=True, help="SIGKILL so many, each while it holds a lock.")
 @click.option(
+    "--pause", type=int, default=0, show_default=True, help="Stop so many past their leases, each inside; they go on."
+)
+@click.option(
     "--app",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -180,6 +183,7 @@ def _scenario(**options: Any) -> Scenario:
         app=(options["app"] or default_app(Path.cwd())).resolve(),
         hosts=options["hosts"],
         kill=options["kill"],
+        pause=options["pause"],
         duration=options["duration"],
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
         singleton=not options["no_singleton"],

@@ -2,18 +2,19 @@
 
 A host is killed at a moment that nobody can argue with. It is stopped in its tracks first; then its journal is read to
 the end: a host that stands still writes nothing more. If it is inside a guarded body then, it is killed. If not, it
-goes on, and is none the wiser.
+goes on, and is none the wiser. A pause begins likewise, and ends when the lease is long over.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simulator.board import Board, HostNow, Inside
+from simulator.history import LEASE
 from simulator.hosts import Host, stop_all
-from simulator.journal import Journal, Record, Tail, in_order
+from simulator.journal import Journal, Record, Tail, clock, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,12 @@ GRACE: Final = 15.0
 POLLING: Final = 1.0
 STEPS: Final = 400
 STEP: Final = 0.0001
+PAST_LEASE: Final = (3.0, 8.0)  # seconds for which a paused host goes on standing still when its lease is over
 SETTLED_EXITS: Final = (0, -15)
+
+
+Strike: TypeAlias = "Callable[[Host, list[Inside]], None]"
+"""What is done to a host that stands still inside these bodies."""
 
 
 class FleetTrouble(Exception):
@@ -46,6 +52,7 @@ class Fleet:
         self.journal = Journal(folder / "fleet.jsonl", "fleet")
         self._own_tail = Tail(folder / "fleet.jsonl")
         self._random = random.Random(f"kill {scenario.seed}")
+        self._asleep: dict[str, float] = {}
         self.hosts = [
             Host(
                 f"host-{number}",
@@ -114,17 +121,38 @@ class Fleet:
         Args:
             wanted: only one that holds a lock which another host waits for, or will surely ask for.
         """
+        return self._strike_one(self._kill, wanted=wanted)
+
+    def pause_one(self, *, wanted: bool) -> bool:
+        """Have one host that is inside a guarded body stand still past its lease; see ``kill_one``."""
+        return self._strike_one(self._pause, wanted=wanted)
+
+    def wake(self, *, early: bool = False) -> None:
+        """Let those go on whose pause is over, or all of them."""
+        for name, until in [*self._asleep.items()]:
+            if early or clock() >= until:
+                self._process(name).resume()
+                self.journal.write("resume", host=name)
+                del self._asleep[name]
+
+    @property
+    def asleep(self) -> bool:
+        """Whether a host stands still."""
+        return bool(self._asleep)
+
+    def _strike_one(self, strike: Strike, *, wanted: bool) -> bool:
         self.look()
         if not wanted and not any(self._choices(host) for host in self.board.alive()):
-            return self._stalk()
+            return self._stalk(strike)
         best = sorted(
             ((self._rank(inside), self._random.random(), inside) for inside in self._targets()),
             key=lambda choice: choice[:2],
         )
-        return any((rank > 0 or not wanted) and self._try(inside.host) for rank, _, inside in reversed(best))
+        return any((rank > 0 or not wanted) and self._try(inside.host, strike) for rank, _, inside in reversed(best))
 
     def stop(self, *, grace: float = GRACE, hurry: Callable[[], bool] = lambda: False) -> None:
         """Stop all hosts, and write down how each of them ended."""
+        self.wake(early=True)
         running = [host for host in self.hosts if host.running]
         for host in running:
             host.reaped = True  # that they end is no surprise from now on
@@ -153,7 +181,7 @@ class Fleet:
 
         Then what it is the listener of, while none of its bodies runs.
         """
-        if len(self.board.alive()) < 2:
+        if host.name in self._asleep or len(self.board.alive()) - len(self._asleep) < 2:
             return []
         locked = self.scenario.singleton
         inside = {
@@ -175,28 +203,37 @@ class Fleet:
         function = self.board.functions.get(inside.function)
         return 1 if function is not None and function.get("trigger") == "timer" else 0
 
-    def _try(self, name: str) -> bool:
-        """Kill the host if it is still inside once it stands still."""
+    def _try(self, name: str, strike: Strike) -> bool:
+        """Strike the host if it is still inside once it stands still."""
         host = self._process(name)
         if not host.suspend():
             return False
-        if self._kill_if_inside(host):
+        if self._strike_if_inside(host, strike):
             return True
         host.resume()
         return False
 
-    def _kill_if_inside(self, host: Host) -> bool:
-        """Kill a host that stands still, if its journal says that it is inside."""
+    def _strike_if_inside(self, host: Host, strike: Strike) -> bool:
+        """Strike a host that stands still, if its journal says that it is inside."""
         self.look()
         choices = sorted(self._choices(self.board.host(host.name)), key=self._rank, reverse=True)
         if not choices:
             return False
-        self.journal.write("kill", host=host.name, pid=host.pid, holds=[self._hold(inside) for inside in choices])
-        host.kill()
+        strike(host, choices)
         self.look()
         return True
 
-    def _stalk(self) -> bool:
+    def _kill(self, host: Host, choices: list[Inside]) -> None:
+        self.journal.write("kill", host=host.name, pid=host.pid, holds=[self._hold(inside) for inside in choices])
+        host.kill()
+
+    def _pause(self, host: Host, choices: list[Inside]) -> None:
+        functions = [self.board.functions.get(inside.function) for inside in choices]
+        lease = max(float(function.get("lease") or LEASE) if function else LEASE for function in functions)
+        self.journal.write("pause", host=host.name, holds=[self._hold(inside) for inside in choices])
+        self._asleep[host.name] = clock() + lease + self._random.uniform(*PAST_LEASE)
+
+    def _stalk(self, strike: Strike) -> bool:
         """Follow a host that has just asked for a lock, step by step.
 
         A body may be so short that no host is ever seen inside one. So the host is let go for a fraction of a
@@ -209,7 +246,7 @@ class Fleet:
         for _ in range(STEPS):
             if not host.suspend():
                 return False
-            if self._kill_if_inside(host):
+            if self._strike_if_inside(host, strike):
                 return True
             host.resume()
             if not self._about_to_enter(self.board.host(host.name)):
@@ -219,7 +256,7 @@ class Fleet:
 
     def _about_to_enter(self, host: HostNow) -> bool:
         """Tell whether a host waits for a lock that nobody else has, or has got one and is not inside yet."""
-        if len(self.board.alive()) < 2:
+        if host.name in self._asleep or len(self.board.alive()) - len(self._asleep) < 2:
             return False
         held = {inside.lock for inside in self.board.inside()}
         held.update(lock for each in self.board.alive() for lock in each.leads)

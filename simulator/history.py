@@ -223,3 +223,11 @@ class History:
     def paused(self, host: str, start: float, end: float) -> bool:
         """Tell whether the fleet had this host stand still at some time between these two."""
         return any(pause.host == host and pause.start <= end and pause.end >= start for pause in self.pauses)
+
+    def stood_still_asking(self, thing: Acquisition | Section, t: float) -> bool:
+        """Tell whether its host stood still between asking for this lock and the time ``t``."""
+        if not any(pause.host == thing.host for pause in self.pauses):
+            return False
+        who = (thing.host, thing.lock, thing.owner)
+        asked = (wait.start for wait in self.waits if (wait.host, wait.lock, wait.owner) == who)
+        return any(self.paused(thing.host, start, t) for start in asked if start <= t)

@@ -167,6 +167,7 @@ class _Course:
             "run_started",
             hosts=scenario.hosts,
             kill=scenario.kill,
+            pause=scenario.pause,
             seed=scenario.seed,
             duration=scenario.duration,
             singleton=scenario.singleton,
@@ -183,33 +184,33 @@ class _Course:
     # -- while it runs -----------------------------------------------------------------------------------
 
     def _work(self, app: App, fleet: Fleet, storage: Storage) -> None:
-        """Offer work for as long as the scenario says, and kill hosts meanwhile."""
+        """Offer work for as long as the scenario says, and strike hosts meanwhile."""
         duration = self._scenario.duration
         feeder = Feeder(app, seed=self._scenario.seed, duration=duration, own=self._own)
-        kills = _kill_times(self._scenario)
+        strikes = _strikes(self._scenario)
         while True:
             now = clock() - self._started
             fleet.look()
-            if kills:
+            if strikes or fleet.asleep:
                 feeder.extend(now + STEP)  # nobody can be caught where nobody works
             for message in feeder.due(now, fleet.board.under_way()):
                 name = storage.send(message.queue, message.body)
                 fleet.journal.write("message_sent", queue=message.queue, id=name, key=message.key)
-            due = bool(kills) and now >= kills[0]
-            if due and self._kill(fleet, wanted=now < kills[0] + PICKY):
-                kills.pop(0)
+            due = bool(strikes) and now >= strikes[0][0]
+            if due and self._strike(fleet, strikes[0][1], wanted=now < strikes[0][0] + PICKY):
+                strikes.pop(0)
                 feeder.extend(now + AFTERMATH)
-            elif due and now > max(duration, kills[0]) + KILL_PATIENCE:
+            elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
                 return  # nobody can be caught: the verdict will say so
-            if now >= duration and feeder.finished(now) and not kills:
+            if now >= duration and feeder.finished(now) and not strikes and not fleet.asleep:
                 return
             self._watch(fleet)
             self._show("working")
             time.sleep(KILLING_STEP if due else STEP)
 
-    def _kill(self, fleet: Fleet, *, wanted: bool) -> bool:
+    def _strike(self, fleet: Fleet, what: str, *, wanted: bool) -> bool:
         with self._signals.held():
-            return fleet.kill_one(wanted=wanted)
+            return fleet.kill_one(wanted=wanted) if what == "kill" else fleet.pause_one(wanted=wanted)
 
     def _settle(self, fleet: Fleet, storage: Storage) -> None:
         """Wait until nothing is outstanding, or nothing more can be hoped for."""
@@ -227,7 +228,8 @@ class _Course:
             time.sleep(STEP)
 
     def _watch(self, fleet: Fleet) -> None:
-        """Make sure now and then that there is still something to look at."""
+        """Wake who has stood still for long enough; make sure now and then that there is still something to look at."""
+        fleet.wake()
         if clock() - self._checked > CHECK:
             self._checked = clock()
             if self._azurite is not None:
@@ -271,7 +273,8 @@ class _Course:
         return judge(read_journals(self._folder))
 
 
-def _kill_times(scenario: Scenario) -> list[float]:
-    """Spread the kills over the first part of the run, so that all failovers can be seen in the rest."""
+def _strikes(scenario: Scenario) -> list[tuple[float, str]]:
+    """Spread kills and pauses over the first part of the run, so that what comes of them can be seen in the rest."""
     first, span = 0.2 * scenario.duration, 0.4 * scenario.duration
-    return [first + span * number / max(scenario.kill - 1, 1) for number in range(scenario.kill)]
+    wanted = (("kill", scenario.kill), ("pause", scenario.pause))
+    return sorted((first + span * number / max(many - 1, 1), what) for what, many in wanted for number in range(many))

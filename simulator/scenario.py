@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 MOST_HOSTS: Final = 64
+MOST_PAUSES: Final = 100
 LOAD: Final = 30.0
 SCRIPT: Final = "function_app.py"
 
@@ -24,6 +25,7 @@ class Scenario:
         app: folder of the app that every host runs.
         hosts: how many hosts.
         kill: how many of them are killed, each while it holds a lock.
+        pause: how many times one is stopped while it holds a lock, and goes on when its lease is over.
         duration: seconds for which work is offered; the run then goes on until all of it is done, and every
             kill's locks are taken over.
         seed: of the fleet's choices: messages, keys, moments of the kills.
@@ -40,6 +42,7 @@ class Scenario:
     app: Path
     hosts: int = 5
     kill: int = 0
+    pause: int = 0
     duration: float = LOAD
     seed: int = 0
     singleton: bool = True
@@ -66,6 +69,13 @@ class Scenario:
                 f"--kill {self.kill} --hosts {self.hosts}: one host must survive to take over; "
                 f"give --kill 0 to {self.hosts - 1}, or --hosts {self.kill + 1} or more"
             )
+        if not 0 <= self.pause <= MOST_PAUSES:
+            raise ScenarioError(f"--pause {self.pause}: give a number of pauses from 0 to {MOST_PAUSES}")
+        if self.pause and self.hosts - self.kill < 2:
+            raise ScenarioError(
+                f"--pause {self.pause} --hosts {self.hosts} --kill {self.kill}: while one stands still another must "
+                f"work; give --hosts {self.kill + 2} or more"
+            )
         _check("--duration", self.duration, 1, 3600)
         _check("--visibility", self.visibility, 2, 600)
         if self.timer_every:
@@ -82,7 +92,7 @@ class Scenario:
         """Return the options that ask for this run again, but for what only this machine has."""
         words = []
         defaults = {field.name: field.default for field in fields(self)}
-        for name in ("hosts", "kill", "duration", "seed", "timer_every", "visibility"):
+        for name in ("hosts", "kill", "pause", "duration", "seed", "timer_every", "visibility"):
             value = getattr(self, name)
             if value != defaults[name] or name in {"hosts", "seed"}:
                 words.append(f"--{name.replace('_', '-')} {value:g}" if name != "seed" else f"--seed {value}")

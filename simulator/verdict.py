@@ -88,6 +88,7 @@ class Verdict:
     messages: Messages
     tokens: Tokens
     kills: int
+    pauses: int
     hosts: tuple[HostReport, ...]
     functions: tuple[FunctionReport, ...]
     singleton: bool
@@ -107,7 +108,7 @@ class Verdict:
         Its keys are stable for one value of ``schema``; times are seconds, rounded to the millisecond:
 
             schema, verdict, reasons[], notes[], seed, duration, singleton, same_app, interrupted,
-            sections, locks, kills,
+            sections, locks, kills, pauses,
             overlap_count, overlaps[] (at most 50): {lock, at, seconds, first, second}, caught_count, caught[] likewise,
                 first and second: {host, function, owner, token, start, end, ending},
             failovers[]: {host, pid, at, ok, lock, function, token, state, lease, by, token_after, seconds, wanted,
@@ -132,6 +133,7 @@ class Verdict:
             "sections": self.sections,
             "locks": self.locks,
             "kills": self.kills,
+            "pauses": self.pauses,
             "overlap_count": len(self.overlaps),
             "overlaps": [_plain(asdict(overlap)) for overlap in self.overlaps[:EXAMPLES]],
             "caught_count": len(self.caught),
@@ -172,6 +174,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         messages=messages,
         tokens=tokens,
         kills=len(history.kills),
+        pauses=len(history.pauses),
         hosts=_hosts(history),
         functions=_functions(history),
         singleton=bool(history.setup.get("singleton", True)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def judge_activity(history: History, messages: Messages) -> list[Finding]:
     """Find what did not happen though it should have, and hosts that failed."""
-    findings = [*_hosts(history), *_kills(history), *_work(history, messages), *_notes(history)]
+    findings = [*_hosts(history), *_kills(history), *_pauses(history), *_work(history, messages), *_notes(history)]
     if history.interrupted:
         findings.append(unproven(f"the run was broken off after {history.end - history.start:.0f} s"))
     return findings
@@ -37,6 +37,13 @@ def _kills(history: History) -> Iterator[Finding]:
         yield unproven(
             f"{count(asked, 'kill')} asked for, {len(history.kills)} done: no further host was caught holding a lock"
         )
+
+
+def _pauses(history: History) -> Iterator[Finding]:
+    asked = _whole(history.setup.get("pause"))
+    if len(history.pauses) < asked and not history.interrupted:
+        done = len(history.pauses)
+        yield unproven(f"{count(asked, 'pause')} asked for, {done} done: no further host was caught holding a lock")
 
 
 def _work(history: History, messages: Messages) -> Iterator[Finding]:

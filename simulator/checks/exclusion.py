@@ -78,8 +78,9 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
 
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
-    """Tell whether the first had been stopped inside before the second began, and was told when it woke."""
-    return first.ending == "lost" and history.paused(first.host, first.start, second.start)
+    """Tell whether one of them stood still inside, or on its way in, while the other began, and was told when it woke."""
+    inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
+    return inside or (second.ending == "lost" and history.stood_still_asking(second, second.start))
 
 
 def _longest_first(history: History, pairs: list[tuple[Section, Section]]) -> list[Overlap]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.checks import Finding, count, label, violation
 
 if TYPE_CHECKING:
-    from simulator.history import History
+    from simulator.history import History, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,18 @@ class Tokens:
         return not self.regressions
 
 
+_Entry: TypeAlias = tuple[float, str, str, int | None, bool, bool]
+"""When, which lock, which host, which token; whether the token is shared, and whether it may come late."""
+
+
 def check_tokens(history: History) -> Tokens:
-    """Compare tokens in the order in which locks were got, and in the order in which bodies began."""
-    got = [(a.t, a.lock, a.host, a.token, False) for a in history.acquisitions]
-    begun = [(s.start, s.lock, s.host, s.token, s.mode == "listener") for s in history.sections]
+    """Compare tokens in the order in which locks were got, and in the order in which bodies began.
+
+    Who stood still while it asked may say late that it got the lock. That is no fault, if it then is told that it lost
+    it.
+    """
+    got = [(a.t, a.lock, a.host, a.token, False, history.stood_still_asking(a, a.t)) for a in history.acquisitions]
+    begun = [(s.start, s.lock, s.host, s.token, s.mode == "listener", _excused(history, s)) for s in history.sections]
     issued = [entry for entry in got if entry[3] is not None]
     regressions = _regressions(got, history.start, "acquired")
     known = {(entry.lock, entry.token) for entry in regressions}
@@ -69,16 +77,22 @@ def judge_tokens(tokens: Tokens) -> list[Finding]:
     ]
 
 
-def _regressions(entries: list[tuple[float, str, str, int | None, bool]], start: float, seen: str) -> list[Regression]:
+def _excused(history: History, section: Section) -> bool:
+    return section.ending == "lost" and history.stood_still_asking(section, section.start)
+
+
+def _regressions(entries: list[_Entry], start: float, seen: str) -> list[Regression]:
     """Compare each token with the highest before it; where it is shared, its host may show it again."""
     highest: dict[str, tuple[int, str]] = defaultdict(lambda: (-1, ""))
     found = []
-    for t, lock, host, token, shared in sorted(entries, key=lambda entry: entry[0]):
+    for t, lock, host, token, shared, excused in sorted(entries, key=lambda entry: entry[0]):
         if token is None:
             continue
         before, before_host = highest[lock]
         again = shared and (token, host) == (before, before_host)
-        if token <= before and not again:
+        if token <= before and (again or excused):
+            continue
+        if token <= before:
             found.append(
                 Regression(
                     lock=lock,

@@ -44,6 +44,7 @@ def summary(verdict: Verdict) -> list[Line]:
     """Tell what happened, line by line."""
     return [
         *_exclusion(verdict),
+        *_pauses(verdict),
         *_failovers(verdict),
         *_messages(verdict),
         *_tokens(verdict),
@@ -65,6 +66,18 @@ def _exclusion(verdict: Verdict) -> Iterator[Line]:
         yield Line(
             "bad", f"  {label(overlap.lock)}: {pair} both inside for {overlap.seconds:.2f} s at {overlap.at:.1f} s"
         )
+
+
+def _pauses(verdict: Verdict) -> Iterator[Line]:
+    if not verdict.pauses:
+        return
+    late = {(overlap.first.host, overlap.first.owner) for overlap in verdict.caught}
+    woke = (
+        f"{count(len(late), 'body', 'bodies')} woke with another one inside, and ended as lost"
+        if late
+        else "nobody else was inside when they woke"
+    )
+    yield Line("good", f"{count(verdict.pauses, 'pause')} past the lease while a lock was held: {woke}")
 
 
 def _failovers(verdict: Verdict) -> Iterator[Line]:

@@ -91,6 +91,41 @@ def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: P
     assert not fleet.kill_one(wanted=False)  # somebody must survive
 
 
+def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
+    fleet: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.fleet.LEASE", 0.4)
+    monkeypatch.setattr("simulator.fleet.PAST_LEASE", (0.1, 0.2))
+    end = time.monotonic() + 20
+    while not fleet.pause_one(wanted=False):
+        assert time.monotonic() < end
+    (pause,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "pause"]
+    stopped = lock_events(folder, pause.host)
+    assert stopped[-1].get("kind") == "body_started"
+    assert not fleet.pause_one(wanted=False)  # somebody must go on
+    assert not fleet.kill_one(wanted=False)
+    time.sleep(0.3)
+    fleet.wake()
+    assert fleet.asleep
+    assert lock_events(folder, pause.host) == stopped
+    while fleet.asleep:
+        assert time.monotonic() < end
+        fleet.wake()
+    (resume,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "resume"]
+    assert resume.t - pause.t >= 0.5
+    time.sleep(0.2)
+    assert len(lock_events(folder, pause.host)) > len(stopped)
+
+
+def test_a_paused_host_is_woken_to_be_stopped(fleet: Fleet, folder: Path) -> None:
+    end = time.monotonic() + 20
+    while not fleet.pause_one(wanted=False):
+        assert time.monotonic() < end
+    fleet.stop(grace=10)
+    exits = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
+    assert [record.get("expected") for record in exits] == [True, True]
+
+
 def test_a_host_that_holds_nothing_is_not_killed(folder: Path) -> None:
     fleet = make(folder, "out")
     fleet.start(lambda: None, nullcontext)

@@ -165,3 +165,12 @@ def test_without_a_pause_an_overlap_is_no_better_for_having_been_told() -> None:
     story.body("host-1", 1.0, 40.0, key_lock("a"), token=1, outcome="lost")
     story.body("host-2", 17.0, 18.0, key_lock("a"), token=2)
     assert judge(story.end(50)).verdict == "violated"
+
+
+def test_pauses_that_were_asked_for_and_did_not_happen_prove_nothing() -> None:
+    story = Story(pause=2)
+    story.body("host-1", 1.0, 2.0)
+    story.add(1.5, "host-1", "pause")
+    verdict = judge(story.end(50))
+    assert (verdict.verdict, verdict.pauses) == ("unproven", 1)
+    assert "2 pauses asked for, 1 done: no further host was caught holding a lock" in verdict.reasons

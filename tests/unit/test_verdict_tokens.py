@@ -62,3 +62,23 @@ def test_tokens_of_locks_without_a_guarded_body_are_compared_too() -> None:
 
 def test_runs_without_tokens_are_no_regression() -> None:
     assert judge(run(None, None).end(9)).tokens.increasing
+
+
+def late(ending: str) -> Story:
+    """A host is stopped between the answer of the storage and the record of it, for longer than its lease."""
+    story = Story()
+    story.add(1.5, "host-1", "pause")
+    story.body("host-2", 17.0, 18.0, token=2)
+    story.add(20.0, "host-1", "resume")
+    story.body("host-1", 20.1, 20.2, token=1, asked=1.0, outcome=ending)
+    return story
+
+
+def test_a_host_that_stood_still_may_say_late_that_it_got_the_lock_if_it_is_told_that_it_lost_it() -> None:
+    verdict = judge(late("lost").end(50))
+    assert verdict.tokens.increasing
+    assert verdict.holds
+
+
+def test_a_host_that_stood_still_must_not_work_with_its_old_token() -> None:
+    assert not judge(late("ok").end(50)).tokens.increasing
