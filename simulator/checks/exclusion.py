@@ -78,7 +78,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
 
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
-    """Tell whether one of them stood still inside, or on its way in, while the other began, and was told when it woke."""
+    """Tell whether one of them stood still inside or on its way in while the other began, and was told when it woke."""
     inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
     return inside or (second.ending == "lost" and history.stood_still_asking(second, second.start))
 
