@@ -20,6 +20,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simulator.virtual.network import SOON
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,8 +36,8 @@ QUIET: Final = 12.0
 """Seconds without trouble after which a host has no excuse."""
 ONCE: Final = 10.0
 """Seconds that a single attempt may take while the storage fails."""
-AT_ONCE: Final = 1.5
-"""Seconds that a single attempt may take on a good day."""
+AT_ONCE: Final = 5 * SOON + 0.1
+"""Seconds that a single attempt may take on a good day: five requests for a lock whose blob must be made."""
 STALE: Final = 6.0
 """Seconds for which what a host knows may be old: an answer on its way, a release under way."""
 _NO_ANSWER: Final = 11.0
