@@ -27,7 +27,7 @@ from simulator.virtual.world import World, prepare_process
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simulator.virtual.world import Run
+    from simulator.virtual.outcome import Run
 
 PERCENTS: Final = (
     *(-10.0, -9.5, -9.0, -8.5, -8.0, -7.5, -7.25, -7.0, -6.9, -6.8, -6.7, -6.6, -6.5, -6.0, -5.0, -4.0, -3.0, -2.0),

@@ -82,8 +82,7 @@ class _Counter:
         """Run one invocation; tell whether it succeeded."""
         world = self.world
         body = json.loads(received.body)
-        if received.dequeue_count > 1 and not world.faults:
-            world.oracle.blame("burnt", f"message {received.id} was received {received.dequeue_count} times")
+        self.received(received)
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
         world.oracle.callers.expect(machine, invocation, f"locks/explored/~{body['Order']['Id']}")
         ran: list[int] = []
@@ -95,11 +94,20 @@ class _Counter:
         }
         outcome = await self._invoke(machine, kind, invocation, arguments)
         if outcome == "ok" and ran:
-            self.runs[body["Number"]] += 1
-            if self.runs[body["Number"]] > 1 and not world.faults:
-                world.oracle.blame("doubled", f"message {received.id} ran again")
+            self.ran(body["Number"])
         world.oracle.reached[f"invocation: {'put back' if outcome == 'ok' and not ran else outcome}"] += 1
         return outcome == "ok"
+
+    def received(self, message: Message) -> None:
+        """Take a delivery: where nothing goes wrong, each is the first."""
+        if message.dequeue_count > 1 and not self.world.faults:
+            self.world.oracle.blame("burnt", f"message {message.id} was received {message.dequeue_count} times")
+
+    def ran(self, number: int) -> None:
+        """Take a job that was done: where nothing goes wrong, once."""
+        self.runs[number] += 1
+        if self.runs[number] > 1 and not self.world.faults:
+            self.world.oracle.blame("doubled", f"message number {number} ran again")
 
     async def _invoke(self, machine: Machine, kind: str, invocation: str, arguments: dict[str, Any]) -> str:
         function = _functions()[kind]

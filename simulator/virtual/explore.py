@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.scenario import Scenario
 from simulator.virtual.shrink import shrink
-from simulator.virtual.world import Run, prepare_process
+from simulator.virtual.world import prepare_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from simulator.virtual.outcome import Run
 
 _CHUNK: Final = 25
 _SEEDS: Final = 1_000_000

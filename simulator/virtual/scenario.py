@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, Fault, fault_from
 from simulator.virtual.workloads import WORKLOADS, start_workload
-from simulator.virtual.world import Run, World
+from simulator.virtual.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from simulator.virtual.outcome import Run
 
 FAULTS_UNTIL: Final = 60.0
 """Seconds of a world in which faults begin."""

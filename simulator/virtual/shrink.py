@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from simulator.virtual.faults import Lasting
 
 if TYPE_CHECKING:
+    from simulator.virtual.outcome import Run
     from simulator.virtual.scenario import Scenario
-    from simulator.virtual.world import Run
 
 MOST_RUNS: Final = 150
 _MOST_SECONDS: Final = 30.0

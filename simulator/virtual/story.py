@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks import label
-from simulator.virtual import callers, conduct, leaders, oracle, semaphores, world
+from simulator.virtual import callers, conduct, deferrals, leaders, oracle, semaphores, world
 from simulator.virtual.network import SOON
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from simulator.journal import Record
     from simulator.virtual.oracle import Violation
+    from simulator.virtual.outcome import Run
     from simulator.virtual.scenario import Scenario
-    from simulator.virtual.world import Run
 
 _BEFORE: Final = 35.0
 """Seconds before the broken promise of which everything is told; faults are told from the beginning."""
@@ -50,7 +50,9 @@ def tell(scenario: Scenario, run: Run) -> list[str]:
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    pages = "".join(module.__doc__ or "" for module in (leaders, semaphores, world, conduct, callers, oracle))
+    pages = "".join(
+        module.__doc__ or "" for module in (deferrals, leaders, semaphores, world, conduct, callers, oracle)
+    )
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))
 
 

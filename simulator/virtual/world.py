@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import hashlib
 import logging
 import os
 import random
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +30,8 @@ from simulator.virtual.locks import VirtualRuntime
 from simulator.virtual.loop import Deadlock, VirtualLoop
 from simulator.virtual.machine import Machine
 from simulator.virtual.network import Network, NetworkStore, Request
-from simulator.virtual.oracle import Bounds, Oracle, Violation
+from simulator.virtual.oracle import Bounds, Oracle
+from simulator.virtual.outcome import Run
 from simulator.virtual.resource import Resource
 from simulator.virtual.service import Service
 from simulator.virtual.watchdog import Stuck, watched
@@ -40,7 +39,6 @@ from singleton.runtime import provide_runtime
 from singleton.telemetry import LockEvent, subscribe
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Coroutine, Sequence
 
     from simulator.virtual.faults import Fault
@@ -55,25 +53,6 @@ _BURIAL = 2.0
 """Seconds of a processor for ending what is left of a world."""
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What came of a world: violations, states reached, and all that happened."""
-
-    violations: tuple[Violation, ...]
-    reached: Counter[str]
-    seconds: float
-    turns: int
-    records: tuple[Record, ...] = field(repr=False, default=())
-
-    @property
-    def history(self) -> str:
-        """A hash of all that happened."""
-        digest = hashlib.sha256()
-        for record in self.records:
-            digest.update(repr((record.t, record.host, record.event, record.fields)).encode())
-        return digest.hexdigest()[:16]
 
 
 class World:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.host.messages import encode
-from simulator.virtual import leaders, semaphores, workloads
+from simulator.host.messages import Message, encode
+from simulator.virtual import deferrals, leaders, semaphores, workloads
 from simulator.virtual import loop as loops
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Job
@@ -23,7 +23,6 @@ from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.messages import Message
     from simulator.virtual.network import Passage, Request
 
 VIRTUAL = Path(workloads.__file__).parent
@@ -298,7 +297,7 @@ async def _(host: Host) -> None:
     host.ends("LockNotAcquired")
 
 
-# --- semaphores and leaders -------------------------------------------------------------------------------------------
+# --- semaphores, leaders, messages put back ----------------------------------------------------------------------------
 
 
 @of("too many inside")
@@ -314,6 +313,19 @@ async def _(host: Host) -> None:
     election = leaders._Election(host.scene.world, "poller", {host.machine: 0.0})
     await host.until(40.0)
     election.must_have_a_leader()
+
+
+@of("burnt")
+async def _(host: Host) -> None:
+    counter = deferrals._Counter(host.scene.world, [])
+    counter.received(Message(id="m1", text="", dequeue_count=2, pop_receipt="2"))
+
+
+@of("doubled")
+async def _(host: Host) -> None:
+    counter = deferrals._Counter(host.scene.world, [])
+    counter.ran(1)
+    counter.ran(1)
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.simulation.bugs import bug
 if TYPE_CHECKING:
     import pytest
 
-    from simulator.virtual.world import Run
+    from simulator.virtual.outcome import Run
 
 NOISE = (
     OneMessage(at=3.217, host=1, call="release", fate="reply lost"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.loop import VirtualLoop
     from simulator.virtual.network import Passage, Request
-    from simulator.virtual.world import Run
+    from simulator.virtual.outcome import Run
     from singleton.stores.protocol import LeaseStore
 
 A, B = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "ab")

@@ -255,7 +255,10 @@ def test_closing_refuses_those_who_wait_and_tells_those_who_hold(thread: LockThr
         thread.runtime.close()
         wait(waiting, timeout=5)
         assert [type(each.exception()) for each in waiting] == [LockClosed] * 5
-        assert str(waiting[0].exception()) == f"lock '{LOCK}': the locks of this process were closed, as they are when it ends"
+        assert (
+            str(waiting[0].exception())
+            == f"lock '{LOCK}': the locks of this process were closed, as they are when it ends"
+        )
     assert hold.lost.reason == "closed"
     thread.runtime.release(hold)
     assert not thread.runtime._thread.is_alive()
