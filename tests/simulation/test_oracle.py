@@ -297,7 +297,7 @@ async def _(host: Host) -> None:
     host.ends("LockNotAcquired")
 
 
-# --- semaphores, leaders, messages put back ----------------------------------------------------------------------------
+# --- semaphores, leaders, messages put back ---------------------------------------------------------------------------
 
 
 @of("too many inside")
