@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import os
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -23,18 +22,15 @@ def release_if_dropped(hold: Hold) -> None:
     """Give the lock back when ``hold`` is collected without having been released. Call it on the lock's loop."""
     if isinstance(hold, Section):
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        collected = weakref.finalize(hold, _collected, hold.lock, hold.turn, loop, context, os.getpid())
+        collected = weakref.finalize(hold, _collected, hold.lock, hold.turn, loop, context)
         collected.atexit = False  # the lock thread is closed then, and tells who still holds
 
 
-def _collected(
-    lock: str, turn: Turn, loop: asyncio.AbstractEventLoop, context: contextvars.Context, process: int
-) -> None:
-    """Run on whichever thread lets go of the hold, or collects garbage; in a fork, too, where nothing is held."""
-    if turn.ended.done() or os.getpid() != process:
-        return
-    with suppress(RuntimeError):  # its loop is closed: the lease lapses
-        loop.call_soon_threadsafe(_end, lock, turn, context=context)
+def _collected(lock: str, turn: Turn, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+    """Run on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run."""
+    if not turn.ended.done():
+        with suppress(RuntimeError):  # its loop is closed: the lease lapses
+            loop.call_soon_threadsafe(_end, lock, turn, context=context)
 
 
 def _end(lock: str, turn: Turn) -> None:

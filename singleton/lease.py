@@ -94,11 +94,17 @@ class Lease:
         self.lost = reason
         self.cause = cause or self.cause
         self._disarm()
-        why = f"{reason}): {self.cause}" if self.cause else f"{reason})"
-        text = "lock %s: hold lost (%s; its lease of %g s was last granted %.1f s ago"
-        _log.warning(text, self.name, why, self._period, self._loop.time() - self._granted)
+        _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
         for watcher in self._watchers:
             watcher(reason)
+
+    def _circumstances(self) -> str:
+        """Say what is known of a loss that was not our own doing (W-73)."""
+        if self.lost == "closed":
+            return ""
+        ago = self._loop.time() - self._granted
+        granted = f"; its lease of {self._period:g} s was last granted {ago:.1f} s ago"
+        return f": {self.cause}{granted}" if self.cause else granted
 
     async def stop(self) -> None:
         """End the renewals and wait until none is under way, so that none can follow the release (B22)."""
