@@ -49,6 +49,20 @@ def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_agai
     assert run.left_behind() == []
 
 
+@pytest.mark.slow
+def test_a_paused_holder_is_overtaken_and_told_when_it_goes_on(sim: Callable[..., Sim]) -> None:
+    run = sim("--hosts", "3", "--pause", "1", "--duration", "8", "--seed", "4", "--json")
+    assert run.wait() == 0, run.output + run.errors
+    verdict = run.verdict
+    assert (verdict["verdict"], verdict["pauses"], verdict["overlaps"]) == ("holds", 1, [])
+    assert verdict["caught_count"] == len(verdict["caught"]) > 0
+    assert {overlap["first"]["ending"] for overlap in verdict["caught"]} == {"lost"}
+    assert verdict["tokens"]["increasing"]
+    messages = verdict["messages"]
+    assert messages["sent"] == messages["completed"] > 10
+    assert run.left_behind() == []
+
+
 def test_without_the_lock_bodies_overlap_and_the_verdict_says_so(sim: Callable[..., Sim], storage: str) -> None:
     run = sim("--hosts", "3", "--duration", "4", "--no-singleton", "--storage", storage)
     assert run.wait() == 1, run.output + run.errors
