@@ -88,10 +88,11 @@ def singleton(
             queue's messages back for it, and raise ``LockNotAcquired`` for any other. It goes with ``scope_id`` of
             settings only, and ``on_contention="raise"``. A function may be declared once in each mode (W-15).
         on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
-            success; or ``"raise"`` ``LockNotAcquired``, which fails the invocation. Or a function that is given a
+            success; ``"raise"`` ``LockNotAcquired``, which fails the invocation; or ``"defer"``: a storage queue's
+            message goes back for ``deferDelay``, and no dequeue is counted. Or a function that is given a
             ``Contention`` after the first attempt, and returns one of these.
         timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
-            (for ever, unless set); for ``"skip"`` and ``"raise"`` not at all.
+            (for ever, unless set); for the others not at all. With ``"defer"`` at most 240.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the storage account.
         layout: where the lock's blob is. ``"default"``: ours. ``"webjobs"``: that of a .NET host with the same host id,
             so that both exclude one another (W-45). ``"dequeueable"``: the scope's value itself, as Dequeueable has it,
