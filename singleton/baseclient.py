@@ -51,7 +51,7 @@ class BaseClient:
         credential: Any = None,
         options: SingletonOptions | None = None,
     ) -> None:
-        self._options = options or SingletonOptions()
+        self._options = _checked_options(options)
         account = _account(connection, credential)
         warn_of_local_run(os.environ, account.endpoint, self._options)
         self._place = Place(account, self._options.container)
@@ -106,6 +106,8 @@ class BaseClient:
             with locks.periodic("cleanup", clean_up, every=60):
                 serve()
         """
+        if not callable(work):
+            raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
         return PeriodicWorker(
             name, work, every=seconds(every, "every", above=0), attempt=self._try(name, owner, None, at_least)
         )
@@ -149,6 +151,7 @@ class BaseClient:
         options: SingletonOptions | None = None,
     ) -> Work[Hold]:
         address, patience = self._address(name, options), checked_timeout(timeout)
+        _check_owner(owner)
         kept = seconds(at_least, "at_least")
         if limit is not None:
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
@@ -172,6 +175,7 @@ class BaseClient:
         if isinstance(names, str):
             raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
         addresses, patience = [self._address(name) for name in names], checked_timeout(timeout)
+        _check_owner(owner)
         given = [address.name for address in addresses]
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
@@ -196,10 +200,37 @@ def _account(
     connection: str | Callable[[str], ContainerClient], credential: Any
 ) -> BlobAccount | GivenAccount | GivenClients:
     if isinstance(connection, str) and credential is None:
+        if connection.startswith(("https://", "http://")):
+            raise ConfigurationError(
+                "connection is a URL without a credential: give credential=…; a URL with a SAS goes into an app "
+                "setting NAME__blobServiceUri, and NAME is given here"
+            )
         return provided_account(connection) or resolve_blob_account(connection, os.environ)
     from singleton.stores.given import given
 
     return given(connection, credential)
+
+
+def _checked_options(options: object) -> SingletonOptions:
+    if options is None:
+        return SingletonOptions()
+    if not isinstance(options, SingletonOptions):
+        raise ConfigurationError(f"options is a value of type {type(options).__name__}: give SingletonOptions(…)")
+    return options
+
+
+def _check_owner(owner: object) -> None:
+    if not isinstance(owner, str):
+        raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
+
+
+def checked_hold(hold: object) -> Hold:
+    """Return what is to be released if it is a hold."""
+    from singleton.hold import Hold
+
+    if not isinstance(hold, Hold):
+        raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
+    return hold
 
 
 def checked_timeout(timeout: Seconds | None) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.baseclient import BaseClient, checked_limit
+from singleton.baseclient import BaseClient, checked_hold, checked_limit
 from singleton.registry import holds_in
 from singleton.runtime import runtime
 
@@ -140,7 +140,7 @@ class LockClient(BaseClient):
 
     def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any thread. A second time, or after a loss, does nothing."""
-        runtime().release(hold)
+        runtime().release(checked_hold(hold))
 
     def holder(self, name: str) -> Holder | None:
         """Read who has the lock, in whichever process; None when nobody has.
@@ -225,7 +225,7 @@ class AsyncLockClient(BaseClient):
 
     async def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any task and loop. See ``LockClient.release``."""
-        await runtime().release_async(hold)
+        await runtime().release_async(checked_hold(hold))
 
     async def holder(self, name: str) -> Holder | None:
         """Read who has the lock; None when nobody has. See ``LockClient.holder``."""

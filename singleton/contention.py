@@ -65,11 +65,27 @@ def check_policy(policy: object) -> None:
 
     if inspect.iscoroutinefunction(policy):
         raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain one")
-    if policy in POLICIES or (callable(policy) and not isinstance(policy, type)):
+    if callable(policy) and not isinstance(policy, type):
+        _check_arity(policy)
+        return
+    if policy in POLICIES:
         return
     hint = did_you_mean(str(policy), POLICIES)
     allowed = ", ".join(map(repr, POLICIES))
     raise ConfigurationError(f"on_contention is {quoted(policy)}: it must be one of {allowed}, or a function{hint}")
+
+
+def _check_arity(policy: Callable[..., object]) -> None:
+    """Refuse what can't be called with one argument: it would be found out only when a lock is contended."""
+    try:
+        inspect.signature(policy).bind(None)
+    except TypeError as error:
+        name = getattr(policy, "__qualname__", repr(policy))
+        raise ConfigurationError(
+            f"on_contention={name} can't be called with the Contention alone: {error}; give a function of one parameter"
+        ) from None
+    except ValueError:  # a builtin that does not tell
+        return
 
 
 def decide(policy: OnContention, contention: Contention) -> Policy:

@@ -48,7 +48,11 @@ def value_at(path: str, body: object, *, message_id: str | None = None) -> str:
     """
     segments = check_path(path)
     whose = "the body" if message_id is None else f"the body of message {quoted(message_id)}"
-    found = read_json(body, whose) if isinstance(body, str | bytes | bytearray | memoryview) else body
+    found = (
+        read_json(body, f"scope {quoted(path)}: {whose}")
+        if isinstance(body, str | bytes | bytearray | memoryview)
+        else body
+    )
     for depth, name in enumerate(segments):
         if not isinstance(found, Mapping) or name not in found:
             where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose

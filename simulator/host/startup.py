@@ -102,8 +102,8 @@ def apply_time_zone(settings: MutableMapping[str, str]) -> list[str]:
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is indexed but not run: {plan.idle}" for plan in plans if plan.idle]
     notes += [
-        f"@singleton on {function!r} guards nothing: no function of the app carries it; is it on a function without a "
-        "trigger, or replaced by another decorator?"
+        f"@singleton on {function!r} is on no function that the host sees: has it no trigger, or is it below a "
+        "decorator without functools.wraps?"
         for function in unguarded(plans)
     ]
     return notes

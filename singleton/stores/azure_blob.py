@@ -142,11 +142,21 @@ def _failure(error: AzureError) -> StoreFailure:
     status = getattr(error, "status_code", None)
     if status is None:
         denied = isinstance(error, ClientAuthenticationError)
-        return StoreFailure(401 if denied else None, None, type(error).__name__)
+        return StoreFailure(401 if denied else None, None, _unanswered(error))
     headers: Mapping[str, str] = getattr(response, "headers", None) or {}
     code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
     code = str(getattr(code, "value", code)) if code else None
     return StoreFailure(status, code, "", _seconds(headers.get("Retry-After")), _instant(headers.get("Date")))
+
+
+def _unanswered(error: AzureError) -> str:
+    """Say what kept a request from its answer, and which host it was for, where that is known."""
+    cause = getattr(error, "inner_exception", None)
+    host, port = getattr(cause, "host", None), getattr(cause, "port", None)
+    why = getattr(getattr(cause, "os_error", None), "strerror", None)
+    if not isinstance(host, str):
+        return type(error).__name__
+    return f"{type(error).__name__}: {host}:{port}" + (f", {why}" if isinstance(why, str) else "")
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +66,17 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
         if credential is not None:
             raise ConfigurationError("credential is given beside a function that makes clients: give it to those")
         return GivenClients(connection)
-    if not isinstance(connection, str) or "://" not in connection:
+    if not isinstance(connection, str):
+        raise ConfigurationError(
+            f"connection has the type {type(connection).__name__}: give the name of an app setting, a connection "
+            "string, an account's URL with a credential, or a function that makes clients"
+        )
+    if "://" not in connection:
         raise ConfigurationError(
             "credential is given without an account's URL: give https://<account>.blob.core.windows.net as connection"
         )
     url = checked_url(connection, "connection")
+    _check_credential(credential)
     get_token = getattr(credential, "get_token", None)
     if get_token is not None and not url.startswith("https:"):
         raise ConfigurationError("connection is not https: an identity's token is only sent over https")
@@ -80,3 +87,15 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
     if "?" in url:
         raise ConfigurationError("connection has a query beside a credential: keep one of them")
     return GivenAccount(url, credential)
+
+
+def _check_credential(credential: object) -> None:
+    """Refuse what azure-storage-blob would, and what can't be compared: equal credentials share their connections."""
+    known = isinstance(credential, str) or any(
+        hasattr(credential, member) for member in ("get_token", "signature", "named_key")
+    )
+    if not known or not isinstance(credential, Hashable):
+        raise ConfigurationError(
+            f"credential has the type {type(credential).__name__}: give an identity from azure.identity.aio, the "
+            "account's key as text, an AzureNamedKeyCredential or an AzureSasCredential"
+        )

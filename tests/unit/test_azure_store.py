@@ -82,6 +82,7 @@ async def test_nobody_there_says_nothing_about_the_lease(call: Call) -> None:
     failure = await failure_of(store, call)
     assert failure.status is None
     assert failure.meaning == "transient"
+    assert "ServiceRequestError: 127.0.0.1:" in str(failure)
     assert "AccountKey" not in str(failure)
     await store.aclose()
 

@@ -370,13 +370,17 @@ URL = "https://orders.blob.core.windows.net"
     ("connection", "credential", "said"),
     [
         ("AzureWebJobsStorage", Identity(), "without an account's URL"),
-        (5, Identity(), "without an account's URL"),
+        (5, Identity(), "connection has the type int: give the name of an app setting"),
+        (5, None, "connection has the type int: give the name of an app setting"),
+        (URL, object(), "credential has the type object: give an identity"),
+        (URL, {"account_name": "orders", "account_key": "c2VjcmV0"}, "the type dict: .* AzureNamedKeyCredential"),
         ("http://orders.blob.core.windows.net", Identity(), "is not https"),
         (URL, SyncIdentity(), r"SyncIdentity, is not for asyncio: take it from azure\.identity\.aio"),
         (f"{URL}?sv=2024&sig=c2VjcmV0", Identity(), "has a query beside a credential"),
         ("https://", Identity(), "is not a URL"),
         (lambda _: None, Identity(), "beside a function that makes clients"),
-        (URL, None, "neither the name of an app setting nor a connection string"),
+        (URL, None, "is a URL without a credential: give credential="),
+        (f"{URL}?sv=2024&sig=c2VjcmV0", None, "a URL with a SAS goes into an app setting"),
     ],
 )
 def test_what_is_no_way_to_an_account(kind: Kind, connection: Any, credential: Any, said: str) -> None:
@@ -392,3 +396,33 @@ def test_equal_credentials_share_a_store_and_show_nothing(thread: LockThread) ->
             pass
     assert len(thread.places) == 1
     assert repr(thread.places[0].account) == f"GivenAccount({URL} by a credential of the caller's)"
+
+
+@both_kinds
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda locks: locks.lock("a", owner=5), "owner is 5: give a text"),
+        (lambda locks: locks.lock_all(["a"], owner=5), "owner is 5: give a text"),
+        (lambda locks: locks.leadership("a", owner=None), "owner is None: give a text"),
+        (lambda locks: locks.periodic("a", None, every=1), "work is None: give a function"),
+    ],
+)
+def test_arguments_of_another_kind_are_told_before_anything_is_asked(
+    kind: Kind, asked: Callable[[Any], object], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        asked(kind())
+
+
+@both_kinds
+def test_options_are_singleton_options(kind: Kind) -> None:
+    with pytest.raises(ConfigurationError, match=r"options is a value of type dict: give SingletonOptions"):
+        kind(options={"lock_period": 15})  # type: ignore[arg-type]
+
+
+def test_only_a_hold_can_be_released() -> None:
+    with pytest.raises(ConfigurationError, match="hold is 'reports': give what acquire returned"):
+        LockClient().release("reports")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="hold is None: give what acquire returned"):
+        asyncio.run(AsyncLockClient().release(None))  # type: ignore[arg-type]

@@ -85,3 +85,14 @@ async def decide_later(_: Contention) -> str:
 def test_what_is_no_policy_is_refused_at_the_declaration(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="on_contention is"):
         singleton(on_contention=wrong)(lambda: None)
+
+
+@pytest.mark.parametrize("wrong", [lambda: "skip", lambda _, __: "skip", lambda *, lock: lock])
+def test_a_function_that_takes_no_contention_is_refused_at_the_declaration(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"can't be called with the Contention alone.*of one parameter"):
+        singleton(on_contention=wrong)(lambda: None)
+
+
+@pytest.mark.parametrize("policy", [lambda _, _again=1: "skip", lambda *_: "skip"])
+def test_a_function_may_have_more_parameters_that_need_not_be_given(policy: Any) -> None:
+    assert singleton(on_contention=policy)(lambda: None) is not None

@@ -92,7 +92,7 @@ def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
         ("Id", '{"Id": [1]}', "is a list: it must be text, a number or a boolean", "kind"),
         # D-15
         ("Id", "secret text", "can't be parsed as JSON: Expecting value: line 1 column 1 (char 0)", "not JSON"),
-        ("Id", "", "the body of message 'm-1' can't be parsed as JSON", "not JSON"),
+        ("Id", "", "scope 'Id': the body of message 'm-1' can't be parsed as JSON", "not JSON"),
         ("Id", '{"Id": 1} x', "can't be parsed as JSON: Extra data", "not JSON"),
         ("Id", '{"Id": NaN}', "can't be parsed as JSON: NaN is not JSON", "not JSON"),
         ("Id", '{"Id": -Infinity}', "can't be parsed as JSON: -Infinity is not JSON", "not JSON"),
