@@ -39,6 +39,8 @@ async def ship(msg: func.QueueMessage) -> None:
 """
 LEASE = 15.0
 PATIENCE = 240.0
+IN_FLIGHT = 2.0
+"""Seconds between a request and the record of its answer, on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,23 +60,20 @@ class Storm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of it; ``runs`` has for each run of a body the message's number and dequeue count."""
+    """What came of it; ``runs`` has for each run of a body the message's number and dequeue count.
+
+    ``burnt`` has the ids of the messages whose count rose although no host that had them was struck.
+    """
 
     verdict: Verdict
     runs: list[tuple[int, int]] = field(repr=False)
     poisoned: int
-    struck: set[int] = field(repr=False)
-    """Numbers of the messages that a host had in hand when it was killed or paused."""
+    burnt: list[str]
 
     @property
     def handled(self) -> int:
         """How many messages were handled, once or more often."""
         return len({number for number, _ in self.runs})
-
-    @property
-    def burnt(self) -> list[int]:
-        """Numbers of the messages whose count rose although no host that had them was struck."""
-        return sorted({number for number, count in self.runs if count > 1 and number not in self.struck})
 
 
 class _Fleet:
@@ -158,7 +157,7 @@ def run(storm: Storm, storage: str, folder: Path, queue_name: str) -> Result:
             fleet.journal.write(
                 "run_started", hosts=storm.hosts, kill=storm.kills, seed=storm.seed, singleton=True, aimed=False
             )
-            numbers = _weather(storm, rng, fleet, queue)
+            _weather(storm, rng, fleet, queue)
             _calm(queue)
             fleet.stop()
             poisoned = _left(fleet.journal, storage, queue)
@@ -167,15 +166,14 @@ def run(storm: Storm, storage: str, folder: Path, queue_name: str) -> Result:
             fleet.close()
     records = read_journals(journals)
     runs = [(number, count) for number, count, _ in seen(app)]
-    return Result(verdict=judge(records), runs=runs, poisoned=poisoned, struck=_struck(records, numbers))
+    return Result(verdict=judge(records), runs=runs, poisoned=poisoned, burnt=_burnt(records))
 
 
-def _weather(storm: Storm, rng: random.Random, fleet: _Fleet, queue: Queue) -> dict[str, int]:
-    """Send, kill and pause; return the messages' numbers by their ids."""
+def _weather(storm: Storm, rng: random.Random, fleet: _Fleet, queue: Queue) -> None:
+    """Send, kill and pause."""
     while len(fleet.ready()) < storm.hosts:
         time.sleep(0.1)
     start = time.monotonic()
-    numbers: dict[str, int] = {}
     for at, what, number in sorted(_plan(storm, rng)):
         while (wait := start + at - time.monotonic()) > 0:
             time.sleep(min(wait, 0.05))
@@ -184,7 +182,6 @@ def _weather(storm: Storm, rng: random.Random, fleet: _Fleet, queue: Queue) -> d
             body = {"Id": f"key-{key}", "Number": number, "Seconds": rng.uniform(0.02, storm.longest_body)}
             (name,) = queue.send(body)
             fleet.journal.write("message_sent", queue=queue.name, id=name, key=f"key-{key}")
-            numbers[name] = number
         elif what == "resume":
             if paused := [host for host in fleet.hosts if host.name in fleet.paused]:
                 fleet.resume(paused[0])
@@ -195,7 +192,6 @@ def _weather(storm: Storm, rng: random.Random, fleet: _Fleet, queue: Queue) -> d
                 fleet.start()
             else:
                 fleet.pause(host)
-    return numbers
 
 
 def _plan(storm: Storm, rng: random.Random) -> Iterator[tuple[float, str, int]]:
@@ -232,25 +228,22 @@ def _left(journal: Journal, storage: str, queue: Queue) -> int:
     return len(ids)
 
 
-def _struck(records: list[Record], numbers: dict[str, int]) -> set[int]:
-    """Return the numbers of the messages that a host had in hand at some time while it was struck."""
-    original: dict[str, str] = {}
-    in_hand: dict[str, set[str]] = {}
-    struck: set[str] = set()
-    for record in records:
-        name = record.text("id") or record.text("message")
-        name = original.get(name, name)
-        held = in_hand.setdefault(record.host, set())
-        if record.event == "message_received":
-            held.add(name)
-        elif record.event in {"message_completed", "message_returned"}:
-            held.discard(name)
-        elif record.event == "lock" and record.get("kind") == "deferred":
-            first = record.text("message_id")
-            original[record.text("copy_id")] = original.get(first, first)
-        elif record.event in {"kill", "pause"}:
-            struck |= held
-    return {numbers[name] for name in struck if name in numbers}
+def _burnt(records: list[Record]) -> list[str]:
+    """Return the ids of messages that were received again although nobody had struck the host that had them before.
+
+    A host that is struck while the answer is on its way has them, too, and never says so.
+    """
+    received = [record for record in records if record.event == "message_received"]
+    had = {(record.text("id"), record.get("dequeue_count")): record for record in received}
+    strikes = [record for record in records if record.event in {"kill", "pause", "resume"}]
+    burnt = []
+    for record in received:
+        before = had.get((record.text("id"), record.get("dequeue_count") - 1))
+        if before is not None and not any(
+            strike.host == before.host and before.t - IN_FLIGHT <= strike.t <= record.t for strike in strikes
+        ):
+            burnt.append(record.text("id"))
+    return burnt
 
 
 def report(result: Result) -> dict[str, Any]:
@@ -264,7 +257,6 @@ def report(result: Result) -> dict[str, Any]:
         "handled": result.handled,
         "poisoned": result.poisoned,
         "burnt without a fault": len(result.burnt),
-        "in hand of a struck host": len(result.struck),
         "runs": len(result.runs),
         "runs by dequeue count": dict(sorted(Counter(count for _, count in result.runs).items())),
         "messages": {
