@@ -267,6 +267,20 @@ def test_poison_by_contention_alone_breaks_the_promise_of_defer() -> None:
     assert any("by contention alone" in reason for reason in verdict.reasons)
 
 
+def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_function() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.received(11, "host-3", "m2")
+    owner = story.body("host-3", 11.1, 11.4, key_lock("a"), message="m2", outcome="error")
+    story.lock(11.35, "host-3", "poisoned", key_lock("a"), owner, message_id="m2")
+    verdict = judge(story.end(30))
+    assert (verdict.messages.poisoned, verdict.messages.lost) == (1, 0)
+    assert verdict.holds
+    assert any("by its function's own errors (ValueError)" in note for note in verdict.notes)
+
+
 # --- hosts that stood still -------------------------------------------------------------------------------------------
 
 
