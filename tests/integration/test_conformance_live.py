@@ -245,6 +245,24 @@ def test_a_blob_that_is_gone_is_no_error_at_its_release(locks: LockClient, conta
     assert not container.get_blob_client("job").exists()
 
 
+def test_what_somebody_else_has_meanwhile_is_left_to_them_by_a_release(
+    locks: LockClient, container: ContainerClient
+) -> None:
+    """W-78: 409, before the loss is even known. Nor is a lease that was broken an error."""
+    blob = container.get_blob_client("job")
+    hold = locks.acquire("job")
+    BlobLeaseClient(blob).break_lease(0)
+    theirs = blob.acquire_lease(15)
+    locks.release(hold)
+    assert state(blob) == ("leased", "locked")
+    theirs.release()
+    hold = locks.acquire("job")
+    BlobLeaseClient(blob).break_lease(0)
+    locks.release(hold)
+    with locks.try_lock("job") as free:
+        assert free is not None
+
+
 async def test_a_release_whose_caller_is_cancelled_is_carried_out(
     connection_string: str, container: ContainerClient, options: SingletonOptions
 ) -> None:
