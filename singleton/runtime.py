@@ -14,6 +14,7 @@ import concurrent.futures
 import contextlib
 import importlib
 import os
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -254,6 +255,8 @@ def _load_sdk() -> None:
     """Import the SDK while no loop waits for it. It is said where it is first needed that it is not installed."""
     with _loading, contextlib.suppress(ImportError):
         importlib.import_module("azure.storage.blob.aio")
+        if "singleton.deferring" in sys.modules:  # some function puts messages back
+            importlib.import_module("azure.storage.queue.aio")
 
 
 def open_store(place: Place) -> LeaseStore:

@@ -206,7 +206,12 @@ def _plan(storm: Storm, rng: random.Random) -> Iterator[tuple[float, str, int]]:
 
 
 def _victim(fleet: _Fleet, rng: random.Random) -> RunningHost:
+    """Choose a host that works; another one must, too. If need be, one that stands still goes on before its time."""
+    patience = time.monotonic() + LEASE
     while len(ready := fleet.ready()) < 2:
+        if time.monotonic() > patience:
+            fleet.resume(next(host for host in fleet.hosts if host.name in fleet.paused))
+            patience += LEASE
         time.sleep(0.05)
     return rng.choice(ready)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,20 @@ if TYPE_CHECKING:
     from singleton.contention import Contention
 
 LOCK = "locks/app/job"
+APP = """
+import sys
+from singleton import singleton
+from singleton.runtime import runtime
+
+@singleton(on_contention="POLICY")
+def job(msg): ...
+
+async def nothing(): ...
+
+assert not {"azure.core", "azure.storage.queue", "aiohttp"} & set(sys.modules)
+runtime().call(lambda _: nothing())
+print("azure.storage.queue.aio" in sys.modules)
+"""
 LATER = datetime(2036, 11, 28, 12, 0, tzinfo=UTC)
 both_kinds = pytest.mark.parametrize("kind", ["sync", "async"])
 
@@ -418,3 +434,13 @@ def test_the_encoding_is_host_jsons_and_an_app_setting_stands_over_it(tmp_path: 
     assert message_encoding(tmp_path, {name: "base64"}) == "base64"
     with pytest.raises(ConfigurationError, match="messageEncoding is 'utf8': give"):
         message_encoding(tmp_path, {name: "utf8"})
+
+
+@pytest.mark.parametrize("policy", ["defer", "wait"])
+def test_the_queue_client_is_imported_with_the_lock_thread_where_a_function_defers_and_else_not_at_all(
+    policy: str, tmp_path: Path
+) -> None:
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    (tmp_path / "app.py").write_text(APP.replace("POLICY", policy))
+    done = subprocess.run([sys.executable, "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == (str(policy == "defer"), "")
