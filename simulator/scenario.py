@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, fields
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 MOST_HOSTS: Final = 64
@@ -89,15 +91,23 @@ class Scenario:
             )
 
     def options(self) -> str:
-        """Return the options that ask for this run again, but for what only this machine has."""
-        words = []
+        """Return the options that ask for this run again from this folder, but for the storage: it may be a secret."""
+        words = [] if self._is_default_app() else [f"--app {quote(_nearest(self.app))}"]
         defaults = {field.name: field.default for field in fields(self)}
         for name in ("hosts", "kill", "pause", "duration", "seed", "timer_every", "visibility"):
             value = getattr(self, name)
             if value != defaults[name] or name in {"hosts", "seed"}:
                 words.append(f"--{name.replace('_', '-')} {value:g}" if name != "seed" else f"--seed {value}")
         words += ["--no-singleton"] * (not self.singleton) + ["--same-app"] * self.same_app
+        if self.messages is not None:
+            words.append(f"--messages {quote(_nearest(self.messages))}")
         return " ".join(words)
+
+    def _is_default_app(self) -> bool:
+        try:
+            return default_app(Path.cwd()).resolve() == self.app.resolve()
+        except ScenarioError:
+            return False
 
 
 def default_app(folder: Path) -> Path:
@@ -113,6 +123,12 @@ def default_app(folder: Path) -> Path:
         if (sample / SCRIPT).is_file() and (sample / "host.json").is_file():
             return sample
     raise ScenarioError(f"no {SCRIPT} in {folder}, and no sample app is installed: name an app's folder with --app")
+
+
+def _nearest(path: Path) -> str:
+    """Return the shorter way to a path: from here, or from the root."""
+    near = os.path.relpath(path)
+    return near if len(near) < len(str(path)) else str(path)
 
 
 def _check(option: str, value: float, least: float, most: float, more: str = "") -> None:

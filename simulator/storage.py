@@ -179,7 +179,10 @@ class Storage:
                     continue
                 why = redact(" ".join(str(getattr(error, "message", error)).split())[:200])
                 code = getattr(error, "error_code", None)
-                raise StorageTrouble(f"the storage did not {what}: {code or type(error).__name__}: {why}") from error
+                hint = "; is it running?" if isinstance(error, ServiceRequestError) else ""
+                raise StorageTrouble(
+                    f"the storage did not {what}: {code or type(error).__name__}: {why}{hint}"
+                ) from error
         raise AssertionError(what)
 
 

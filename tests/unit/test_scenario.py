@@ -74,6 +74,16 @@ def test_the_current_folder_is_the_app_if_it_is_one(app: Path, tmp_path_factory:
     assert (sample / "host.json").is_file()
 
 
-def test_the_command_asks_for_the_same_run_again(app: Path) -> None:
+def test_the_command_asks_for_the_same_run_again(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(app)
     scenario = Scenario(app=app, hosts=8, kill=3, seed=5, singleton=False, duration=12.5)
     assert scenario.options() == "--hosts 8 --kill 3 --duration 12.5 --seed 5 --no-singleton"
+
+
+def test_it_names_an_app_that_is_not_the_one_of_this_folder_and_the_users_own_messages(
+    app: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (app / "my messages.json").write_text("{}")
+    monkeypatch.chdir(app.parent)
+    scenario = Scenario(app=app, seed=5, messages=app / "my messages.json", storage="AccountKey=c2VjcmV0")
+    assert scenario.options() == f"--app {app.name} --hosts 5 --seed 5 --messages '{app.name}/my messages.json'"
