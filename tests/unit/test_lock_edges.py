@@ -55,6 +55,26 @@ async def test_a_grant_in_the_instant_of_the_first_one_s_time_out_goes_to_the_se
 
 
 @virtual
+async def test_who_is_refused_in_the_instant_of_the_grant_is_passed_over_for_the_next() -> None:
+    """The reply's timer is older than the alarm's: the lock sees a waiter who has been refused and not left yet."""
+    network = Network()
+    await network.service.create(NAME)
+    lock = lock_on(network, fencing=False)
+    network.plan("acquire", Fate(up=0.5, down=0.5))
+    asked = asyncio.create_task(lock.acquire())
+    await until(0.6)
+    refused = asyncio.create_task(lock.acquire(timeout=0.4))
+    await until(0.7)
+    asked.cancel()
+    third = asyncio.create_task(lock.acquire(timeout=20.0))
+    await asyncio.wait({refused})
+    assert now() == 1.0
+    assert isinstance(refused.exception(), LockNotAcquired | StorageUnavailable)
+    await release(await third)
+    await settled(network.service, lock)
+
+
+@virtual
 async def test_a_lease_that_ended_while_the_machine_slept_is_not_handed_on() -> None:
     network = Network()
     lock = lock_on(network)
