@@ -104,6 +104,22 @@ async def test_who_waits_when_the_lock_thread_is_torn_down_is_told() -> None:
 
 
 @virtual
+async def test_a_lock_that_is_closed_while_its_answer_is_on_its_way_leaves_no_lease() -> None:
+    """The making of the blob has used up the time that closing waits; the lease is had by a request given up."""
+    network = Network()
+    lock = lock_on(network)
+    network.plan("create", Fate(up=0.01, down=4.8))
+    network.plan("acquire", Fate(), Fate(up=0.01, down=3.0))
+    asked = asyncio.create_task(lock.acquire())
+    await until(0.05)
+    await lock.aclose()
+    assert isinstance(asked.exception(), LockClosed)
+    await until(7.0)
+    assert [request.call for request in network.requests] == ["acquire", "create", "acquire", "release"]
+    assert network.service.leased() == {}
+
+
+@virtual
 async def test_a_release_that_storage_refuses_for_a_while_is_asked_again_some_times_only() -> None:
     network = Network()
     lock = lock_on(network)
