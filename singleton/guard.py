@@ -131,7 +131,7 @@ class Guard:
         known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
         function = str(known or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
-        if self.on_contention == "defer":
+        if self.on_contention == "defer" and self.enabled:
             from singleton.deferring import check_message
 
             check_message(function, self.trigger, arguments)

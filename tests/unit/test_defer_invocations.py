@@ -239,6 +239,11 @@ def test_what_came_without_id_and_receipt_is_refused_before_the_lock_is_asked_fo
     assert thread.kinds() == []
 
 
+def test_where_nothing_is_locked_any_message_will_do(tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text('{"singleton": {"enabled": false}}')
+    assert call(a_function(), func.QueueMessage(body=b"{}")) is None
+
+
 def test_a_trigger_that_is_not_known_is_refused_with_the_remedy() -> None:
     @singleton(on_contention="defer")
     def job(msg: func.QueueMessage) -> None: ...
