@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
 import sys
 import time
 from collections import Counter
@@ -93,7 +94,8 @@ def _parts(plan: Plan) -> Iterator[_Part]:
     if plan.jobs == 1:
         yield from map(_run_chunk, chunks)
         return
-    with multiprocessing.get_context("spawn").Pool(plan.jobs) as pool:
+    deaf = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to take
+    with multiprocessing.get_context("spawn").Pool(plan.jobs, signal.signal, deaf) as pool:
         yield from pool.imap(_run_chunk, chunks)
 
 
