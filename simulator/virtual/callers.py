@@ -36,8 +36,10 @@ QUIET: Final = 12.0
 """Seconds without trouble after which a host has no excuse."""
 ONCE: Final = 10.0
 """Seconds that a single attempt may take while the storage fails."""
-AT_ONCE: Final = 5 * SOON + 0.1
-"""Seconds that a single attempt may take on a good day: five requests for a lock whose blob must be made."""
+AT_ONCE: Final = 1.5
+"""Seconds that a single attempt may take on a good day."""
+_MOST: Final = 5 * SOON + 0.1
+"""The same, where the blob must be made: as long as one of its five requests is always under way."""
 STALE: Final = 6.0
 """Seconds for which what a host knows may be old: an answer on its way, a release under way."""
 _NO_ANSWER: Final = 11.0
@@ -207,7 +209,9 @@ class Callers:
         good_day = since < AT_ONCE * 2
         reach = since + _NO_ANSWER if good_day else since
         excused = machine.stopped_since(reach) or (good_day and self.oracle.conduct.troubled(machine, reach))
-        if invocation.waits and not excused:
+        if since < _MOST and self.oracle.conduct.asks(machine, invocation.lock):
+            self.oracle.later(SOON / 2, self._must_be_answered, invocation)
+        elif invocation.waits and not excused:
             self._blame("late answer", f"{invocation.owner} still waits for {invocation.lock} after {since:.1f} s")
 
     def _must_be_next(self, entered: _Invocation, ahead: _Invocation) -> None:

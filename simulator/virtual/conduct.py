@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simulator.virtual.network import SOON
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Conduct:
     _doubled: set[str] = field(default_factory=set)
     """Ids under which the second copy of a request may take the lease, long after the first was answered."""
     _asked: dict[str, float] = field(default_factory=dict)
+    _last: dict[tuple[str, str], float] = field(default_factory=dict)
     _renewals: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
     _in_vain: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -70,6 +72,10 @@ class Conduct:
     def denied(self, machine: Machine, seconds: float) -> bool:
         """Tell whether the service denied a machine anything in the last ``seconds``."""
         return self.oracle.loop.now - self._denied.get(machine.name, float("-inf")) <= seconds
+
+    def asks(self, machine: Machine, lock: str) -> bool:
+        """Tell whether a request of a machine for a lock may be under way, on a good day."""
+        return self.oracle.loop.now - self._last.get((machine.name, lock), float("-inf")) < SOON
 
     def closing(self, machine: Machine) -> None:
         """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
@@ -96,6 +102,7 @@ class Conduct:
     def _sent(self, request: Request, passage: Passage) -> None:
         now = self.oracle.loop.now
         machine = request.machine
+        self._last[machine.name, request.name] = now
         if not passage.good:
             self._trouble[machine.name] = now
         if (lease_id := request.lease_id) is None:
