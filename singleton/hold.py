@@ -149,16 +149,18 @@ class Hold:
             in the layout ``webjobs``.
         lease_id: id of the lease that covers it, for writes of your own to the lock's blob (M-27); None while locking
             is switched off. Several holds in a row may share one.
+        waited: seconds from asking for it to getting it (W-98).
         lost: the loss signal.
     """
 
-    __slots__ = ("__weakref__", "lease_id", "lock", "lost", "owner", "token")
+    __slots__ = ("__weakref__", "lease_id", "lock", "lost", "owner", "token", "waited")
 
     def __init__(self, lock: str, *, owner: str = "", token: int | None = None, lease: Lease | None = None) -> None:
         self.lock = lock
         self.owner = owner
         self.token = token
         self.lease_id = None if lease is None else lease.id
+        self.waited = 0.0
         self.lost = LossSignal(lease)
 
     def __repr__(self) -> str:

@@ -40,6 +40,7 @@ class Waiter:
 
     def give(self, hold: Section) -> None:
         """End the wait with this hold."""
+        hold.waited = asyncio.get_running_loop().time() - self.since
         self.hold = hold
         self.granted.set_result(None)
 

@@ -174,3 +174,29 @@ def test_the_fewest_arguments_wait_for_ever_or_ask_once() -> None:
         for way in (kind.lock, kind.semaphore, kind.acquire, kind.lock_all):
             assert inspect.signature(way).parameters["timeout"].default is None
         assert "timeout" not in inspect.signature(kind.try_lock).parameters
+
+
+@pytest.mark.parametrize("limit", [None, 2], ids=["lock", "semaphore"])
+@virtual
+async def test_a_hold_tells_how_long_it_was_waited_for(limit: int | None) -> None:
+    """W-93, W-98: also one that was handed on by another of this process."""
+    network = Network()
+    host = InlineHost(network.service)
+    names = ["job"] if limit is None else [f"job/slot-{number}" for number in range(limit)]
+    for name in names:
+        await occupy(network.service, name)
+    with host.here() as locks:
+        waiting = asyncio.create_task(locks.acquire("job", limit=limit))
+        await until(7.0)
+        behind = asyncio.create_task(locks.acquire("job", limit=limit))
+        await until(20.0)
+        await network.service.release(names[0], foreign_id())
+        first = await waiting
+        assert first.waited == pytest.approx(now(), abs=0.1)
+        await until(30.0)
+        await locks.release(first)
+        second = await behind
+        assert second.waited == pytest.approx(now() - 7.0, abs=0.1)
+        await locks.release(second)
+        async with locks.lock("free") as free:
+            assert 0 <= free.waited < 0.2
