@@ -197,6 +197,27 @@ MUTANTS: tuple[Mutant, ...] = (
         new="",
         breaks="the body of a lost hold runs on",
     ),
+    Mutant(
+        name="old deadlines stay armed",
+        file=LEASE,
+        old="        self._disarm()\n        self._fence = self._loop",
+        new="        self._fence = self._loop",
+        breaks="a lease that was renewed is declared lost at its first deadline",
+    ),
+    Mutant(
+        name="renewed once only",
+        file=LEASE,
+        old="                self._renewed(sent, replied)\n                delay = self._renewal\n",
+        new="                self._renewed(sent, replied)\n                return\n",
+        breaks="a hold ends in the middle of a long body",
+    ),
+    Mutant(
+        name="time-outs end the renewing",
+        file=LEASE,
+        old="            except (Exception, asyncio.CancelledError) as error:\n",
+        new="            except StoreFailure as error:\n",
+        breaks="one lost message ends a hold that was good",
+    ),
     # --- asking for it and giving it back ---
     Mutant(
         name="lost reply not asked again",
@@ -305,6 +326,27 @@ MUTANTS: tuple[Mutant, ...] = (
         new="        return await request\n",
         breaks="a lost message is waited for for ever",
     ),
+    Mutant(
+        name="our own lease released as a doubtful one",
+        file=ACQUISITION,
+        old="        finally:\n            self._unknown = False\n        return lease",
+        new="        return lease",
+        breaks="a lease that is in use is given back",
+    ),
+    Mutant(
+        name="an id that was given up is used again",
+        file=ACQUISITION,
+        old="        lease_id, self._id = self._id, self._new_id()\n",
+        new="        lease_id = self._id\n",
+        breaks="a release that arrives late ends the next lease of that id (B8)",
+    ),
+    Mutant(
+        name="requests may take a minute",
+        file=ACQUISITION,
+        old="_CALL = 5.0",
+        new="_CALL = 50.0",
+        breaks="who waits does not ask while a lost message is waited for",
+    ),
     # --- what answers mean ---
     Mutant(
         name="403 read as contention",
@@ -355,6 +397,13 @@ MUTANTS: tuple[Mutant, ...] = (
         new='_HELD = frozenset({"LeaseIsBreakingAndCannotBeAcquired"})\n',
         breaks="contention fails the invocation",
     ),
+    Mutant(
+        name="500 read as a denial",
+        file=PROTOCOL,
+        old="        if self.status in (401, 403):",
+        new="        if self.status in (401, 403, 500):",
+        breaks="trouble that would pass ends all waits",
+    ),
     # --- tokens ---
     Mutant(
         name="token not increased",
@@ -397,6 +446,13 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        return self._epoch * SECTIONS + section\n",
         new="        return self._epoch + section\n",
         breaks="the second section of one lease has the token of the first of the next",
+    ),
+    Mutant(
+        name="the epoch is read once only",
+        file=FENCING,
+        old="        if etag != self._etag:",
+        new="        if not self._etag:",
+        breaks="a host that had the lock before gets a token that another had meanwhile",
     ),
     # --- the queue of one process ---
     Mutant(
@@ -529,6 +585,21 @@ MUTANTS: tuple[Mutant, ...] = (
         old="                section += 1\n                self._settle()\n",
         new="                section += 1\n",
         breaks="a release that handed the lease on never returns",
+    ),
+    Mutant(
+        name="every lease is a turn of its own",
+        file=LOCK,
+        old="                    if loop.time() >= self._others_had_theirs():\n"
+        "                        self._busy_since = loop.time()\n",
+        new="                    self._busy_since = loop.time()\n",
+        breaks="a busy process keeps the lock from all others",
+    ),
+    Mutant(
+        name="no last look",
+        file=LOCK,
+        old="                return  # nobody has asked for it yet, and later is too late\n",
+        new="                pass\n",
+        breaks="who asks once while others are refused gets no answer in time",
     ),
     # --- holds ---
     Mutant(
@@ -727,6 +798,21 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        blob.expires = now + blob.duration\n",
         new="        blob.expires = min(blob.expires, now + blob.duration)\n",
         breaks="a lease ends although it is renewed",
+    ),
+    Mutant(
+        name="asking again does not prolong",
+        file=MEMORY,
+        old="        blob.lease_id, blob.expires, blob.breaks = lease_id, now + blob.duration, None\n",
+        new="        blob.lease_id, blob.breaks = lease_id, None\n"
+        '        blob.expires = blob.expires if state == "leased" else now + blob.duration\n',
+        breaks="a lease that was asked for twice ends earlier than its owner believes",
+    ),
+    Mutant(
+        name="a blob is made over one that is there",
+        file=MEMORY,
+        old="        if name not in self._blobs:\n            self._blobs[name]",
+        new="        if True:\n            self._blobs[name]",
+        breaks="whoever makes the blob ends the lease of whoever has it",
     ),
     # --- the fake host ---
     Mutant(

@@ -9,6 +9,7 @@ from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.planting import ROOT, SCENARIOS, hunt, planted
 
 
+@pytest.mark.timeout(450)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(mutant: Mutant) -> None:
     catch = hunt(mutant)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import LockClosed, LockNotAcquired, StorageUnavailable
+from singleton import LockClosed, LockNotAcquired, StorageDenied, StorageUnavailable
 from singleton.lock import release
+from singleton.stores.protocol import StoreFailure
 from tests.support.network import Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, settled, until, virtual, virtual_loop
 
@@ -72,6 +73,24 @@ async def test_who_is_refused_in_the_instant_of_the_grant_is_passed_over_for_the
     assert isinstance(refused.exception(), LockNotAcquired | StorageUnavailable)
     await release(await third)
     await settled(network.service, lock)
+
+
+@virtual
+async def test_who_is_told_twice_in_one_instant_hears_the_first_and_nothing_goes_wrong(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    network = Network()
+    await network.service.create(NAME)
+    lock = lock_on(network, fencing=False)
+    network.plan("acquire", Fate(up=0.5, down=0.5, failure=StoreFailure(403), executed=False))
+    asked = asyncio.create_task(lock.acquire())
+    await until(0.6)
+    refused = asyncio.create_task(lock.acquire(timeout=0.4))
+    await asyncio.wait({asked, refused})
+    assert now() == 1.0
+    assert isinstance(asked.exception(), StorageDenied)
+    assert isinstance(refused.exception(), StorageDenied | StorageUnavailable | LockNotAcquired)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @virtual
