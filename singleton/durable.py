@@ -100,8 +100,10 @@ async def start_singleton(
                 return func.HttpResponse(f"already {result.status}", status_code=409)
             return client.create_check_status_response(req, result.instance_id)
     """
+    _check_client(client)
     _check_text("orchestrator", orchestrator)
     _check_text("instance_id", instance_id)
+    _check_text("connection", connection)
     patience = None if timeout is None else seconds(timeout, "timeout", above=0)
     async with _held(instance_id, patience, connection) as hold:
         before = await _look(client, instance_id)
@@ -110,6 +112,14 @@ async def start_singleton(
         hold.raise_if_lost()
         status = await _to_its_end(_start(client, orchestrator, instance_id, client_input, before))
     return Started(instance_id=instance_id, started=True, status=status)
+
+
+def _check_client(client: object) -> None:
+    if not callable(getattr(client, "get_status", None)) or not callable(getattr(client, "start_new", None)):
+        raise ConfigurationError(
+            f"client has the type {type(client).__name__}, without get_status and start_new: give the client of the "
+            "durable_client_input binding, from azure-functions-durable"
+        )
 
 
 def _check_text(name: str, value: object) -> None:

@@ -361,15 +361,22 @@ async def test_storage_that_does_not_answer_is_no_reason_to_start() -> None:
         ({"instance_id": None}, "instance_id is None"),
         ({"timeout": 0}, "timeout is 0"),
         ({"connection": "Nope"}, "Nope"),
+        ({"connection": 5}, "connection is 5"),
+        ({"client": None}, "client has the type NoneType, without get_status and start_new"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_asked(arguments: dict[str, Any], said: str) -> None:
     @virtual
     async def story() -> None:
         durable = Durable()
-        given: dict[str, Any] = {"orchestrator": "import_order", "instance_id": "order-7", **arguments}
+        given: dict[str, Any] = {
+            "client": durable,
+            "orchestrator": "import_order",
+            "instance_id": "order-7",
+            **arguments,
+        }
         with host(MemoryLeaseStore()), pytest.raises(ConfigurationError, match=said):
-            await start_singleton(durable, **given)
+            await start_singleton(**given)
         assert durable.looks == 0
 
     story()
