@@ -109,7 +109,8 @@ def defer(guard: Guard, call: Call, contended: LockNotAcquired, notes: Place) ->
 
     Raises:
         ConfigurationError: the call has no message that can be put back.
-        LockNotAcquired: the message may be another receiver's by now.
+        LockNotAcquired: the message can't be put back: it may be another receiver's by now, or its host has kept it
+            for so long that it can't be told.
         StorageError: its queue did not do it; it comes back by itself.
     """
     _check_installed()
@@ -119,6 +120,7 @@ def defer(guard: Guard, call: Call, contended: LockNotAcquired, notes: Place) ->
     try:
         yield partial(_deferred, call=call, place=place, message=message, notes=notes, delay=delay)
     except MessageElsewhere:
+        _log.info("%s: message %s can't be put back, its receipt is too old", call.function, message.id)
         contended.add_note("Its message could not be put back: another receiver may have it by now.")
         raise contended from None
 

@@ -235,22 +235,26 @@ class Guard:
         tell("waiting", call)
         try:
             hold: Hold = yield self._acquisition(call, self.wait)
+            return hold
         except LockNotAcquired as error:
             contended = error
-        else:
-            return hold
         policy = self._decide(call)
-        if policy == "wait" and self.wait == 0:
+        patience = self._patience if policy == "wait" and self.wait == 0 else 0
+        if policy == "defer":
+            tell("contended", call, reason=policy)
             try:
-                hold = yield self._acquisition(call, self._patience)
+                yield from self._put_back(call, contended)
+                return None
+            except LockNotAcquired:  # if it is still ours, to fail would count as tried
+                patience = self.options.lock_acquisition_timeout
+        if patience != 0:
+            try:
+                hold = yield self._acquisition(call, patience)
+                return hold
             except LockNotAcquired as error:
                 contended = error
-            else:
-                return hold
-        tell("contended", call, reason="timeout" if policy == "wait" else policy)
-        if policy == "defer":
-            yield from self._put_back(call, contended)
-            return None
+        if policy != "defer":
+            tell("contended", call, reason="timeout" if policy == "wait" else policy)
         if policy != "skip":
             raise contended
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
