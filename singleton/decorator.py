@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from singleton.contention import OnContention
     from singleton.triggers import Trigger
 
-_F = TypeVar("_F")
+_F = TypeVar("_F", bound="Callable[..., Any]")
 
 _MARK = "__singleton__"
 _declared: list[Guard] = []
