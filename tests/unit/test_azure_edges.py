@@ -40,6 +40,5 @@ async def test_a_blob_s_name_is_sent_as_it_is_and_its_client_is_kept() -> None:
     clients = {name: store._client(name) for name in ("locks/App/Ship", "locks/app/ship")}
     assert container.asked == ["locks/App/Ship", "locks/app/ship"]
     assert store._client("locks/App/Ship") is clients["locks/App/Ship"]
-    for number in range(400):
-        last = store._client(f"locks/{number}")
-    assert store._client("locks/399") is last, "the newest are kept"
+    many = [store._client(f"locks/{number}") for number in range(400)]
+    assert store._client("locks/399") is many[-1], "the newest are kept"
