@@ -208,6 +208,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return
         self.turns += 1
         handle._run()  # noqa: SLF001
+        del handle  # this frame may live on in a traceback, and would keep the task of its exception alive
 
     def _any_hosts_next(self) -> Callback:
         """Take the first callback of a random one of the hosts that have some ready."""
