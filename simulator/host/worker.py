@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.bindings import Out
 from simulator.host.context import Context, RetryContext, TraceContext
+from singleton.connection import redact
 from singleton.settings import filled
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ def thread_count(settings: Mapping[str, str]) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return ``Type: text``, with what the real worker would make of an error that escapes it."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """Return ``Type: text`` without its secrets, with what the real worker would make of an error that escapes it."""
+    text = f"{type(error).__name__}: {redact(str(error))}" if str(error) else type(error).__name__
     if isinstance(error, asyncio.CancelledError):
         return f"{text} (it escapes the real worker, which then never answers this invocation)"
     if not isinstance(error, Exception):

@@ -12,7 +12,7 @@ import pytest
 
 from simulator.host.context import RetryContext
 from simulator.host.indexing import index_function
-from simulator.host.worker import Call, Outcome, Worker, thread_count
+from simulator.host.worker import Call, Outcome, Worker, describe, thread_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -195,6 +195,11 @@ def test_a_value_without_a_return_binding_fails_the_invocation(worker: Worker) -
         invoke(worker, body).error
         == "RuntimeError: function 'body' without a $return binding returned a non-None value"
     )
+
+
+def test_a_bodys_error_gives_no_key_away() -> None:
+    error = RuntimeError("can't connect to AccountName=orders;AccountKey=c2VjcmV0LWtleQ==;EndpointSuffix=x")
+    assert describe(error) == "RuntimeError: can't connect to AccountName=orders;AccountKey=***;EndpointSuffix=x"
 
 
 def test_what_can_not_be_decoded_fails_the_invocation(worker: Worker) -> None:
