@@ -16,8 +16,8 @@ from singleton.errors import (
     StorageError,
     StorageUnavailable,
 )
-from singleton.guard import current_hold
 from singleton.hold import Hold
+from singleton.invocation import current_hold
 
 if TYPE_CHECKING:
     from singleton.client import AsyncLockClient, LockClient

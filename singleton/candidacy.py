@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.dropped import release_if_dropped
 from singleton.errors import LockClosed, LockNotAcquired, SingletonError
-from singleton.guard import tell
+from singleton.invocation import tell
 from singleton.leadership import Leadership
 from singleton.section import Section
 
 if TYPE_CHECKING:
-    from singleton.guard import Call
     from singleton.hold import Hold
+    from singleton.invocation import Call
     from singleton.registry import Address, Registry
     from singleton.section import Turn
     from singleton.steps import Work

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from singleton.guard import Call, Guard
+    from singleton.guard import Guard
+    from singleton.invocation import Call
     from singleton.registry import Place, Registry
     from singleton.steps import Steps, Work
     from singleton.triggers import Trigger

@@ -7,7 +7,6 @@ invocation, so that its message is kept and tried again (W-84); only ``skip`` un
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import logging
 import os
 from dataclasses import dataclass, field
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from singleton.cancelling import always_answered, cancelled_when_lost
 from singleton.errors import LockNotAcquired, ScopeError, SingletonError
 from singleton.hold import Hold
+from singleton.invocation import Call, current, tell
 from singleton.steps import take, take_async
-from singleton.telemetry import EventKind, LockEvent, emit
 from singleton.triggers import invocation_id, refuse_policy
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from singleton.runtime import LockRuntime
     from singleton.scope import ScopeTemplate
     from singleton.steps import Steps, Work
+    from singleton.telemetry import EventKind
     from singleton.triggers import Trigger
 
 Level = Literal["function", "host"]
@@ -40,31 +40,6 @@ Mode = Literal["function", "listener"]
 LayoutName = Literal["default", "webjobs", "dequeueable"]
 
 _log = logging.getLogger("singleton")
-_current: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hold")
-
-
-def current_hold() -> Hold:
-    """Return the hold of the guarded invocation that this code runs in.
-
-    Raises:
-        RuntimeError: this code does not run inside a function guarded by ``@singleton``. A thread that the function
-            starts by itself doesn't either: hand it the hold.
-    """
-    try:
-        return _current.get()
-    except LookupError:
-        raise RuntimeError("current_hold() was called outside a function guarded by @singleton") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One invocation under a guard: which lock it needs, and who asks."""
-
-    lock: str
-    function: str
-    owner: str
-    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    mode: Mode = "function"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,18 +286,17 @@ class Guard:
     @contextlib.contextmanager
     def _inside(self, call: Call, hold: Hold) -> Iterator[None]:
         """Make the hold current, and bracket the body with events: what a verdict judges."""
-        token = _current.set(hold)
         outcome = "error"
-        tell("body_started", call, hold)
-        try:
-            with always_answered(call.function):
-                yield
-            outcome = "ok"
-        finally:
-            tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
-            _current.reset(token)
-            if hold.lease_id is None:
-                hold.lost.freeze()
+        with current(hold):
+            tell("body_started", call, hold)
+            try:
+                with always_answered(call.function):
+                    yield
+                outcome = "ok"
+            finally:
+                tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
+                if hold.lease_id is None:
+                    hold.lost.freeze()
 
 
 def _runtime() -> LockRuntime:
@@ -330,19 +304,3 @@ def _runtime() -> LockRuntime:
     from singleton.runtime import runtime
 
     return runtime()
-
-
-def tell(kind: EventKind, call: Call, hold: Hold | None = None, reason: str | None = None) -> None:
-    """Emit an event about the lock of a call."""
-    token = hold.token if hold is not None else None
-    emit(
-        LockEvent(
-            kind=kind,
-            lock=call.lock,
-            function=call.function,
-            owner=call.owner,
-            token=token,
-            reason=reason,
-            mode=call.mode,
-        )
-    )

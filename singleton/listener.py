@@ -15,14 +15,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError
-from singleton.guard import Guard, tell
+from singleton.guard import Guard
+from singleton.invocation import tell
 from singleton.settings import filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from singleton.guard import Call, Mode
+    from singleton.guard import Mode
     from singleton.hold import Hold
+    from singleton.invocation import Call
     from singleton.options import SingletonOptions
     from singleton.registry import Address
     from singleton.steps import Steps

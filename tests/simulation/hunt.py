@@ -11,8 +11,23 @@ import time
 from pathlib import Path
 
 
+_MEMORY = 4 << 30
+"""Bytes that a planted bug may use up."""
+
+
+def _bound_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+
+
 def main(folder: str, scenarios: int, seed: int) -> None:
     """Run scenario after scenario until one breaks a promise."""
+    _bound_memory()
     sys.path.insert(0, folder)
     import singleton
     from simulator.virtual.explore import Plan

@@ -10,8 +10,8 @@ from simulator.virtual.jobs import guarded_jobs
 from simulator.virtual.network import NetworkStore
 from simulator.virtual.world import World
 from singleton.decorator import guards_of
-from singleton.guard import _current
 from singleton.hold import Hold
+from singleton.invocation import _current
 from singleton.telemetry import LockEvent, emit
 
 if TYPE_CHECKING:
