@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-
 _MEMORY = 4 << 30
 """Bytes that a planted bug may use up."""
 
