@@ -115,6 +115,9 @@ class _Reader:
     def _on_pause(self, record: Record) -> None:
         self.history.pauses.append(Pause(host=record.host, start=record.t, end=math.inf))
 
+    def _on_operator(self, record: Record) -> None:
+        self.history.operated.append((record.t, record.text("lock")))
+
     def _on_resume(self, record: Record) -> None:
         for pause in self.history.pauses:
             if pause.host == record.host and pause.end == math.inf:
@@ -168,6 +171,7 @@ class _Reader:
                 recovery=_number(listener.get("poll"), RECOVERY),
                 tick=_number(record.get("tick"), 0.0),
                 away=_number(record.get("away"), 0.0),
+                sync=record.get("async") is False,
             ),
         )
 
@@ -236,6 +240,8 @@ class _Reader:
             self._held.discard(key)
             if kind == "lost":
                 self.history.losses.append((record.t, key[0], key[1], record.text("reason")))
+                for section in self._bodies.get(key, ()):
+                    section.told = record.t
 
     def _start_body(self, key: tuple[str, str, str], record: Record) -> None:
         mode = _mode(record.get("mode"))

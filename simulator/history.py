@@ -6,6 +6,7 @@ them. All times are the journals' own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -44,6 +45,7 @@ class Function:
     recovery: float = RECOVERY
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
+    sync: bool = False  # a thread runs its body: nobody can end that
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
@@ -68,6 +70,7 @@ class Section:
     ending: Ending = "open"
     held: bool = False
     mode: Mode = "function"
+    told: float | None = None  # when its host said that the lock is lost
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,6 +205,7 @@ class History:
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)
     poison_found: dict[str, int] = field(default_factory=dict)
+    operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
 
     def function(self, name: str) -> Function:
         """Return what is known about a function, with the usual numbers where nothing is."""
@@ -223,6 +227,20 @@ class History:
     def paused(self, host: str, start: float, end: float) -> bool:
         """Tell whether the fleet had this host stand still at some time between these two."""
         return any(pause.host == host and pause.start <= end and pause.end >= start for pause in self.pauses)
+
+    def stands_still(self, host: str, t: float) -> bool:
+        """Tell whether a host has been paused at this time, and never went on."""
+        return any(pause.host == host and pause.start <= t and pause.end == math.inf for pause in self.pauses)
+
+    @property
+    def rough(self) -> bool:
+        """Whether anything may have struck, the network to the queues and operators among it: as in virtual worlds."""
+        return bool(self.setup.get("rough"))
+
+    def operated_before(self, thing: Acquisition | Section, t: float) -> bool:
+        """Tell whether an operator ended a lease of this lock shortly before: who had it may not know that yet."""
+        since = t - 2 * self.function(thing.function).lease_in(thing.mode)
+        return any(lock == thing.lock and since <= at <= t for at, lock in self.operated)
 
     def stood_still_asking(self, thing: Acquisition | Section, t: float) -> bool:
         """Tell whether its host stood still between asking for this lock and the time ``t``."""

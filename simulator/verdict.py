@@ -66,6 +66,7 @@ class Verdict:
     Attributes:
         verdict: ``holds``, ``violated`` or ``unproven``.
         reasons: why it does not hold, one sentence each; empty if it holds.
+        violations: those of the reasons that say that a promise was broken.
         notes: what else is worth knowing.
         sections: how many guarded bodies ran, on how many `locks`.
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
@@ -79,6 +80,7 @@ class Verdict:
 
     verdict: Outcome
     reasons: tuple[str, ...]
+    violations: tuple[str, ...]
     notes: tuple[str, ...]
     sections: int
     locks: int
@@ -165,6 +167,7 @@ def judge(records: Sequence[Record]) -> Verdict:
     return Verdict(
         verdict=_outcome(findings),
         reasons=tuple(finding.text for finding in findings if finding.kind != "note"),
+        violations=tuple(finding.text for finding in findings if finding.kind == "violation"),
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),

@@ -71,9 +71,12 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
 
     A host that stands still past its lease is inside its body when it wakes, with somebody else. That can't be helped;
     it is caught if the lock told it, so that the body ended as lost. What it wrote in between, tokens keep out.
+
+    Where anything may strike (`History.rough`) three more can't be helped: a host that is killed as it stands still; a
+    thread that was told in time, and that nobody can end; a body whose lease an operator ended.
     """
     pairs = overlapping(history.sections)
-    caught = [pair for pair in pairs if _stood_still(history, *pair)]
+    caught = [pair for pair in pairs if _stood_still(history, *pair) or (history.rough and _struck(history, *pair))]
     return _longest_first(history, [pair for pair in pairs if pair not in caught]), _longest_first(history, caught)
 
 
@@ -81,6 +84,13 @@ def _stood_still(history: History, first: Section, second: Section) -> bool:
     """Tell whether one of them stood still inside or on its way in while the other began, and was told when it woke."""
     inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
     return inside or (second.ending == "lost" and history.stood_still_asking(second, second.start))
+
+
+def _struck(history: History, first: Section, second: Section) -> bool:
+    """Tell whether something that no lock can help let the second in."""
+    stands = first.ending == "killed" and history.stands_still(first.host, second.start)
+    told = first.told is not None and first.told <= second.start and history.function(first.function).sync
+    return stands or told or history.operated_before(first, second.start)
 
 
 def _longest_first(history: History, pairs: list[tuple[Section, Section]]) -> list[Overlap]:

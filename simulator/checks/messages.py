@@ -4,7 +4,7 @@ A message that was put back (`on_contention="defer"`) goes on as a copy, and is 
 one state at the end: completed, skipped (its function chose not to run: `on_contention="skip"`),
 poisoned, stuck (still in its queue), lost, or open (the run was broken off before it was through). Queues deliver
 at least once: after a kill or a pause a message may run again, and is counted as duplicated; without one that's a
-violation.
+violation, unless the queues themselves are out of reach at times (`History.rough`).
 """
 
 from __future__ import annotations
@@ -122,7 +122,11 @@ def _state(history: History, message: Message, *, ran: bool) -> State:
         return "completed" if ran else "skipped"
     if message.queue not in history.ready_left:
         return "open"
-    return "stuck" if history.invisible_left.get(message.queue) else "lost"
+    if history.invisible_left.get(message.queue):
+        return "stuck"
+    if not succeeded:
+        return "lost"
+    return "completed" if ran else "skipped"  # deleted, though the answer to that was lost
 
 
 def _why(history: History, message: Message, state: State) -> str:
@@ -147,6 +151,8 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
 
     Also one that was about to put it back: then the message is there, and its copy.
     """
+    if history.rough:
+        return True
     undeleted = [
         call
         for call in message.invocations
@@ -164,6 +170,8 @@ def _stood_still(history: History, message: Message, call: Invocation) -> bool:
 
 
 def _at_once(history: History, message: Message) -> bool:
+    if history.rough:
+        return False
     calls = sorted((call for call in message.invocations if call.ending != "deferred"), key=lambda call: call.start)
     return any(
         later.start < earlier.end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from simulator.checks import Finding, count, label, violation
 
 if TYPE_CHECKING:
-    from simulator.history import History, Section
+    from simulator.history import Acquisition, History, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ def check_tokens(history: History) -> Tokens:
     """Compare tokens in the order in which locks were got, and in the order in which bodies began.
 
     Who stood still while it asked may say late that it got the lock. That is no fault, if it then is told that it lost
-    it.
+    it. Nor is it one of somebody whose lease an operator ended, and who has yet to learn of that.
     """
-    got = [(a.t, a.lock, a.host, a.token, False, history.stood_still_asking(a, a.t)) for a in history.acquisitions]
+    got = [(a.t, a.lock, a.host, a.token, False, _late(history, a)) for a in history.acquisitions]
     begun = [(s.start, s.lock, s.host, s.token, s.mode == "listener", _excused(history, s)) for s in history.sections]
     issued = [entry for entry in got if entry[3] is not None]
     regressions = _regressions(got, history.start, "acquired")
@@ -77,8 +77,13 @@ def judge_tokens(tokens: Tokens) -> list[Finding]:
     ]
 
 
+def _late(history: History, got: Acquisition) -> bool:
+    return history.stood_still_asking(got, got.t) or history.operated_before(got, got.t)
+
+
 def _excused(history: History, section: Section) -> bool:
-    return section.ending == "lost" and history.stood_still_asking(section, section.start)
+    woke = section.ending == "lost" and history.stood_still_asking(section, section.start)
+    return woke or history.operated_before(section, section.start)
 
 
 def _regressions(entries: list[_Entry], start: float, seen: str) -> list[Regression]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
     from singleton.hold import Hold
+    from singleton.stores.protocol import LossReason
+    from singleton.telemetry import EventKind
 
 
 @contextmanager
@@ -21,15 +23,25 @@ def inside(world: World, machine: Machine, hold: Hold, *, guarded: bool = True) 
     """Let the oracle know of a body for the length of the block; ``guarded``: the lock is kept until it has ended."""
     oracle = world.oracle
     body = Body(hold.lock, machine, hold, sync=False, since=world.loop.now, guarded=guarded)
-    forget = hold.lost.add_callback(lambda reason: oracle.conduct.lost(body, reason))
-    world.note(machine.name, "body_started", lock=hold.lock, owner=hold.owner, token=hold.token)
+
+    def lost(reason: LossReason) -> None:
+        told("lost", reason)
+        oracle.conduct.lost(body, reason)
+
+    def told(kind: EventKind, reason: str | None = None) -> None:
+        world.note(machine.name, "lock", kind=kind, lock=hold.lock, owner=hold.owner, token=hold.token, reason=reason)
+
+    told("acquired")
+    forget = hold.lost.add_callback(lost)
+    told("body_started")
     oracle.enter(body)
     try:
         yield body
     finally:
         oracle.leave(hold)
         forget()
-        world.note(machine.name, "body_ended", lock=hold.lock, owner=hold.owner, reason=hold.lost.reason)
+        told("body_ended", "lost" if hold.lost.is_set() else "ok")
+        told("released")
 
 
 async def work(world: World, hold: Hold, seconds: float) -> bool:

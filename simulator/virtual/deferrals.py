@@ -22,7 +22,6 @@ from simulator.virtual.jobs import Context, Job, message, without_options
 from simulator.virtual.locks import Baton
 from simulator.virtual.resource import Refused
 from singleton import singleton
-from singleton.decorator import guards_of
 from singleton.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def start_deferrals(world: World) -> None:
     rng = world.rng_work
     hosting = QueueWorld(world)
     kind = rng.choice(("put_off", "put_off_sync"))
-    world.oracle.callers.know({name: guards_of(function)[0] for name, function in _functions().items()})
+    world.declare(_functions(), queue=_QUEUE)
     jobs = []
     for _ in range(rng.randint(3, 10)):
         steps, seconds = rng.randint(1, 3), rng.choice([0.1, 1.0, 6.0, 20.0]) * rng.uniform(0.5, 1.0)
@@ -92,6 +91,7 @@ class _Counter:
             "ran": ran,
             "context": Context(kind, invocation),
         }
+        world.note(machine.name, "invocation_started", function=kind, invocation=invocation, message=received.id)
         outcome = await self._invoke(machine, kind, invocation, arguments)
         if outcome == "ok" and ran:
             self.ran(body["Number"])
@@ -125,7 +125,7 @@ class _Counter:
             raise
         finally:
             self.world.oracle.callers.ended(machine, invocation, outcome)
-        self.world.note(machine.name, "invocation_ended", invocation=invocation, outcome=outcome)
+        self.world.invocation_ended(machine, invocation, outcome)
         return outcome
 
 

@@ -102,6 +102,8 @@ class QueueWorld:
             sent = await self._fed(messages)
         finally:
             unsubscribe()
+        for queue in {listener.queue: None for _, listener in self._listeners}:
+            self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
         left = {name for names in self.queues.left().values() for name in names}
         for lost in self._account.vanished(sent, left):
             self.world.oracle.blame("message lost", f"message {lost} is gone, and no invocation of it succeeded")
@@ -113,7 +115,9 @@ class QueueWorld:
         sent = set()
         for message in messages:
             await asyncio.sleep(max(0.0, message.at - self.world.loop.now))
-            sent.add(self.queues.send(message.queue, message.text))
+            name = self.queues.send(message.queue, message.text)
+            self.world.note("world", "message_sent", queue=message.queue, id=name)
+            sent.add(name)
         while self.queues.left() and any(not machine.crashed for machine, _ in self._listeners):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         for _, listener in self._listeners:

@@ -42,6 +42,8 @@ class Machine:
         """It was told to stop, or is gone."""
         self.open_queue: Callable[[str], MessageStore] = _no_queue
         """Opens the queue of this name, for its locks to put messages back."""
+        self.tell: Callable[[str], None] = _nothing
+        """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
         self.steps = 0
         self.resumed_at = float("-inf")
         self._loop = loop
@@ -120,6 +122,8 @@ class Machine:
         self._loop.requeue(kept)
 
     def _stop(self, part: Part, seconds: float) -> None:
+        if not self._stopped_until and not self.crashed:
+            self.tell("pause")
         until = self._loop.now + seconds
         self._stopped_until[part] = max(until, self._stopped_until.get(part, until))
         contextvars.Context().run(self._loop.call_at, until, self._go_on)
@@ -131,6 +135,8 @@ class Machine:
             del self._stopped_until[part]
         if over and not self.crashed:
             self.resumed_at = self._loop.now
+            if not self._stopped_until:
+                self.tell("resume")
             kept, self._kept = self._kept, []
             self._loop.requeue(kept)
 
@@ -140,6 +146,10 @@ class Machine:
         context.run(HOST.set, self)
         context.run(PART.set, part)
         return context
+
+
+def _nothing(_: str) -> None:
+    pass
 
 
 def _no_queue(name: str) -> MessageStore:

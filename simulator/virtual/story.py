@@ -93,10 +93,6 @@ def _sentence(record: Record, violation: Violation) -> str:
             return _request(record)
         case "lock" if _concerns(record.text("lock"), violation):
             return _lock_event(record)
-        case "body_started" if _concerns(record.text("lock"), violation):
-            return f"{record.text('owner')} is inside {label(record.text('lock'))} with token {record.get('token')}"
-        case "body_ended" if _concerns(record.text("lock"), violation):
-            return f"{record.text('owner')} leaves {label(record.text('lock'))}"
     return ""
 
 

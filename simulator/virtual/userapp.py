@@ -20,6 +20,7 @@ from simulator.host.settings import local_settings, redirect
 from simulator.host.timer import Tick, TimerListener
 from simulator.virtual.hosting import Feed, QueueWorld, VirtualClock
 from simulator.virtual.jobs import Context
+from simulator.virtual.judged import told_of
 from simulator.virtual.locks import Baton
 from singleton.errors import SingletonError
 
@@ -57,6 +58,9 @@ def start_app(app: str, world: World) -> None:
     plans = load(app)
     hosting = QueueWorld(world)
     timers: list[TimerListener] = []
+    for plan in plans:
+        name, is_async = plan.function.name, plan.function.is_async
+        world.note("world", "function", **told_of(name, plan.guard, queue=plan.queue or "", is_async=is_async))
     world.oracle.callers.know({plan.function.name: plan.guard for plan in plans if plan.guard is not None})
     world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
     for machine in world.machines:
@@ -117,7 +121,7 @@ class _Runner:
 
     def on_message(self, plan: Plan) -> Callable[[Message], Any]:
         async def run(message: Message) -> bool:
-            return await self._invoke(plan, lambda: queue_input(plan.function.trigger, message))
+            return await self._invoke(plan, lambda: queue_input(plan.function.trigger, message), received=message.id)
 
         return run
 
@@ -127,9 +131,11 @@ class _Runner:
 
         return run
 
-    async def _invoke(self, plan: Plan, value: Callable[[], Any]) -> bool:
+    async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: str | None = None) -> bool:
         function = plan.function
         invocation = f"{self._machine.name}/{function.name}/{next(self._numbers)}"
+        told = {"function": function.name, "invocation": invocation, "message": received}
+        self._world.note(self._machine.name, "invocation_started", **told)
         outputs = {name: Out() for name in function.outputs}
         try:
             arguments = {function.trigger.name: value(), **outputs}
@@ -146,7 +152,7 @@ class _Runner:
             self._send(plan, outputs)
         self._world.oracle.callers.ended(self._machine, invocation, outcome)
         self._world.oracle.reached[f"invocation: {outcome}"] += 1
-        self._world.note(self._machine.name, "invocation_ended", invocation=invocation, outcome=outcome)
+        self._world.invocation_ended(self._machine, invocation, outcome)
         return outcome == "ok"
 
     def _send(self, plan: Plan, outputs: dict[str, Out]) -> None:

@@ -16,7 +16,6 @@ from simulator.virtual.leaders import start_leader
 from simulator.virtual.locks import Baton
 from simulator.virtual.resource import Refused
 from simulator.virtual.semaphores import start_semaphore
-from singleton.decorator import guards_of
 from singleton.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -33,7 +32,8 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    world.oracle.callers.know({kind: guards_of(function)[0] for kind, function in _jobs().items()})
+    if name != "defer":
+        world.declare(_jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
 
@@ -99,7 +99,7 @@ async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job]
     body = json.loads(received.body)
     job = jobs[body["Number"]]
     invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
-    return await _invoke(world, machine, kind, body["Order"]["Id"], job, invocation)
+    return await _invoke(world, machine, kind, body["Order"]["Id"], job, invocation, received=received.id)
 
 
 _WORKLOADS: dict[str, Callable[[World], None]] = {
@@ -190,12 +190,15 @@ async def _ticks(world: World, machine: Machine, rng: random.Random, every: floa
         await _invoke(world, machine, "tick", "nightly", job, f"{machine.name}/tick/{number}")
 
 
-async def _invoke(world: World, machine: Machine, kind: str, key: str, job: Job, invocation: str) -> bool:
-    """Run one invocation as the worker does, and tell whether it succeeded."""
+async def _invoke(
+    world: World, machine: Machine, kind: str, key: str, job: Job, invocation: str, *, received: str | None = None
+) -> bool:
+    """Run one invocation as the worker does, for the message of the id ``received``; tell whether it succeeded."""
     function = _jobs()[kind]
     context = Context(kind, invocation)
     world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
     outcome = "cancelled"
+    world.note(machine.name, "invocation_started", function=kind, invocation=invocation, message=received)
     try:
         if kind == "ship_sync":
             await Baton.run(lambda: function(msg=message(key), job=job, context=context))
@@ -213,5 +216,5 @@ async def _invoke(world: World, machine: Machine, kind: str, key: str, job: Job,
     finally:
         world.oracle.callers.ended(machine, invocation, outcome)
     world.oracle.reached[f"invocation: {outcome}"] += 1
-    world.note(machine.name, "invocation_ended", invocation=invocation, outcome=outcome)
+    world.invocation_ended(machine, invocation, outcome)
     return outcome == "ok"

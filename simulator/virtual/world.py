@@ -11,12 +11,14 @@ broken                   a job raised what no function of it raises
 cancellation swallowed   an invocation was cancelled, and went on to its end
 cancelled by nobody      an invocation ended with a cancellation that nobody had asked for
 message lost             a message was deleted from its queue, and no invocation of it succeeded
+verdict                  the verdict on real hosts' journals, given on what these hosts wrote, is that it does not hold
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import logging
 import os
 import random
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.journal import Record
 from simulator.virtual.handles import HOST
+from simulator.virtual.judged import broken_promises, told_of
 from simulator.virtual.locks import VirtualRuntime
 from simulator.virtual.loop import Deadlock, VirtualLoop
 from simulator.virtual.machine import Machine
@@ -35,11 +38,12 @@ from simulator.virtual.outcome import Run
 from simulator.virtual.resource import Resource
 from simulator.virtual.service import Service
 from simulator.virtual.watchdog import Stuck, watched
+from singleton.decorator import guards_of
 from singleton.runtime import provide_runtime
 from singleton.telemetry import LockEvent, subscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.network import Passage
@@ -72,6 +76,8 @@ class World:
         self.ends_when_broken = True
         clocks = self._stream(seed, "clocks")
         self.machines = [Machine(index, self.loop, offset=clocks.uniform(0, 10_000)) for index in range(hosts)]
+        for machine in self.machines:
+            machine.tell = partial(self.note, machine.name)
         self.work = 0.0
         open_store = self._stores(sdk=sdk)
         self._runtimes = [
@@ -132,11 +138,28 @@ class World:
         """Write down what happened now."""
         self._records.append(Record(self.loop.now, host, event, fields))
 
+    def invocation_ended(self, machine: Machine, invocation: str, outcome: str) -> None:
+        """Write down the end of an invocation: ``ok``, or the name of its error."""
+        error = None if outcome == "ok" else outcome
+        self.note(
+            machine.name, "invocation_ended", invocation=invocation, outcome="error" if error else "ok", error=error
+        )
+
+    def declare(self, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
+        """Tell the oracle and the verdict of the guarded functions that will be called; ``queue`` triggers them."""
+        guards = {name: guards_of(function)[0] for name, function in functions.items()}
+        self.oracle.callers.know(guards)
+        for name, function in functions.items():
+            told = told_of(name, guards[name], queue=queue, is_async=inspect.iscoroutinefunction(function))
+            self.note("world", "function", **told)
+
     def crash(self, index: int) -> None:
         """Kill a host, unless it is the last."""
         machine = self.machines[index]
         if sum(not other.leaving for other in self.machines) > 1 or machine.leaving:
             machine.leaving = True
+            if not machine.crashed:
+                self.note(machine.name, "kill", pid=machine.index, holds=[])
             machine.crash()
 
     def shut_down(self, index: int) -> None:
@@ -152,6 +175,7 @@ class World:
         await self._runtimes[machine.index].registry.aclose()
         self.oracle.conduct.closed(machine)
         await asyncio.sleep(_LINGER)
+        self.note(machine.name, "host_exited", code=0, expected=True)
         machine.crash()
 
     def _must_have_left(self, machine: Machine) -> None:
@@ -162,7 +186,9 @@ class World:
         """Do to one of the locks what operators do."""
         names = sorted(tenure.lock for tenure in self.service.tenures()) or sorted(self.service.names())
         if names:
-            self.service.operate(action, names[number % len(names)])
+            lock = names[number % len(names)]
+            self.note("world", "operator", action=action, lock=lock)
+            self.service.operate(action, lock)
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -249,6 +275,9 @@ class World:
             owner=event.owner,
             token=event.token,
             reason=event.reason,
+            mode=event.mode,
+            message_id=event.message_id,
+            copy_id=event.copy_id,
         )
         self.oracle.hear(event)
         if event.kind == "body_ended":
@@ -284,6 +313,8 @@ class World:
                 self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
         for report in self.loop.errors:
             self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
+        for reason in broken_promises(self._records):
+            self.oracle.blame("verdict", reason)
 
     def _result(self) -> Run:
         self.oracle.reached.update(self.network.reached)
