@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.host.messages import encode
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, message, without_options
+from simulator.virtual.judged import declare, note_end, note_start
 from simulator.virtual.locks import Baton
 from simulator.virtual.resource import Refused
 from singleton import singleton
@@ -39,7 +40,7 @@ def start_deferrals(world: World) -> None:
     rng = world.rng_work
     hosting = QueueWorld(world)
     kind = rng.choice(("put_off", "put_off_sync"))
-    world.declare(_functions(), queue=_QUEUE)
+    declare(world, _functions(), queue=_QUEUE)
     jobs = []
     for _ in range(rng.randint(3, 10)):
         steps, seconds = rng.randint(1, 3), rng.choice([0.1, 1.0, 6.0, 20.0]) * rng.uniform(0.5, 1.0)
@@ -91,7 +92,7 @@ class _Counter:
             "ran": ran,
             "context": Context(kind, invocation),
         }
-        world.note(machine.name, "invocation_started", function=kind, invocation=invocation, message=received.id)
+        note_start(world, machine, kind, invocation, received.id)
         outcome = await self._invoke(machine, kind, invocation, arguments)
         if outcome == "ok" and ran:
             self.ran(body["Number"])
@@ -125,7 +126,7 @@ class _Counter:
             raise
         finally:
             self.world.oracle.callers.ended(machine, invocation, outcome)
-        self.world.invocation_ended(machine, invocation, outcome)
+        note_end(self.world, machine, invocation, outcome)
         return outcome
 
 

@@ -20,7 +20,7 @@ from simulator.host.settings import local_settings, redirect
 from simulator.host.timer import Tick, TimerListener
 from simulator.virtual.hosting import Feed, QueueWorld, VirtualClock
 from simulator.virtual.jobs import Context
-from simulator.virtual.judged import told_of
+from simulator.virtual.judged import note_end, note_start, told_of
 from simulator.virtual.locks import Baton
 from singleton.errors import SingletonError
 
@@ -134,8 +134,7 @@ class _Runner:
     async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: str | None = None) -> bool:
         function = plan.function
         invocation = f"{self._machine.name}/{function.name}/{next(self._numbers)}"
-        told = {"function": function.name, "invocation": invocation, "message": received}
-        self._world.note(self._machine.name, "invocation_started", **told)
+        note_start(self._world, self._machine, function.name, invocation, received)
         outputs = {name: Out() for name in function.outputs}
         try:
             arguments = {function.trigger.name: value(), **outputs}
@@ -152,7 +151,7 @@ class _Runner:
             self._send(plan, outputs)
         self._world.oracle.callers.ended(self._machine, invocation, outcome)
         self._world.oracle.reached[f"invocation: {outcome}"] += 1
-        self._world.invocation_ended(self._machine, invocation, outcome)
+        note_end(self._world, self._machine, invocation, outcome)
         return outcome == "ok"
 
     def _send(self, plan: Plan, outputs: dict[str, Out]) -> None:

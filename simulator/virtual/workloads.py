@@ -12,6 +12,7 @@ from simulator.host.messages import encode
 from simulator.virtual.deferrals import start_deferrals
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, guarded_jobs, message
+from simulator.virtual.judged import declare, note_end, note_start
 from simulator.virtual.leaders import start_leader
 from simulator.virtual.locks import Baton
 from simulator.virtual.resource import Refused
@@ -33,7 +34,7 @@ _jobs = cache(guarded_jobs)
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
     if name != "defer":
-        world.declare(_jobs(), queue="orders" if name == "queue" else "")
+        declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
 
@@ -198,7 +199,7 @@ async def _invoke(
     context = Context(kind, invocation)
     world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
     outcome = "cancelled"
-    world.note(machine.name, "invocation_started", function=kind, invocation=invocation, message=received)
+    note_start(world, machine, kind, invocation, received)
     try:
         if kind == "ship_sync":
             await Baton.run(lambda: function(msg=message(key), job=job, context=context))
@@ -216,5 +217,5 @@ async def _invoke(
     finally:
         world.oracle.callers.ended(machine, invocation, outcome)
     world.oracle.reached[f"invocation: {outcome}"] += 1
-    world.invocation_ended(machine, invocation, outcome)
+    note_end(world, machine, invocation, outcome)
     return outcome == "ok"

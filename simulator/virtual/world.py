@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import logging
 import os
 import random
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.journal import Record
 from simulator.virtual.handles import HOST
-from simulator.virtual.judged import broken_promises, told_of
+from simulator.virtual.judged import broken_promises
 from simulator.virtual.locks import VirtualRuntime
 from simulator.virtual.loop import Deadlock, VirtualLoop
 from simulator.virtual.machine import Machine
@@ -38,12 +37,11 @@ from simulator.virtual.outcome import Run
 from simulator.virtual.resource import Resource
 from simulator.virtual.service import Service
 from simulator.virtual.watchdog import Stuck, watched
-from singleton.decorator import guards_of
 from singleton.runtime import provide_runtime
 from singleton.telemetry import LockEvent, subscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.network import Passage
@@ -137,21 +135,6 @@ class World:
     def note(self, host: str, event: str, /, **fields: object) -> None:
         """Write down what happened now."""
         self._records.append(Record(self.loop.now, host, event, fields))
-
-    def invocation_ended(self, machine: Machine, invocation: str, outcome: str) -> None:
-        """Write down the end of an invocation: ``ok``, or the name of its error."""
-        error = None if outcome == "ok" else outcome
-        self.note(
-            machine.name, "invocation_ended", invocation=invocation, outcome="error" if error else "ok", error=error
-        )
-
-    def declare(self, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
-        """Tell the oracle and the verdict of the guarded functions that will be called; ``queue`` triggers them."""
-        guards = {name: guards_of(function)[0] for name, function in functions.items()}
-        self.oracle.callers.know(guards)
-        for name, function in functions.items():
-            told = told_of(name, guards[name], queue=queue, is_async=inspect.iscoroutinefunction(function))
-            self.note("world", "function", **told)
 
     def crash(self, index: int) -> None:
         """Kill a host, unless it is the last."""

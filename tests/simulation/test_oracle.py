@@ -423,6 +423,11 @@ def _(scene: Scene) -> None:
     hosting.feed([Feed(1.0, "orders", encode(b"{}", "base64"))], seconds=60.0)
 
 
+@of("verdict")
+async def _(host: Host) -> None:
+    host.leave(host.enter(await host.take()))  # and nothing ever told of the lock itself
+
+
 # --- the tests --------------------------------------------------------------------------------------------------------
 
 
