@@ -129,9 +129,10 @@ class Lease:
         delay = self._renewal
         while True:
             await self._until(sent + delay)
-            sent = self._sent = self._loop.time()
+            sent = self._loop.time()
             if self.lost is not None or sent >= self._deadline:
                 return
+            before, self._sent = self._sent, sent
             try:
                 async with asyncio.timeout_at(self._call_ends(sent)):
                     replied = await self._store.renew(self.name, self.id)
@@ -139,6 +140,8 @@ class Lease:
                 if cancelled():
                     raise
                 failure = as_failure(error)
+                if failure.meaning != "transient":
+                    self._sent = before  # it was not carried out
                 if failure.loss is not None:
                     self.lose(failure.loss, failure)
                 self._note(failure)

@@ -10,6 +10,7 @@ import pytest
 
 from singleton.errors import LockNotAcquired
 from singleton.fencing import SECTIONS
+from singleton.lock import release
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, until, virtual
 
@@ -93,6 +94,25 @@ async def test_a_lock_that_has_to_lapse_is_left_alone_until_others_can_have_had_
     asked_before = len(network.sent("acquire"))
     await section(lock)
     assert network.sent("acquire")[asked_before].sent == pytest.approx(lapses + 5.5, abs=0.01)
+
+
+@pytest.mark.parametrize(("fate", "counts"), [(answered(403, "AuthorizationFailure"), False), (answered(500), True)])
+@virtual
+async def test_a_renewal_counts_for_its_lapse_unless_it_was_refused(fate: Fate, counts: bool) -> None:
+    network = Network()
+    lock = lock_on(network)
+    await crowd(lock, 1, 0.5, 29.0)
+    hold = await lock.acquire()
+    acquired = network.sent("acquire")[-1].sent
+    network.always("renew", fate)
+    network.always("release", fate)
+    await hold.lost
+    await release(hold)
+    network.heal()
+    last = network.sent("renew")[-1].sent if counts else acquired
+    asked_before = len(network.sent("acquire"))
+    await section(lock)
+    assert network.sent("acquire")[asked_before].sent == pytest.approx(last + 15.0 + 5.5, abs=0.01)
 
 
 @virtual
