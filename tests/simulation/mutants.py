@@ -712,9 +712,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="storage failures skip",
         file=GUARD,
-        old="            hold: Hold = yield self._acquisition(call, self.wait)\n"
-        "        except LockNotAcquired as error:\n",
-        new="            hold: Hold = yield self._acquisition(call, self.wait)\n        except Exception as error:\n",
+        old="            return hold\n        except LockNotAcquired as error:\n",
+        new="            return hold\n        except Exception as error:\n",
         breaks="a timer is skipped although nobody has the lock (B12)",
     ),
     Mutant(
