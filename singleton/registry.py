@@ -78,7 +78,7 @@ class Registry:
         open_queue: Callable[[QueuePlace], MessageStore] | None = None,
     ) -> None:
         self._open_store = open_store
-        self._open_queue = open_queue or _open_queue
+        self._open_queue = open_queue or open_azure_queue
         self.rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
         self._stores: dict[Place, LeaseStore] = {}
         self._queues: dict[QueuePlace, MessageStore] = {}
@@ -204,7 +204,8 @@ class Registry:
         return self._queues[place]
 
 
-def _open_queue(place: QueuePlace) -> MessageStore:
+def open_azure_queue(place: QueuePlace) -> MessageStore:
+    """Open a storage account's queue."""
     from singleton.stores.azure_queue import open_queue
 
     return open_queue(place.account, place.queue)

@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.errors import LockClosed
 from singleton.lockloop import LockLoop
-from singleton.registry import Address, Place, Registry, holds_in
+from singleton.registry import Address, Place, Registry, holds_in, open_azure_queue
 from singleton.section import CLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from singleton.hold import Hold
+    from singleton.queueplace import QueuePlace
     from singleton.stores.given import GivenClients
+    from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
@@ -46,7 +48,7 @@ class Runtime:
     ) -> None:
         """Start the thread; it calls ``prepare`` before its loop begins to run."""
         self.holds: weakref.WeakSet[Hold] = weakref.WeakSet()
-        self._registry = Registry(open_store)
+        self._registry = Registry(open_store, open_queue=_open_queue)
         self._loop = LockLoop()
         self._prepare = prepare
         self._door = threading.Lock()
@@ -232,7 +234,11 @@ _accounts: Callable[[str], GivenClients] | None = None
 _current: Runtime | None = None
 _forked: list[Runtime] = []
 _loading = threading.RLock()
-"""Held while modules are imported, and by who forks: a child that inherits half a module could never import it."""
+"""Held while modules are imported or clients made, and by who forks.
+
+A child that inherits half a module could never import it, and a lock that is held inside the SDK or the standard library
+while a client is made (by ``platform``, on 3.11) stays locked in the child for ever.
+"""
 
 
 def provide_runtime(
@@ -264,9 +270,15 @@ def open_store(place: Place) -> LeaseStore:
     from singleton.connection import BlobAccount
     from singleton.stores.azure_blob import open_container
 
-    if isinstance(place.account, BlobAccount):
-        return open_container(place.account, place.container)
-    return place.account.open(place.container)
+    with _loading:
+        if isinstance(place.account, BlobAccount):
+            return open_container(place.account, place.container)
+        return place.account.open(place.container)
+
+
+def _open_queue(place: QueuePlace) -> MessageStore:
+    with _loading:
+        return open_azure_queue(place)
 
 
 def runtime() -> LockRuntime:

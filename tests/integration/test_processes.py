@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,7 +50,8 @@ def place(connection_string: str, container_name: str) -> Iterator[Place]:
     here = Place(connection_string, container_name)
     yield here
     for process in here.processes:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its forked children, too: they hold its pipes
         process.communicate()
 
 
@@ -213,6 +216,34 @@ def test_a_fork_while_others_wait_and_the_sdk_is_being_imported_hangs_nobody(pla
         """
     )
     assert said == ["7"] * 5
+
+
+def test_a_fork_while_a_client_is_being_made_hangs_nobody(place: Place) -> None:
+    said = place.run(
+        """
+        import warnings
+        from azure.storage.blob.aio import ContainerClient
+        warnings.simplefilter("ignore", DeprecationWarning)
+        making = threading.Lock()
+        def make(container):
+            with making:
+                time.sleep(0.3)
+                return ContainerClient.from_connection_string(os.environ["LOCKS"], container, retry_total=0)
+        mine = LockClient(make, options=OPTIONS)
+        def use():
+            with mine.lock(LOCK): pass
+        thread = threading.Thread(target=use)
+        thread.start()
+        while not making.locked(): time.sleep(0.001)
+        child = os.fork()
+        if child == 0:
+            with mine.lock("other"): pass
+            os._exit(7)
+        say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        thread.join()
+        """
+    )
+    assert said == ["7"]
 
 
 def test_processes_of_a_pool_exclude_one_another(place: Place) -> None:

@@ -205,7 +205,9 @@ def script(
         "def say(*words): print(*words, flush=True)\n"
     )
     command = [sys.executable, *flags, "-c", prelude + textwrap.dedent(code), *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def started(process: subprocess.Popen[str]) -> Iterator[str]:
