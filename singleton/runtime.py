@@ -236,8 +236,8 @@ _forked: list[Runtime] = []
 _loading = threading.RLock()
 """Held while modules are imported or clients made, and by who forks.
 
-A child that inherits half a module could never import it, and a lock that is held inside the SDK or the standard library
-while a client is made (by ``platform``, on 3.11) stays locked in the child for ever.
+A child that inherits half a module could never import it, and a lock that the SDK or the standard library has taken to
+make a client (``platform`` does, on 3.11) stays taken in the child for ever.
 """
 
 
