@@ -172,13 +172,15 @@ class Guard:
         if hold is None:
             return None
         try:
+            return self._held(locks, hold, call, body)
+        except Exception:
+            take(self._failed(call), locks)
+            raise
+
+    def _held(self, locks: LockRuntime, hold: Hold, call: Call, body: Callable[[], Any]) -> Any:
+        try:
             with self._holding(call, hold), self._inside(call, hold):
                 return body()
-        except Exception:
-            if (strike := self._strike(call)) is not None:
-                with contextlib.suppress(SingletonError):
-                    locks.call(strike)
-            raise
         finally:
             locks.release(hold)
             self._report("released", call, hold)
@@ -193,14 +195,18 @@ class Guard:
         if hold is None:
             return None
         try:
+            return await self._held_async(locks, hold, call, body)
+        except Exception:
+            await take_async(self._failed(call), locks)
+            raise
+
+    async def _held_async(
+        self, locks: LockRuntime, hold: Hold, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        try:
             with self._holding(call, hold), self._inside(call, hold):
                 async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
                     return await body()
-        except Exception:
-            if (strike := self._strike(call)) is not None:
-                with contextlib.suppress(SingletonError):
-                    await locks.call_async(strike)
-            raise
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
@@ -244,13 +250,14 @@ class Guard:
         """Tell whether messages may be put back where another invocation has the lock."""
         return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
 
-    def _strike(self, call: Call) -> Work | None:
-        """Return what is to be done when a body has failed: a message that is put back is not counted by the host."""
-        if not self._puts_back(self.trigger):
-            return None
-        from singleton.deferring import strike
+    def _failed(self, call: Call) -> Steps[None]:
+        """Count the failure of a body, with its lock given back: the host does not count for messages put back."""
+        if self._puts_back(self.trigger):
+            from singleton.deferring import strike
 
-        return strike(self, call, self._place)
+            if (work := strike(self, call, self._place)) is not None:
+                with contextlib.suppress(SingletonError):
+                    yield work
 
     def _acquisition(self, call: Call, timeout: float | None) -> Work:
         address = self._address(call)
