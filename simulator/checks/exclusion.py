@@ -73,7 +73,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     it is caught if the lock told it, so that the body ended as lost. What it wrote in between, tokens keep out.
 
     Where anything may strike (`History.rough`) three more can't be helped: a host that is killed as it stands still; a
-    thread that was told in time, and that nobody can end; a body whose lease an operator ended.
+    thread that was told in time, or as its host woke, and that nobody can end; a body whose lease an operator ended.
     """
     pairs = overlapping(history.sections)
     caught = [pair for pair in pairs if _stood_still(history, *pair) or (history.rough and _struck(history, *pair))]
@@ -89,7 +89,8 @@ def _stood_still(history: History, first: Section, second: Section) -> bool:
 def _struck(history: History, first: Section, second: Section) -> bool:
     """Tell whether something that no lock can help let the second in."""
     stands = first.ending == "killed" and history.stands_still(first.host, second.start)
-    told = first.told is not None and first.told <= second.start and history.function(first.function).sync
+    late = history.paused(first.host, first.start, second.start)
+    told = first.told is not None and (late or first.told <= second.start) and history.function(first.function).sync
     return stands or told or history.operated_before(first, second.start)
 
 
