@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import os
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
 LASTING = ("singleton-", "asyncio_", "execnet", "Dummy-")
 GRACE = 3.0
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a shell's background: the tests that interrupt, and the processes that they start, need it back.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
