@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measuring import heading, machine, say, table
 from simulator.azurite import Azurite
-from singleton.connection import BlobAccount
-from singleton.lock import Lock, Timing, release
-from singleton.stores.azure_blob import open_container
+from singleton.locking.lock import Lock, release
+from singleton.locking.timing import Timing
+from singleton.process.opening import open_container
+from singleton.settings.connection import BlobAccount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

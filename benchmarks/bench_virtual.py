@@ -22,7 +22,8 @@ from simulator.virtual.machine import Machine
 from simulator.virtual.network import Network, NetworkStore
 from simulator.virtual.service import Service
 from simulator.virtual.workloads import WORKLOADS
-from singleton.lock import Lock, Timing, release
+from singleton.locking.lock import Lock, release
+from singleton.locking.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

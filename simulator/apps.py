@@ -13,8 +13,8 @@ from simulator.host.errors import SettingsError
 from simulator.host.hostjson import Encoding, queue_options, read_host_json
 from simulator.host.settings import local_settings
 from simulator.scenario import ScenarioError
-from singleton.errors import ConfigurationError
-from singleton.options import load_options
+from singleton.base.errors import ConfigurationError
+from singleton.settings.options import load_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

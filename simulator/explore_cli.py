@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
-from singleton.errors import SingletonError
+from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     from simulator.virtual.explore import Plan, Summary

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.scenario import ScenarioError
-from singleton.errors import ScopeError
-from singleton.scope import value_at
+from singleton.base.errors import ScopeError
+from singleton.scopes.scope import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

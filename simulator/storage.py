@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from simulator.host.messages import encode, poison_queue
 from simulator.scenario import ScenarioError
-from singleton.connection import redact
-from singleton.errors import ConfigurationError
-from singleton.storagestring import development_storage, parse_connection_string
+from singleton.base.errors import ConfigurationError
+from singleton.settings.connection import redact
+from singleton.settings.storagestring import development_storage, parse_connection_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from singleton.decorator import singleton
-from singleton.errors import (
+from singleton.base.errors import (
     ConfigurationError,
     LockClosed,
     LockLost,
@@ -16,17 +15,18 @@ from singleton.errors import (
     StorageError,
     StorageUnavailable,
 )
-from singleton.hold import Hold
-from singleton.invocation import current_hold
+from singleton.base.hold import Hold
+from singleton.decorator import singleton
+from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
     from singleton.client import AsyncLockClient, LockClient
-    from singleton.contention import Contention
-    from singleton.durable import start_singleton
-    from singleton.holder import Holder
-    from singleton.leadership import Leadership
-    from singleton.options import SingletonOptions
-    from singleton.worker import PeriodicWorker
+    from singleton.clients.leadership import Leadership
+    from singleton.clients.worker import PeriodicWorker
+    from singleton.functions.contention import Contention
+    from singleton.functions.durable import start_singleton
+    from singleton.locking.holder import Holder
+    from singleton.settings.options import SingletonOptions
 
 __all__ = [
     "AsyncLockClient",
@@ -53,13 +53,13 @@ __all__ = [
 
 _LATER = {
     "AsyncLockClient": "singleton.client",
-    "Contention": "singleton.contention",
-    "Holder": "singleton.holder",
-    "Leadership": "singleton.leadership",
+    "Contention": "singleton.functions.contention",
+    "Holder": "singleton.locking.holder",
+    "Leadership": "singleton.clients.leadership",
     "LockClient": "singleton.client",
-    "PeriodicWorker": "singleton.worker",
-    "SingletonOptions": "singleton.options",
-    "start_singleton": "singleton.durable",
+    "PeriodicWorker": "singleton.clients.worker",
+    "SingletonOptions": "singleton.settings.options",
+    "start_singleton": "singleton.functions.durable",
 }
 """Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.baseclient import BaseClient, checked_hold, checked_limit
-from singleton.registry import holds_in
-from singleton.runtime import runtime
+from singleton.clients.baseclient import BaseClient, checked_hold, checked_limit
+from singleton.process.current import runtime
+from singleton.process.registry import holds_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-    from singleton.baseclient import Seconds, Work
-    from singleton.hold import Hold
-    from singleton.holder import Holder
+    from singleton.base.hold import Hold
+    from singleton.clients.baseclient import Seconds, Work
+    from singleton.locking.holder import Holder
 
 _T = TypeVar("_T")
 

@@ -12,9 +12,10 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
-from singleton.errors import ConfigurationError
-from singleton.guard import Guard, LayoutName, Level, Mode
-from singleton.triggers import (
+from singleton.base.errors import ConfigurationError
+from singleton.base.kinds import Level, Mode
+from singleton.functions.guard import Guard
+from singleton.functions.triggers import (
     Signature,
     check_guardable,
     find_trigger,
@@ -26,13 +27,14 @@ from singleton.triggers import (
     trigger_of,
     user_function,
 )
+from singleton.layouts.named import LayoutName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from singleton.contention import OnContention
-    from singleton.triggers import Trigger
+    from singleton.functions.contention import OnContention
+    from singleton.functions.triggers import Trigger
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -123,14 +125,14 @@ def singleton(
     def guard_for(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None = None) -> Guard:
         from pathlib import Path
 
-        from singleton.durations import seconds
-        from singleton.layout import layout_named
-        from singleton.options import find_app_dir, load_options
-        from singleton.scope import ScopeTemplate
+        from singleton.layouts.named import layout_named
+        from singleton.scopes.scope import ScopeTemplate
+        from singleton.settings.durations import seconds
+        from singleton.settings.options import find_app_dir, load_options
 
         check_guardable(target)
         if on_contention == "defer":
-            from singleton.deferring import check_deferrable
+            from singleton.functions.deferring import check_deferrable
 
             check_deferrable(target.__name__, timeout, known)
         if any(guard.mode == mode for guard in guards_of(target)):
@@ -176,7 +178,7 @@ def guards_of(function: object) -> tuple[Guard, ...]:
 def _kind(mode: Mode) -> type[Guard]:
     if mode == "function":
         return Guard
-    from singleton.listener import ListenerGuard
+    from singleton.functions.listener import ListenerGuard
 
     return ListenerGuard
 
@@ -229,7 +231,7 @@ def _check_arguments(
     layout: object,
 ) -> None:
     if scope is not None:
-        from singleton.scope import check_path
+        from singleton.scopes.scope import check_path
 
         check_path(scope)  # type: ignore[arg-type] # it refuses what is no text
     if not isinstance(scope_id, str):
@@ -238,7 +240,7 @@ def _check_arguments(
     _check_choice("mode", mode, get_args(Mode))
     _check_choice("layout", layout, get_args(LayoutName))
     if on_contention not in ("wait", "skip", "raise"):
-        from singleton.contention import check_policy
+        from singleton.functions.contention import check_policy
 
         check_policy(on_contention)
     if level == "host" and scope is None and not scope_id and layout != "dequeueable":
@@ -252,7 +254,7 @@ def _check_arguments(
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value in allowed:
         return
-    from singleton.messages import did_you_mean, quoted
+    from singleton.base.words import did_you_mean, quoted
 
     hint = did_you_mean(str(value), allowed)
     raise ConfigurationError(f"{name} is {quoted(value)}: it must be one of {', '.join(map(repr, allowed))}{hint}")

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import singleton
-from singleton import errors, options
-from singleton.durable import Started
-from singleton.durations import FOREVER, host_json_timespan
-from singleton.hold import LossSignal
+from singleton.base import errors
+from singleton.base.hold import LossSignal
+from singleton.base.timespan import FOREVER, host_json_timespan
+from singleton.functions.durable import Started
+from singleton.settings import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

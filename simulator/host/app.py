@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.errors import AppError
 from simulator.host.indexing import index_function
-from singleton.settings import setting
+from singleton.settings.appsettings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

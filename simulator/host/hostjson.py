@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.host.errors import SettingsError
-from singleton.durations import parse_timespan
-from singleton.messages import quoted
-from singleton.settings import section, setting
+from singleton.base.timespan import parse_timespan
+from singleton.base.words import quoted
+from singleton.settings.appsettings import section, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.host.plan import Plan
     from simulator.host.runner import Runner
     from simulator.host.schedule import Schedule
-    from singleton.options import SingletonOptions
+    from singleton.settings.options import SingletonOptions
 
 
 class Wakers:

@@ -21,7 +21,7 @@ from simulator.host.errors import HostError
 from simulator.host.process import REFUSED, STOPPED, Host
 from simulator.host.startup import describe
 from simulator.journal import Journal
-from singleton.runtime import shutdown
+from singleton.process.current import shutdown
 
 _USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"
 _PARENT_CHECK: Final = 0.25

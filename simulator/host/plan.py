@@ -11,13 +11,13 @@ from simulator.host.outputs import queue_name
 from simulator.host.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.settings import is_connection_string, is_disabled, resolve
 from singleton.decorator import declared_guards, guards_of
-from singleton.deferring import JITTER
+from singleton.functions.deferring import JITTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from simulator.host.model import IndexedFunction
-    from singleton.guard import Guard
+    from singleton.functions.guard import Guard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

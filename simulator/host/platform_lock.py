@@ -12,15 +12,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from simulator.host.monitor import CONTAINER
+from singleton.base.errors import LockNotAcquired, StorageError
 from singleton.client import AsyncLockClient
-from singleton.errors import LockNotAcquired, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.host.events import Write
-    from singleton.hold import Hold
-    from singleton.options import SingletonOptions
+    from singleton.base.hold import Hold
+    from singleton.settings.options import SingletonOptions
 
 _log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from simulator.host.outputs import Outputs
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.worker import Worker
-from singleton.runtime import shutdown
-from singleton.telemetry import LockEvent, subscribe
+from singleton.base.events import LockEvent, subscribe
+from singleton.process.current import shutdown
 
 if TYPE_CHECKING:
     from simulator.host.config import HostConfig

@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 from typing import Final
 
 from simulator.host.ncrontab import CronError, CronExpression
-from singleton.durations import parse_timespan
+from singleton.base.timespan import parse_timespan
 
 NEVER: Final = math.inf
 # How many occurrences are looked at to tell the longest gap between two ticks.

@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.errors import SettingsError
-from singleton.messages import did_you_mean, quoted
-from singleton.settings import normalised, setting
+from singleton.base.words import did_you_mean, quoted
+from singleton.settings.appsettings import normalised, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping

@@ -16,9 +16,9 @@ from simulator.host.errors import AppError, SettingsError
 from simulator.host.hostjson import QueueOptions, queue_options, read_host_json
 from simulator.host.plan import Plan, connections, make_plans, unguarded
 from simulator.host.settings import prepare, redirect
-from singleton.errors import ConfigurationError
-from singleton.options import SingletonOptions, load_options
-from singleton.settings import filled
+from singleton.base.errors import ConfigurationError
+from singleton.settings.appsettings import filled
+from singleton.settings.options import SingletonOptions, load_options
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.bindings import Out
 from simulator.host.context import Context, RetryContext, TraceContext
-from singleton.connection import redact
-from singleton.settings import filled
+from singleton.settings.appsettings import filled
+from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

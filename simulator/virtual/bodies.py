@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
-    from singleton.hold import Hold
-    from singleton.stores.protocol import LossReason
-    from singleton.telemetry import EventKind
+    from singleton.base.events import EventKind
+    from singleton.base.hold import Hold
+    from singleton.base.kinds import LossReason
 
 
 @contextmanager

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from simulator.virtual.network import Request
     from simulator.virtual.oracle import Oracle
     from simulator.virtual.service import Tenure
-    from singleton.guard import Guard
-    from singleton.telemetry import LockEvent
+    from singleton.base.events import LockEvent
+    from singleton.functions.guard import Guard
 
 QUIET: Final = 12.0
 """Seconds without trouble after which a host has no excuse."""

@@ -23,7 +23,7 @@ from simulator.virtual.judged import declare, note_end, note_start
 from simulator.virtual.locks import Baton
 from simulator.virtual.resource import Refused
 from singleton import singleton
-from singleton.errors import SingletonError
+from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from simulator.host.queue import QueueListener
 from simulator.virtual.handles import HOST
 from simulator.virtual.putting_back import Account, VirtualQueue
 from simulator.virtual.queues import QueueClient, Queues
-from singleton.telemetry import subscribe
+from singleton.base.events import subscribe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
-    from singleton.guard import Guard
+    from singleton.functions.guard import Guard
 
 
 def broken_promises(records: Iterable[Record]) -> tuple[str, ...]:

@@ -19,13 +19,13 @@ from simulator.virtual.bodies import able, inside, work
 from simulator.virtual.callers import QUIET
 from simulator.virtual.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.errors import LockClosed
+from singleton.base.errors import LockClosed
 
 if TYPE_CHECKING:
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
-    from singleton.hold import Hold
-    from singleton.leadership import Leadership
+    from singleton.base.hold import Hold
+    from singleton.clients.leadership import Leadership
 
 _NAMES: Final = ("poller", "sweeper")
 _RECOVERY: Final = 15.0

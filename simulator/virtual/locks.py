@@ -1,4 +1,4 @@
-"""A machine's lock runtime under virtual time: what ``singleton.runtime`` is to a real process.
+"""A machine's lock runtime under virtual time: what ``singleton.process.runtime`` is to a real process.
 
 The lock part of the machine has its own context, so that a blocked user loop leaves it running, as the real lock
 thread does. A sync body runs on a real thread that holds a baton: the loop stands still while it runs, and goes on
@@ -13,7 +13,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from singleton.registry import Address, Registry, holds_in
+from singleton.process.registry import Registry, holds_in
 
 if TYPE_CHECKING:
     import random
@@ -21,23 +21,19 @@ if TYPE_CHECKING:
 
     from simulator.virtual.loop import VirtualLoop
     from simulator.virtual.machine import Machine
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
 
 
 class VirtualRuntime:
-    """Implements ``singleton.runtime.LockRuntime`` on the virtual loop."""
+    """Implements ``singleton.process.runtime.LockRuntime`` on the virtual loop."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, store: LeaseStore, rng: random.Random) -> None:
-        self.registry = Registry(lambda _: store, rng, open_queue=lambda place: machine.open_queue(place.queue))
+        self.registry = Registry(lambda _: store, rng, open_queue=lambda _, name: machine.open_queue(name))
         self._loop = loop
         self._context = machine.context("locks")
-
-    async def acquire_async(self, address: Address, *, timeout: float | None, owner: str) -> Hold:
-        """See ``Runtime.acquire_async``."""
-        return await self.call_async(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call_async``."""
@@ -54,10 +50,6 @@ class VirtualRuntime:
         """See ``Runtime.release_async``."""
         if hold.lost.reason != "closed":
             await asyncio.wait({self._start(self.registry.release(hold))})
-
-    def acquire(self, address: Address, *, timeout: float | None, owner: str) -> Hold:
-        """See ``Runtime.acquire``. Only for sync bodies under a baton."""
-        return Baton.wait(self.acquire_async(address, timeout=timeout, owner=owner))
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call``. Only for sync bodies under a baton."""

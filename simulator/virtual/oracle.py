@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from simulator.virtual.machine import Machine
     from simulator.virtual.network import Network
     from simulator.virtual.service import Service, Tenure
-    from singleton.guard import Guard
-    from singleton.hold import Hold
-    from singleton.telemetry import LockEvent
+    from singleton.base.events import LockEvent
+    from singleton.base.hold import Hold
+    from singleton.functions.guard import Guard
 
 
 _ROUNDING = 1e-6

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.machine import Machine
     from simulator.virtual.queues import Queues
-    from singleton.telemetry import LockEvent
+    from singleton.base.events import LockEvent
 
 
 class VirtualQueue:

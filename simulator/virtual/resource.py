@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections import Counter
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
 
 
 class Refused(Exception):

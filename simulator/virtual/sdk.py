@@ -19,8 +19,8 @@ from azure.core.pipeline.transport import AsyncHttpResponse, AsyncHttpTransport
 from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.network import Request
-from singleton.connection import BlobAccount
-from singleton.stores import azure_blob
+from singleton.process.opening import open_container
+from singleton.settings.connection import BlobAccount
 from singleton.stores.protocol import BlobState, StoreFailure
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
 def open_store(network: Network, containers: Containers, machine: Machine) -> LeaseStore:
     """Make a machine's store as the lock thread does, but for the transport."""
     transport = VirtualTransport(network, containers, machine)
-    return azure_blob.open_container(_ACCOUNT, _CONTAINER, transport=transport)
+    return open_container(_ACCOUNT, _CONTAINER, transport=transport)
 
 
 def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:

@@ -18,8 +18,8 @@ from simulator.virtual.bodies import able, inside, work
 from simulator.virtual.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.errors import LockClosed, LockLost, LockNotAcquired, StorageDenied, StorageUnavailable
-from singleton.slots import slot_name
+from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageDenied, StorageUnavailable
+from singleton.locking.slots import slot_name
 
 if TYPE_CHECKING:
     from simulator.virtual.machine import Machine

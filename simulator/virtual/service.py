@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from singleton.fencing import EPOCH_KEY
+from singleton.locking.fencing import EPOCH_KEY
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 

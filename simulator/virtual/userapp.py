@@ -22,7 +22,7 @@ from simulator.virtual.hosting import Feed, QueueWorld, VirtualClock
 from simulator.virtual.jobs import Context
 from simulator.virtual.judged import note_end, note_start, told_of
 from simulator.virtual.locks import Baton
-from singleton.errors import SingletonError
+from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

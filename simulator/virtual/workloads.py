@@ -17,7 +17,7 @@ from simulator.virtual.leaders import start_leader
 from simulator.virtual.locks import Baton
 from simulator.virtual.resource import Refused
 from simulator.virtual.semaphores import start_semaphore
-from singleton.errors import SingletonError
+from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     import random

@@ -37,8 +37,8 @@ from simulator.virtual.outcome import Run
 from simulator.virtual.resource import Resource
 from simulator.virtual.service import Service
 from simulator.virtual.watchdog import Stuck, watched
-from singleton.runtime import provide_runtime
-from singleton.telemetry import LockEvent, subscribe
+from singleton.base.events import LockEvent, subscribe
+from singleton.process.current import provide_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -7,7 +7,6 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from singleton.stores.identity import open_credential
 from singleton.stores.protocol import BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from azure.core.exceptions import AzureError
     from azure.storage.blob.aio import BlobClient, ContainerClient
 
-    from singleton.connection import BlobAccount
 
 _T = TypeVar("_T")
 
@@ -176,25 +174,6 @@ def _instant(date: str | None) -> float | None:
         return parsedate_to_datetime(date or "").timestamp()
     except ValueError:
         return None
-
-
-def open_container(account: BlobAccount, container: str, **transport: Any) -> AzureBlobLeaseStore:
-    """Make a store for a container; nothing is sent yet. Call it on the loop that will use it.
-
-    Args:
-        transport: options of the SDK's client that say how requests travel, ``transport`` above all.
-    """
-    from azure.storage.blob.aio import BlobServiceClient
-
-    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
-    if account.connection_string is not None:
-        service = BlobServiceClient.from_connection_string(account.connection_string, **options)
-        return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service,))
-    credential = open_credential(account.credential) if account.credential is not None else None
-    service = BlobServiceClient(account.account_url or "", credential=credential, **options)
-    return AzureBlobLeaseStore(
-        service.get_container_client(container), close_with=(service, *([credential] if credential else []))
-    )
 
 
 def quiet_logger() -> logging.Logger:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from singleton.stores.azure_blob import judged, quiet_logger
-from singleton.stores.identity import open_credential
+from singleton.stores.azure_blob import judged
 from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from azure.core.pipeline import PipelineRequest
     from azure.storage.queue.aio import QueueClient
-
-    from singleton.queueplace import QueueAccount
 
 
 class AzureMessageStore:
@@ -70,19 +67,3 @@ def _keep_carriage_returns(request: PipelineRequest[Any]) -> None:
 
 def _bytes(body: str | bytes | None) -> bytes:
     return body.encode() if isinstance(body, str) else body or b""
-
-
-def open_queue(account: QueueAccount, queue: str, **transport: Any) -> AzureMessageStore:
-    """Make a store for a queue; nothing is sent yet. Call it on the loop that will use it.
-
-    Args:
-        transport: options of the SDK's client that say how requests travel, ``transport`` above all.
-    """
-    from azure.storage.queue.aio import QueueClient
-
-    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
-    if account.connection_string is not None:
-        return AzureMessageStore(QueueClient.from_connection_string(account.connection_string, queue, **options))
-    credential = open_credential(account.credential) if account.credential is not None else None
-    client = QueueClient(account.account_url or "", queue, credential=credential, **options)
-    return AzureMessageStore(client, close_with=(credential,) if credential else ())

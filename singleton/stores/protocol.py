@@ -8,13 +8,14 @@ exception classes and bare status codes mislead (all lease conflicts are 409).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from singleton.base.kinds import LossReason
+
 Meaning = Literal["held", "lost", "missing", "deleting", "denied", "refused", "transient"]
-LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
 
 _HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})
@@ -140,3 +141,21 @@ class LeaseStore(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections. The store can't be used afterwards."""
+
+
+@runtime_checkable
+class NoteStore(Protocol):
+    """What is asked of a container to keep numbers in it. Every method is one request, and may raise ``StoreFailure``.
+
+    A ``LeaseStore`` that can't do it keeps none: then the failures of a message are counted from one after each time
+    that it was put back.
+    """
+
+    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
+        """Make an empty blob with this metadata, or replace the one that is there."""
+
+    async def noted(self, name: str) -> Mapping[str, str]:
+        """Read the metadata."""
+
+    async def remove(self, name: str) -> None:
+        """Delete the blob."""

@@ -7,15 +7,15 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.decorator import guards_of
-from singleton.guard import Guard
+from singleton.functions.guard import Guard
+from singleton.functions.triggers import is_builder, user_function
 from singleton.testing.memory import current, in_use, memory_locks
 from singleton.testing.recording import Manner, manners
-from singleton.triggers import is_builder, user_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
 
 
 def always_busy() -> contextlib.AbstractContextManager[None]:

@@ -1,36 +1,28 @@
-"""What ``singleton.runtime`` is to a process, on a virtual loop: locks live on the test's own loop."""
+"""What ``singleton.process.runtime`` is to a process, on a virtual loop: locks live on the test's own loop."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from singleton.registry import Address, Registry, holds_in
+from singleton.process.registry import Registry, holds_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
     from singleton.testing.clock import VirtualLoop
 
 _T = TypeVar("_T")
 
 
 class LoopRuntime:
-    """Implements ``singleton.runtime.LockRuntime`` on a virtual loop."""
+    """Implements ``singleton.process.runtime.LockRuntime`` on a virtual loop."""
 
     def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
         self._loop = loop
         self._registry = registry
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    def acquire(self, address: Address, *, timeout: float | None, owner: str) -> Hold:
-        """See ``Runtime.acquire``."""
-        return self.call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
-
-    async def acquire_async(self, address: Address, *, timeout: float | None, owner: str) -> Hold:
-        """See ``Runtime.acquire_async``."""
-        return await self.call_async(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call``."""

@@ -11,19 +11,22 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from singleton.errors import LockNotAcquired
-from singleton.runtime import LockRuntime, Runtime, open_store, provide_runtime
-from singleton.stores.given import GivenClients
+from singleton.base.errors import LockNotAcquired
+from singleton.locking.lease import Lease
+from singleton.process.current import provide_runtime
+from singleton.process.runtime import LockRuntime, Runtime
+from singleton.settings.given import GivenClients
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import LossReason, StoreFailure
+from singleton.stores.protocol import StoreFailure
 from singleton.testing.clock import VirtualLoop
 from singleton.testing.recording import RecordingRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from singleton.hold import Hold
-    from singleton.registry import Place, Registry
+    from singleton.base.hold import Hold
+    from singleton.base.kinds import LossReason
+    from singleton.process.registry import Place, Registry
 
 _T = TypeVar("_T")
 
@@ -113,8 +116,8 @@ class MemoryLocks:
     async def lose(self, hold: Hold, reason: LossReason) -> None:
         """End the lease of a hold for good, on the service and in this process."""
         lease = hold.lost._lease  # noqa: SLF001 - nobody but a test may do this
-        if lease is None:
-            raise RuntimeError(f"{hold!r} has no lease: it has ended, or locking is switched off")
+        if not isinstance(lease, Lease):
+            raise RuntimeError(f"{hold!r} has no lease: it has ended, or locking is switched off")  # noqa: TRY004 - a state, not a type
         for store in self._stores.values():
             if store.leased().get(hold.lock) == hold.lease_id:
                 await store.break_(hold.lock)
@@ -187,14 +190,6 @@ def _provide() -> None:
         provide_runtime(None)
 
 
-class _LockThread(Runtime):
-    """The lock thread as it ships, with a registry of ours."""
-
-    def __init__(self, registry: Registry) -> None:
-        super().__init__(open_store)
-        self._registry = registry
-
-
 @contextlib.contextmanager
 def memory_locks() -> Iterator[None]:
     """Keep all locks in memory for the length of the block: no storage account, no settings, no network.
@@ -205,7 +200,7 @@ def memory_locks() -> Iterator[None]:
     Raises:
         AssertionError: at the end of the block a hold is left. See ``assert_no_leases_left``.
     """
-    locks = MemoryLocks(_LockThread, grace=_GRACE)
+    locks = MemoryLocks(Runtime, grace=_GRACE)
     try:
         with use(locks):
             yield

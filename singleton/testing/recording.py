@@ -7,9 +7,9 @@ import random
 import weakref
 from typing import TYPE_CHECKING, Literal
 
-from singleton.errors import LockNotAcquired
-from singleton.hold import Hold
-from singleton.registry import Address, Place, Registry
+from singleton.base.errors import LockNotAcquired
+from singleton.base.hold import Hold
+from singleton.process.registry import Address, Place, Registry
 from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class RecordingRegistry(Registry):
 
     def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
         # Seeded: the same lease ids and polls in each run.
-        super().__init__(open_store, random.Random(1), open_queue=lambda _: _Queue())  # noqa: S311
+        super().__init__(open_store, random.Random(1), open_queue=lambda _account, _name: _Queue())  # noqa: S311
         self._out: dict[weakref.ref[Hold], str] = {}
 
     async def acquire(
@@ -51,7 +51,7 @@ class RecordingRegistry(Registry):
         if manners[-1] == "off":
             return Hold(address.name, owner=owner)
         hold = await super().acquire(address, timeout=timeout, owner=owner, limit=limit, at_least=at_least)
-        if address not in self.candidacies:  # a listener keeps it for as long as the process lives
+        if address not in self.keepers:  # a listener keeps it for as long as the process lives
             self._out[weakref.ref(hold)] = (
                 f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
             )

@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singleton.lock import Lock, Timing, release
+from singleton.locking.lock import Lock, release
+from singleton.locking.timing import Timing
 from singleton.testing.states import loss, outcome, state_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import InlineHost

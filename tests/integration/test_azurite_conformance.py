@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.connection import BlobAccount
-from singleton.stores.azure_blob import AzureBlobLeaseStore, open_container
+from singleton.process.opening import open_container
+from singleton.settings.connection import BlobAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import StoreConformance
@@ -20,6 +20,7 @@ from singleton.testing.states import Call, ask, request, state_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.protocol import LeaseStore
 
 

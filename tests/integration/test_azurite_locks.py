@@ -16,7 +16,10 @@ from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_ac
 from azure.storage.blob.aio import ContainerClient
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions
-from singleton.runtime import Runtime, open_store, provide_runtime
+from singleton.process.current import provide_runtime
+from singleton.process.opening import open_container
+from singleton.process.registry import Registry
+from singleton.process.runtime import Runtime
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import on
 
@@ -30,7 +33,7 @@ class RealHost:
     """A lock thread of its own, as a process has one, on Azurite."""
 
     def __init__(self, connection_string: str, options: SingletonOptions) -> None:
-        self.runtime = Runtime(open_store)
+        self.runtime = Runtime(Registry(lambda place: open_container(place.account, place.container)))
         self.locks = AsyncLockClient(connection_string, options=options)
         self.sync_locks = LockClient(connection_string, options=options)
 

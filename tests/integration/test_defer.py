@@ -10,15 +10,13 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.queue.aio import QueueClient
 
-from singleton.connection import BlobAccount
-from singleton.deferral import MessageElsewhere, put_back
-from singleton.deferring import received
-from singleton.errors import StorageError
-from singleton.queueplace import QueueAccount
-from singleton.stores.azure_blob import open_container
-from singleton.stores.azure_queue import open_queue
-from singleton.strikes import note_strikes, strikes_of
-from singleton.triggers import Trigger
+from singleton.base.errors import StorageError
+from singleton.defer.deferral import MessageElsewhere, put_back
+from singleton.defer.strikes import note_strikes, strikes_of
+from singleton.functions.deferring import received
+from singleton.functions.triggers import Trigger
+from singleton.process.opening import open_container, open_queue
+from singleton.settings.connection import BlobAccount, QueueAccount
 from tests.integration.defer_storm import Storm, report, run
 from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app
 

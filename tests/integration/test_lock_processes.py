@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, SingletonOptions
-from singleton.errors import LockNotAcquired
+from singleton.base.errors import LockNotAcquired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

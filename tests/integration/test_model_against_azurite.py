@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton.connection import BlobAccount
-from singleton.stores.azure_blob import open_container
+from singleton.process.opening import open_container
+from singleton.settings.connection import BlobAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.conformance.histories import (

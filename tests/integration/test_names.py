@@ -6,8 +6,8 @@ import uuid
 
 from azure.storage.blob import BlobServiceClient
 
-from singleton.connection import resolve_blob_account
-from singleton.naming import lock_name
+from singleton.layouts.naming import lock_name
+from singleton.settings.connection import resolve_blob_account
 
 SCOPES = (
     *("42", "a.b", "a/b", "a\\b", "a%2Fb", "a%2fb", "A/B", "..", ".", "/", "//", "../x", "~x", "a b", "a+b", "a?b#c"),

@@ -21,17 +21,18 @@ class Mutant:
     why: str = ""
 
 
-LEASE = "singleton/lease.py"
-ACQUISITION = "singleton/acquisition.py"
-LOCK = "singleton/lock.py"
-HOLD = "singleton/hold.py"
-SEMAPHORE = "singleton/semaphore.py"
-LEADERSHIP = "singleton/leadership.py"
-FENCING = "singleton/fencing.py"
-GUARD = "singleton/guard.py"
-CANCELLING = "singleton/cancelling.py"
+LEASE = "singleton/locking/lease.py"
+ACQUISITION = "singleton/locking/acquisition.py"
+LOCK = "singleton/locking/lock.py"
+HOLD = "singleton/base/hold.py"
+SEMAPHORE = "singleton/locking/semaphore.py"
+LEADERSHIP = "singleton/clients/leadership.py"
+CAMPAIGN = "singleton/locking/campaign.py"
+FENCING = "singleton/locking/fencing.py"
+GUARD = "singleton/functions/guard.py"
+CANCELLING = "singleton/process/cancelling.py"
 DECORATOR = "singleton/decorator.py"
-REGISTRY = "singleton/registry.py"
+REGISTRY = "singleton/process/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
 MEMORY = "singleton/stores/memory.py"
 QUEUE = "simulator/host/queue.py"
@@ -862,7 +863,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="leader not told of its loss",
-        file=LEADERSHIP,
+        file=CAMPAIGN,
         old="            return await hold.lost\n",
         new="            return await asyncio.Event().wait()\n",
         breaks="who has lost the leadership once never tries again, and never hears of it",
@@ -878,16 +879,16 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="candidates sleep too long",
-        file=LEADERSHIP,
-        old="await asyncio.sleep(60.0 if self._recovery is None else self._recovery)",
-        new="await asyncio.sleep(60.0 if self._recovery is None else self._recovery * 3)",
+        file=CAMPAIGN,
+        old="await asyncio.sleep(_PAUSE if self._recovery is None else self._recovery)",
+        new="await asyncio.sleep(_PAUSE if self._recovery is None else self._recovery * 3)",
         breaks="a leadership that is free finds nobody who asks for it",
     ),
     Mutant(
         name="a resigned leader keeps the lock",
-        file=LEADERSHIP,
-        old="            self._hold = None\n            await self._give_back(registry, hold)\n",
-        new="            self._hold = None\n            registry.kept = hold  # type: ignore[attr-defined]\n",
+        file=CAMPAIGN,
+        old="            await self._give_back(hold)\n",
+        new="            self.kept = hold  # type: ignore[attr-defined]\n",
         breaks="a leadership is not given back at the end of its block",
     ),
 )

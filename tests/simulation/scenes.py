@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.jobs import guarded_jobs
 from simulator.virtual.network import NetworkStore
 from simulator.virtual.world import World
+from singleton.base.events import LockEvent, emit
+from singleton.base.hold import Hold
 from singleton.decorator import guards_of
-from singleton.hold import Hold
-from singleton.invocation import _current
-from singleton.telemetry import LockEvent, emit
+from singleton.functions.invocation import _current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from simulator.virtual.machine import Machine
-    from singleton.stores.protocol import LossReason
-    from singleton.telemetry import EventKind
+    from singleton.base.events import EventKind
+    from singleton.base.kinds import LossReason
 
 LOCK = "locks/explored/~key"
 PERIOD = 15
@@ -66,7 +66,7 @@ class Host:
 
     def enter(self, belief: Belief, *, owner: str = "me", token: int | None = None, lost: str = "") -> Hold:
         """Say that a body begins."""
-        hold = Hold(LOCK, owner=owner, token=token, lease=belief)  # type: ignore[arg-type]
+        hold = Hold(LOCK, owner=owner, token=token, lease=belief)
         if lost:
             hold.lost.fire(lost)  # type: ignore[arg-type]
         self.says("body_started", owner, hold=hold)

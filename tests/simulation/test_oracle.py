@@ -16,7 +16,7 @@ from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Job
 from simulator.virtual.oracle import Body
 from simulator.virtual.story import promises
-from singleton.hold import Hold
+from singleton.base.hold import Hold
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
@@ -304,7 +304,7 @@ async def _(host: Host) -> None:
 async def _(host: Host) -> None:
     pool = semaphores._Pool(host.scene.world, 1)
     for number in range(2):
-        hold = Hold(f"reports/slot-{number}", lease=Belief(IDS[number], host.now() + 14.0))  # type: ignore[arg-type]
+        hold = Hold(f"reports/slot-{number}", lease=Belief(IDS[number], host.now() + 14.0))
         pool._enter(Body(hold.lock, host.machine, hold, sync=False, since=0.0))
 
 

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from singleton.errors import LockClosed, LockNotAcquired, SingletonError, StorageError
-from singleton.lock import Lock, release
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageError
+from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.support.network import FINE, Fate, Network, Request
@@ -17,7 +17,7 @@ from tests.support.world import NAME, foreign_id, lock_on, now, until, virtual_l
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
 
 GRACE = 90.0
 """Seconds after the last fault in which all must have come to an end: a minute of patience, and closing."""

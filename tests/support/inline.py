@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.registry import Address, Registry
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
+from singleton.process.registry import Address, Registry
 from tests.support.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from singleton.hold import Hold
-    from singleton.runtime import LockRuntime
+    from singleton.base.hold import Hold
+    from singleton.process.runtime import LockRuntime
     from singleton.stores.memory import MemoryLeaseStore
 
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ def on(runtime: LockRuntime) -> Iterator[None]:
 
 
 class InlineHost:
-    """One process: a registry behind a network of its own, and what ``singleton.runtime`` is to a real process."""
+    """One process: a registry behind a network of its own, and what ``process.runtime`` is to a real one."""
 
     def __init__(self, service: MemoryLeaseStore, seed: int = 1, options: SingletonOptions | None = None) -> None:
         self.network = Network(service)

@@ -7,10 +7,12 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of, singleton
-from singleton.runtime import Runtime, provide_runtime
+from singleton.process.current import provide_runtime
+from singleton.process.registry import Registry
+from singleton.process.runtime import Runtime
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.telemetry import LockEvent, subscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from singleton.registry import Place
+    from singleton.process.registry import Place
     from singleton.stores.protocol import LeaseStore
 
 T = TypeVar("T")
@@ -28,7 +30,7 @@ FOREIGN = "99999999-9999-4999-8999-999999999999"
 
 
 class LockThread:
-    """``singleton.runtime`` as it ships, on one ``MemoryLeaseStore`` (or another store) for all places."""
+    """``singleton.process.runtime`` as it ships, on one ``MemoryLeaseStore`` (or another store) for all places."""
 
     def __init__(self, store: LeaseStore | None = None) -> None:
         self.memory = MemoryLeaseStore()
@@ -37,7 +39,7 @@ class LockThread:
         self.events: list[LockEvent] = []
 
     def __enter__(self) -> Self:
-        self.runtime = Runtime(self._open)
+        self.runtime = Runtime(Registry(self._open))
         provide_runtime(lambda: self.runtime)
         self._unsubscribe = subscribe(self.events.append)
         return self

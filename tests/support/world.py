@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from simulator.virtual.loop import VirtualLoop, run_virtual
-from singleton.lock import Lock, Timing, release
+from singleton.locking.lock import Lock, release
+from singleton.locking.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
     from singleton.stores.memory import MemoryLeaseStore
     from singleton.stores.protocol import LeaseStore
 

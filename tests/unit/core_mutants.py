@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from singleton.errors import StorageDenied
+from singleton.base.errors import StorageDenied
 from tests.support.mutants import Mutant
 from tests.support.network import LOST_REQUEST, answered
 from tests.unit import test_fencing as fencing
@@ -30,15 +30,15 @@ Killed = tuple[Mutant, "Callable[[], object]"]
 
 
 def lease(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
-    return Mutant(name, "lease", old, new), test
+    return Mutant(name, "locking.lease", old, new), test
 
 
 def acquisition(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
-    return Mutant(name, "acquisition", old, new), test
+    return Mutant(name, "locking.acquisition", old, new), test
 
 
 def lock(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
-    return Mutant(name, "lock", old, new), test
+    return Mutant(name, "locking.lock", old, new), test
 
 
 UNSAFE: list[Killed] = [
@@ -79,7 +79,7 @@ UNSAFE: list[Killed] = [
         queue.test_sections_of_a_process_never_overlap,
     ),
     (
-        Mutant("an epoch that is not counted up", "fencing", "epoch = self._epoch + 1", "epoch = self._epoch"),
+        Mutant("an epoch that is not counted up", "locking.fencing", "epoch = self._epoch + 1", "epoch = self._epoch"),
         fencing.test_tokens_increase_over_handoffs_releases_and_processes,
     ),
 ]
@@ -278,23 +278,25 @@ OTHERS: list[Killed] = [
         cancel.test_waiters_that_leave_end_the_polling,
     ),
     (
-        Mutant("metadata of others dropped", "fencing", "if key.lower() not in ours}", "if key.lower() in ours}"),
+        Mutant(
+            "metadata of others dropped", "locking.fencing", "if key.lower() not in ours}", "if key.lower() in ours}"
+        ),
         fencing.test_metadata_of_others_is_kept,
     ),
     (
-        Mutant("a stale copy of the metadata", "fencing", "if etag != self._etag:", "if not self._etag:"),
+        Mutant("a stale copy of the metadata", "locking.fencing", "if etag != self._etag:", "if not self._etag:"),
         fencing.test_metadata_that_changed_since_our_last_stamp_is_read_again,
     ),
     (
-        Mutant("one token for all sections", "fencing", "* SECTIONS + section", "* SECTIONS"),
+        Mutant("one token for all sections", "locking.fencing", "* SECTIONS + section", "* SECTIONS"),
         fencing.test_tokens_increase_over_handoffs_releases_and_processes,
     ),
     (
-        Mutant("a hold that does not look at the clock", "hold", "and lease.overdue():", "and lease.lost:"),
+        Mutant("a hold that does not look at the clock", "base.hold", "and lease.overdue():", "and lease.lost:"),
         loss.test_a_machine_that_slept_through_its_lease_knows_before_its_next_step,
     ),
     (
-        Mutant("a hold lost after its end", "hold", "        self._lease = None\n", "        pass\n"),
+        Mutant("a hold lost after its end", "base.hold", "        self._lease = None\n", "        pass\n"),
         hold.test_a_hold_that_was_released_is_not_lost_later,
     ),
 ]

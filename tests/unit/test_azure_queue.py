@@ -8,8 +8,8 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.transport import AsyncHttpTransport
 
-from singleton.queueplace import QueueAccount
-from singleton.stores.azure_queue import open_queue
+from singleton.process.opening import open_queue
+from singleton.settings.connection import QueueAccount
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.connection import BlobAccount
-from singleton.stores.azure_blob import AzureBlobLeaseStore, open_container
+from singleton.process.opening import open_container
+from singleton.settings.connection import BlobAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.states import Call, request
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
@@ -18,6 +18,8 @@ from tests.unit.test_store_protocol import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from singleton.stores.azure_blob import AzureBlobLeaseStore
 
 MINE = LEASED["x-ms-lease-id"]
 CALLS: list[Call] = ["acquire", "renew", "release", "break", "write", "read"]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
-from singleton.door import Door
-from singleton.errors import StorageDenied, StorageUnavailable
-from singleton.fencing import this_host
+from singleton.base.errors import StorageDenied, StorageUnavailable
+from singleton.locking.fencing import this_host
+from singleton.process.door import Door
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread, an_app
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton import Hold
-    from singleton.registry import Registry
+    from singleton.process.registry import Registry
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 both_kinds = pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
@@ -304,7 +304,8 @@ def test_a_lock_that_comes_while_its_client_closes_is_held_or_given_back(thread:
             with contextlib.suppress(LockClosed):
                 client.release(asking.result(5))
         outcomes.add(type(asking.exception()).__name__)
-        thread.runtime.release(thread.runtime.acquire(client._address("reports"), timeout=5, owner="check"))
+        again = LockClient()
+        again.release(again.acquire("reports", timeout=5, owner="check"))
     assert thread.leased() == set()
     assert outcomes == {"NoneType", "LockClosed"}
 

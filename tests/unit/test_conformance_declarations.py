@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from singleton.guard import Mode
+    from singleton.base.kinds import Mode
 
 both_kinds = pytest.mark.parametrize("kind", ["sync", "async"])
 both_orders = pytest.mark.parametrize("modes", [("function", "listener"), ("listener", "function")], ids="-".join)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import ConfigurationError, LockClient, LockLost, current_hold, hostid, singleton
+from singleton import ConfigurationError, LockClient, LockLost, current_hold, singleton
 from singleton.decorator import guards_of
+from singleton.settings import hostid
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, outcome
 
 if TYPE_CHECKING:

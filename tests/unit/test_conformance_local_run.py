@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, LockClient, SingletonOptions, localrun
-from singleton.options import load_options
+from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton.settings import localrun
+from singleton.settings.options import load_options
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.lease import Lease
-from singleton.runtime import provide_runtime
+from singleton.locking.lease import Lease
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import FINE, Network, answered, raising

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singleton import AsyncLockClient, ConfigurationError, LockClient, safename
-from singleton.naming import check_blob_name
-from singleton.safename import safe_name
+from singleton import AsyncLockClient, ConfigurationError, LockClient
+from singleton.base.names import check_blob_name
+from singleton.layouts import safename
+from singleton.layouts.safename import safe_name
 
 AWKWARD = [
     "",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, SingletonOptions
-from singleton.options import load_options
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
+from singleton.settings.options import load_options
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
 from tests.support.network import answered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singleton.errors import StorageUnavailable
+from singleton.base.errors import StorageUnavailable
 from tests.support.network import Network, answered
 from tests.support.world import lock_on, now, virtual
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions
-from singleton.errors import LockNotAcquired
-from singleton.lock import release
-from singleton.runtime import provide_runtime
+from singleton.base.errors import LockNotAcquired
+from singleton.locking.lock import release
+from singleton.process.current import provide_runtime
 from tests.support.inline import InlineHost
 from tests.support.network import Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, until, virtual

@@ -13,9 +13,10 @@ from azure.storage.blob import BlobServiceClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singleton import connection
-from singleton.connection import BlobAccount, CredentialSpec, redact, resolve_blob_account
-from singleton.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError
+from singleton.settings import connection
+from singleton.settings.connection import BlobAccount, redact, resolve_blob_account
+from singleton.settings.credentials import CredentialSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import ConfigurationError, LockNotAcquired, singleton
-from singleton.contention import Contention
+from singleton.functions.contention import Contention
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:

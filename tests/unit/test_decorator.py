@@ -15,7 +15,7 @@ from tests.support.lock_thread import an_app
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from singleton.guard import Guard
+    from singleton.functions.guard import Guard
 
 
 @pytest.fixture(autouse=True)

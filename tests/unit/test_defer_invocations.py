@@ -14,7 +14,8 @@ import pytest
 from azure.functions.queue import QueueMessage
 
 from singleton import ConfigurationError, LockNotAcquired, singleton
-from singleton.queueplace import QueueAccount, QueuePlace, message_encoding, resolve_queue_account
+from singleton.defer.queueplace import message_encoding
+from singleton.settings.connection import QueueAccount, resolve_queue_account
 from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import FOREIGN, Context, LockThread, an_app, outcome
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from singleton.contention import Contention
+    from singleton.functions.contention import Contention
     from singleton.stores.messages import Hidden
 
 LOCK = "locks/app/job"
 APP = """
 import sys
 from singleton import singleton
-from singleton.runtime import runtime
+from singleton.process.current import runtime
 
 @singleton(on_contention="POLICY")
 def job(msg): ...
@@ -52,12 +53,15 @@ class Queue:
         self.thread = thread
         self.store = MemoryMessageStore()
         self.poison = MemoryMessageStore()
-        self.places: list[QueuePlace] = []
+        self.opened: list[tuple[QueueAccount, str]] = []
         thread.runtime._registry._open_queue = self._open
 
-    def _open(self, place: QueuePlace) -> MemoryMessageStore:
-        self.places.append(place)
-        return self.poison if place.queue.endswith("-poison") else self.store
+    def _open(self, account: QueueAccount, name: str) -> MemoryMessageStore:
+        self.opened.append((account, name))
+        return self.poison if name.endswith("-poison") else self.store
+
+    async def texts(self) -> list[str]:
+        return [message.text for message in self.store.messages()]
 
     def message(self, body: bytes = b"{}", **changes: Any) -> QueueMessage:
         """Put a message into the queue and receive it."""
@@ -151,7 +155,7 @@ def test_the_message_goes_back_and_the_invocation_ends_as_a_success(
 @both_kinds
 def test_a_free_lock_costs_the_queue_nothing(queue: Queue, kind: str) -> None:
     assert call(a_function(kind), queue.message()) is None
-    assert queue.places == []
+    assert queue.opened == []
 
 
 def test_it_waits_for_its_time_out_first(thread: LockThread, queue: Queue) -> None:
@@ -175,9 +179,10 @@ def test_the_queue_is_the_triggers_and_not_the_locks(thread: LockThread, queue: 
     (tmp_path / "host.json").write_text('{"extensions": {"queues": {"messageEncoding": "none"}}}')
     thread.taken_by_another_process(LOCK)
     call(a_function(connection="AzureWebJobsStorage"), queue.message())
-    (place,) = queue.places
-    assert (place.queue, place.encoding) == ("orders", "none")
-    assert "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1" in (place.account.connection_string or "")
+    ((account, name),) = queue.opened
+    assert name == "orders"
+    assert thread.do(queue.texts) == ["{}"]  # as host.json says: not encoded
+    assert "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1" in (account.connection_string or "")
 
 
 @both_kinds
@@ -212,7 +217,7 @@ def test_below_the_trigger_its_queue_is_found(thread: LockThread, queue: Queue) 
     message = queue.message()
     thread.taken_by_another_process(guard.call({"msg": message}, Context()).lock)
     call(function, message)
-    assert [place.queue for place in queue.places] == ["orders"]
+    assert [name for _, name in queue.opened] == ["orders"]
 
 
 # --- it fails, and nothing is lost ------------------------------------------------------------------------------------
@@ -342,7 +347,7 @@ def test_a_message_that_fails_and_is_put_back_in_turn_is_poison_after_as_many_fa
         call(function, message)
     assert thread.kinds().count("poisoned") == 1
     assert queue.left() == []
-    assert [place.queue for place in queue.places] == ["orders", "orders-poison"]
+    assert [name for _, name in queue.opened] == ["orders", "orders-poison"]
     assert [body for _, body, _ in queue.left("orders-poison")] == [b"bad"]
     assert [name for name in thread.memory.names() if name.startswith("deferred")] == []
 
@@ -422,7 +427,7 @@ def test_a_wait_during_which_the_host_changes_the_receipt_is_refused(timeout: An
 
 
 def test_without_the_queue_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singleton.deferring.find_spec", lambda _: None)
+    monkeypatch.setattr("singleton.functions.deferring.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'azure-functions-singleton\[defer\]'"):
         a_function()
     assert importlib.util.find_spec("azure.storage.queue")

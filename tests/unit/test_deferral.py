@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.deferral import MessageElsewhere, Received, put_back
-from singleton.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.defer.deferral import MessageElsewhere, Received, put_back
 from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 from singleton.stores.protocol import StoreFailure
 from tests.support.world import now, until, virtual

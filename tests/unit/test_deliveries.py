@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from singleton.guard import Guard
+    from singleton.functions.guard import Guard
 
 ORDER = {"Id": 419, "Order": {"Customer": {"Id": "c-1"}}, "Zone": "north"}
 BODY = json.dumps(ORDER).encode()

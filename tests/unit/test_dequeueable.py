@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.connection import BlobAccount
-from singleton.dequeueable import DequeueableLayout, delays
-from singleton.dequeueable_options import DequeueableOptions
-from singleton.errors import ConfigurationError, LockNotAcquired, ScopeError, StorageDenied, StorageUnavailable
-from singleton.lock import Timing
-from singleton.registry import Address, Place, Registry
+from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError, StorageDenied, StorageUnavailable
+from singleton.layouts.dequeueable import DequeueableLayout
+from singleton.layouts.dequeueable_options import DequeueableOptions
+from singleton.locking.timing import Timing
+from singleton.process.attempts import acquire_by_attempts, delays
+from singleton.process.registry import Address, Place, Registry
+from singleton.settings.connection import BlobAccount
 from tests.support.network import Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
 
 SHORT = DequeueableOptions(shortest=1, longest=4, retries=3)
 NAME = "tenant-42"
@@ -50,12 +55,14 @@ def test_delays_grow_from_the_shortest_to_the_longest(
     shortest: int, longest: int, thrown: float, expected: list[float]
 ) -> None:
     options = DequeueableOptions(shortest=shortest, longest=longest)
-    assert list(islice(delays(options, Dice(thrown)), len(expected))) == pytest.approx(expected, abs=1e-4)
+    assert list(islice(delays(DequeueableLayout(options).attempts, Dice(thrown)), len(expected))) == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 def test_delays_are_at_random_within_a_fifth() -> None:
     options = DequeueableOptions(shortest=10, longest=1000)
-    runs = [list(islice(delays(options, random.Random(seed)), 6)) for seed in range(500)]
+    runs = [list(islice(delays(DequeueableLayout(options).attempts, random.Random(seed)), 6)) for seed in range(500)]
     for nth in range(1, 6):
         factors = [(run[nth] - 10) / (10 * 2 ** (nth - 1)) for run in runs]
         assert 0.8 <= min(factors) < 0.82
@@ -65,7 +72,7 @@ def test_delays_are_at_random_within_a_fifth() -> None:
 
 def test_delays_never_shrink_and_never_pass_the_longest() -> None:
     for seed in range(100):
-        run = list(islice(delays(DequeueableOptions(), random.Random(seed)), 2000))
+        run = list(islice(delays(DequeueableLayout(DequeueableOptions()).attempts, random.Random(seed)), 2000))
         assert all(earlier <= later for earlier, later in pairwise(run))
         assert run[-1] == max(run) == 120
 
@@ -124,8 +131,12 @@ class Host:
         place = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
         self.address = Address(place, NAME, Timing(period=60, poll_min=0.1, poll_max=5))
 
+    async def take(self, timeout: float | None, owner: str) -> Hold:
+        attempts = self.layout.attempts
+        return await acquire_by_attempts(self.registry, self.address, attempts, timeout=timeout, owner=owner)
+
     async def acquire(self, timeout: float | None = None) -> None:
-        hold = await self.layout.acquire(self.registry, self.address, timeout=timeout, owner="inv-1")
+        hold = await self.take(timeout, "inv-1")
         await self.registry.release(hold)
 
     def attempts(self) -> list[float]:
@@ -236,7 +247,7 @@ async def test_two_messages_of_one_host_are_handled_one_after_the_other() -> Non
     inside: list[str] = []
 
     async def handle(owner: str) -> None:
-        hold = await host.layout.acquire(host.registry, host.address, timeout=None, owner=owner)
+        hold = await host.take(None, owner)
         inside.append(owner)
         assert len(inside) == 1
         await asyncio.sleep(0.5)
@@ -266,7 +277,7 @@ async def test_holds_have_tokens_that_increase() -> None:
     host = Host()
     tokens = []
     for _ in range(3):
-        hold = await host.layout.acquire(host.registry, host.address, timeout=None, owner="x")
+        hold = await host.take(None, "x")
         tokens.append(hold.token)
         await host.registry.release(hold)
     assert all(later > earlier for earlier, later in pairwise(filter(None, tokens)))

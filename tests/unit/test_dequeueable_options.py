@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from singleton.connection import BlobAccount
-from singleton.credentials import CredentialSpec
-from singleton.dequeueable import DequeueableLayout
-from singleton.dequeueable_options import DequeueableOptions, load_dequeueable
-from singleton.errors import ConfigurationError
-from singleton.options import SingletonOptions
+from singleton.base.errors import ConfigurationError
+from singleton.layouts.dequeueable import DequeueableLayout
+from singleton.layouts.dequeueable_options import DequeueableOptions, load_dequeueable
+from singleton.settings.connection import BlobAccount
+from singleton.settings.credentials import CredentialSpec
+from singleton.settings.options import SingletonOptions
 
 BIGGEST = str(2**31 - 1)
 

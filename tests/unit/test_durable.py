@@ -18,7 +18,7 @@ from singleton import (
     StorageUnavailable,
     start_singleton,
 )
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost, on
 from tests.support.lock_thread import an_app
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from singleton.durable import Started
+    from singleton.functions.durable import Started
 
 LOCK = "locks/app/%7Edurable.order-7"
 

@@ -12,7 +12,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, singleton, start_singleton
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support import deliveries as given
 from tests.support.inline import InlineHost, on

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from singleton import errors
-from singleton.errors import SingletonError, StorageError
+from singleton.base import errors
+from singleton.base.errors import SingletonError, StorageError
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SingletonError)]
 

@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from singleton.errors import StorageError, StorageUnavailable
-from singleton.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, FencingCounter, this_host
-from singleton.lock import Lock, release
+from singleton.base.errors import StorageError, StorageUnavailable
+from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, FencingCounter, this_host
+from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered

@@ -55,9 +55,9 @@ def test_the_checks_of_the_oracle_that_are_named_are_made() -> None:
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
-    from singleton.fencing import SECTIONS
-    from singleton.lease import MARGIN
-    from singleton.options import SingletonOptions
+    from singleton.locking.fencing import SECTIONS
+    from singleton.locking.lease import MARGIN
+    from singleton.settings.options import SingletonOptions
 
     assert pytest.approx(1 / 15) == MARGIN
     assert f"`token = epoch · {SECTIONS} + section`" in STATEMENTS

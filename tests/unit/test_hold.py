@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.virtual.loop import run_virtual
-from singleton.errors import LockLost
-from singleton.hold import Hold, LossSignal
-from singleton.lock import release
+from singleton.base.errors import LockLost
+from singleton.base.hold import Hold, LossSignal
+from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.world import NAME, lock_on, now, section, until, virtual
 
 if TYPE_CHECKING:
-    from singleton.stores.protocol import LossReason
+    from singleton.base.kinds import LossReason
 
 REASONS: list[LossReason] = ["expired", "stolen", "broken", "blob gone", "closed"]
 

@@ -17,7 +17,7 @@ import pytest
 import simulator
 from simulator.host.errors import HostError
 from simulator.host.startup import apply_time_zone, describe
-from singleton.deferring import JITTER
+from singleton.functions.deferring import JITTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from simulator.host.listeners import Listeners, Wakers
 from simulator.host.model import IndexedFunction, Parameter
 from simulator.host.outputs import Outputs
 from simulator.host.plan import Plan
-from singleton.options import SingletonOptions
+from singleton.settings.options import SingletonOptions
 from tests.unit.memory_queues import MemoryQueues
 
 if TYPE_CHECKING:

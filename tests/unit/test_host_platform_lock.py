@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from simulator.host.platform_lock import LockedListener
 from simulator.virtual.loop import run_virtual
-from singleton.errors import LockNotAcquired, StorageUnavailable
-from singleton.options import SingletonOptions
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.settings.options import SingletonOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator

@@ -11,7 +11,7 @@ from simulator.host.config import HostConfig
 from simulator.host.errors import SettingsError
 from simulator.host.hostjson import QueueOptions, queue_options, read_host_json
 from simulator.host.settings import is_disabled, local_settings, prepare, redirect, resolve
-from singleton.connection import resolve_blob_account
+from singleton.settings.connection import resolve_blob_account
 
 if TYPE_CHECKING:
     from pathlib import Path

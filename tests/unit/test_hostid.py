@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singleton.errors import ConfigurationError
-from singleton.hostid import host_id, is_machine_bound
+from singleton.base.errors import ConfigurationError
+from singleton.settings.hostid import host_id, is_machine_bound
 
 APP = Path("/home/site/wwwroot")
 LONG = "TEST-FUNCTIONS-" + "X" * 74

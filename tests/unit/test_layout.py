@@ -9,8 +9,8 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
-from singleton.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY
-from singleton.options import SingletonOptions
+from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY
+from singleton.settings.options import SingletonOptions
 from tests.support.lock_thread import FOREIGN, Context, LockThread, a_job, an_app, call, guard_of
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton.dequeueable import DequeueableLayout
-from singleton.dequeueable_options import DequeueableOptions
-from singleton.errors import ScopeError
-from singleton.layout import DefaultLayout
-from singleton.naming import Level, check_blob_name, has_unsendable
-from singleton.webjobs import WebJobsLayout
+from singleton.base.errors import ScopeError
+from singleton.base.kinds import Level
+from singleton.base.names import check_blob_name, has_unsendable
+from singleton.layouts.default import DefaultLayout
+from singleton.layouts.dequeueable import DequeueableLayout
+from singleton.layouts.dequeueable_options import DequeueableOptions
+from singleton.layouts.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

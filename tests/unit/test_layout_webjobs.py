@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import webjobs
-from singleton.errors import ConfigurationError, ScopeError
-from singleton.options import SingletonOptions
-from singleton.webjobs import WebJobsLayout
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.layouts import webjobs
+from singleton.layouts.webjobs import WebJobsLayout
+from singleton.settings.options import SingletonOptions
 
 if TYPE_CHECKING:
-    from singleton.naming import Level
+    from singleton.base.kinds import Level
 
 LAYOUT = WebJobsLayout()
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from singleton import singleton
-from singleton.dequeueable_options import _KEYS, DequeueableOptions
-from singleton.options import SingletonOptions
+from singleton.layouts.dequeueable_options import _KEYS, DequeueableOptions
+from singleton.settings.options import SingletonOptions
 from tests.support.lock_thread import Context, an_app, guard_of
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "layouts.md").read_text(encoding="utf-8")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
-from singleton.runtime import provide_runtime
+from singleton.locking.lease import Lease
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -294,7 +295,7 @@ def test_a_leader_whose_lease_has_run_out_leads_no_more_even_if_the_lock_thread_
     with LockClient().leadership(JOB) as leadership:
         hold = leadership.wait(5)
         assert hold is not None
-        assert hold.lost._lease is not None
+        assert isinstance(hold.lost._lease, Lease)
         hold.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
         assert leadership.hold is None
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from singleton.lease import Lease
+from singleton.locking.lease import Lease
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network
 from tests.support.world import NAME, foreign_id, now, until, virtual, virtual_loop
 

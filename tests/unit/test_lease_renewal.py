@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.lease import Lease
-from singleton.stores.protocol import LossReason, StoreFailure
+from singleton.locking.lease import Lease
+from singleton.stores.protocol import StoreFailure
 from tests.support.network import FINE, LOST_REQUEST, Fate, Network, answered, raising
 from tests.support.world import NAME, foreign_id, now, until, virtual
+
+if TYPE_CHECKING:
+    from singleton.base.kinds import LossReason
 
 MINE = foreign_id(1)
 

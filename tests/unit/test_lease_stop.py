@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from singleton.lease import Lease
-from singleton.lock import release
+from singleton.locking.lease import Lease
+from singleton.locking.lock import release
 from tests.support.network import Network
 from tests.support.world import NAME, foreign_id, lock_on, now, until, virtual, virtual_loop
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import LockClosed, LockLost, LockNotAcquired, StorageDenied, current_hold, singleton
-from singleton.runtime import provide_runtime
+from singleton.base.events import LockEvent, subscribe
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.telemetry import LockEvent, subscribe
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
 from tests.support.network import LOST_REQUEST, answered

@@ -224,7 +224,7 @@ def test_in_the_leading_process_a_message_is_handled(thread: LockThread) -> None
         "sync", lambda app: app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
     )
     assert invoke(function, msg=queue.message()) == "done"
-    assert queue.places == []
+    assert queue.opened == []
 
 
 def test_a_message_that_could_not_be_put_back_is_refused_by_the_leading_process_too(thread: LockThread) -> None:

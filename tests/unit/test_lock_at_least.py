@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton import Hold
-    from singleton.registry import Registry
+    from singleton.process.registry import Registry
 
 JOB = "report"
 

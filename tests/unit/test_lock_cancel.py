@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.errors import LockNotAcquired, SingletonError, StorageUnavailable
-from singleton.lock import Lock, release
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.locking.lock import Lock, release
 from tests.support.network import LOST_REPLY, Fate, Network, answered
 from tests.support.steps import SteppedLoop, at_every_step
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, section, settled, until, virtual

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from singleton.errors import LockClosed
-from singleton.lock import release
+from singleton.base.errors import LockClosed
+from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, section, until, virtual
 

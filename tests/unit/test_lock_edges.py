@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClosed, LockNotAcquired, StorageDenied, StorageUnavailable
-from singleton.lock import release
+from singleton.locking.lock import release
 from singleton.stores.protocol import StoreFailure
 from tests.support.network import Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, settled, until, virtual, virtual_loop
 
 if TYPE_CHECKING:
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
 
 
 @pytest.mark.parametrize("early", [-0.001, 0.0, 0.001])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.errors import LockLost
-from singleton.lock import release
+from singleton.base.errors import LockLost
+from singleton.locking.lock import release
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
     NAME,
@@ -25,7 +25,7 @@ from tests.support.world import (
 )
 
 if TYPE_CHECKING:
-    from singleton.stores.protocol import LossReason
+    from singleton.base.kinds import LossReason
 
 
 async def steal(network: Network) -> None:

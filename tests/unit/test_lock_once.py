@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from singleton.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, section, settled, until, virtual
 

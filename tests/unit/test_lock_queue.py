@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from singleton.lock import release
+from singleton.locking.lock import release
 from tests.support.network import Fate, Network, Request, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, section, settled, until, virtual
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from singleton.lock import release
+from singleton.locking.lock import release
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered, raising
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, until, virtual
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockLost, LockNotAcquired
-from singleton.errors import StorageDenied
-from singleton.runtime import provide_runtime
+from singleton.base.errors import StorageDenied
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from singleton.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, lock_on, now, occupy, section, settled, until, virtual
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from singleton.errors import LockNotAcquired, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
     NAME,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.errors import LockNotAcquired
-from singleton.fencing import SECTIONS
-from singleton.lock import release
+from singleton.base.errors import LockNotAcquired
+from singleton.locking.fencing import SECTIONS
+from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, until, virtual
 
 if TYPE_CHECKING:
-    from singleton.lock import Lock
+    from singleton.locking.lock import Lock
 
 
 async def crowd(lock: Lock, waiters: int, seconds: float, until_time: float) -> None:

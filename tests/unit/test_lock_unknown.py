@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from singleton.errors import LockNotAcquired, StorageUnavailable
-from singleton.lock import release
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.locking.lock import release
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
     NAME,

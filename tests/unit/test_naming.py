@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton import naming
-from singleton.errors import ConfigurationError, ScopeError
-from singleton.naming import LONGEST_NAME, Level, check_blob_name, check_container_name, lock_name
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.kinds import Level
+from singleton.base.names import check_blob_name, check_container_name
+from singleton.layouts import naming
+from singleton.layouts.naming import LONGEST_NAME, lock_name
 
 LETTERS = "aA0_-./\\~% :\x00\x1f\x7f\ud800\udfff\ud83d\ude00é😀\u202e"
 HOSTILE = st.text(alphabet=LETTERS, min_size=1, max_size=8) | st.text(min_size=1, max_size=300)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from singleton import options as options_module
-from singleton.errors import ConfigurationError
-from singleton.options import SingletonOptions, find_app_dir, load_options
+from singleton.base.errors import ConfigurationError
+from singleton.settings import options as options_module
+from singleton.settings.options import SingletonOptions, find_app_dir, load_options
 
 if TYPE_CHECKING:
     from pathlib import Path

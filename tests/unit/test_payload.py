@@ -14,14 +14,14 @@ from azure.functions.servicebus import ServiceBusMessage
 
 from singleton import ScopeError, singleton
 from singleton.decorator import guards_of
-from singleton.payload import BindingData, find_payload
-from singleton.triggers import Trigger
+from singleton.functions.payload import BindingData, find_payload
+from singleton.functions.triggers import Trigger
 from tests.support.lock_thread import Context, an_app
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from singleton.guard import Guard
+    from singleton.functions.guard import Guard
 
 BODY = b'{"Id": 419, "Order": {"Customer": {"Id": "c-1"}}, "Zone": "north"}'
 LATER = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)

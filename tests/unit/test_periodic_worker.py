@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, SingletonOptions
-from singleton.runtime import provide_runtime
+from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app

@@ -18,13 +18,14 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 
 import singleton
-from singleton import LockClient, SingletonError, SingletonOptions, StorageError, errors
-from singleton.connection import resolve_blob_account
-from singleton.stores.azure_blob import open_container
+from singleton import LockClient, SingletonError, SingletonOptions, StorageError
+from singleton.base import errors
+from singleton.process.opening import open_container
+from singleton.settings.connection import resolve_blob_account
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:
-    from singleton.connection import BlobAccount
+    from singleton.settings.connection import BlobAccount
 
 ROOT = Path(__file__).resolve().parents[2]
 BUDGET = 0.025

@@ -6,8 +6,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from singleton.connection import BlobAccount
-from singleton.registry import Place, Registry
+from singleton.process.registry import Place, Registry
+from singleton.settings.connection import BlobAccount
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.world import now, virtual
 

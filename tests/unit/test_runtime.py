@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.connection import BlobAccount
-from singleton.errors import LockClosed, LockNotAcquired
-from singleton.lockloop import LockLoop
-from singleton.options import SingletonOptions
-from singleton.registry import Address, Place
+from singleton.base.errors import LockClosed, LockNotAcquired
+from singleton.process.lockloop import LockLoop
+from singleton.process.registry import Address, Place
+from singleton.settings.connection import BlobAccount
+from singleton.settings.options import SingletonOptions
 from tests.support.lock_thread import LockThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
 
 LOCK = "locks/app/job"
 PLACE = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
@@ -41,11 +41,11 @@ def address(name: str = LOCK) -> Address:
 
 
 def acquire(thread: LockThread, *, timeout: float | None = None, owner: str = "me", name: str = LOCK) -> Hold:
-    return thread.runtime.acquire(address(name), timeout=timeout, owner=owner)
+    return thread.runtime.call(lambda registry: registry.acquire(address(name), timeout=timeout, owner=owner))
 
 
 async def acquire_async(thread: LockThread, *, timeout: float | None = None) -> Hold:
-    return await thread.runtime.acquire_async(address(), timeout=timeout, owner="me")
+    return await thread.runtime.call_async(lambda registry: registry.acquire(address(), timeout=timeout, owner="me"))
 
 
 def interrupt_main() -> None:

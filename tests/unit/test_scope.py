@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton import scope
-from singleton.errors import ConfigurationError, ScopeError
-from singleton.json_values import read_json
-from singleton.scope import check_path, value_at
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.scopes import scope
+from singleton.scopes.json_values import read_json
+from singleton.scopes.scope import check_path, value_at
 
 GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.connection import BlobAccount
-from singleton.errors import LockClosed, LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
-from singleton.lock import release
-from singleton.options import SingletonOptions
-from singleton.registry import Address, Place, Registry
-from singleton.slots import MOST
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from singleton.locking.lock import release
+from singleton.locking.slots import MOST
+from singleton.process.registry import Address, Place, Registry
+from singleton.settings.connection import BlobAccount
+from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, Request, answered
 from tests.support.world import eventually, foreign_id, now, until, virtual
@@ -22,7 +22,7 @@ from tests.support.world import eventually, foreign_id, now, until, virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from singleton.hold import Hold
+    from singleton.base.hold import Hold
 
 PLACE = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
 OPTIONS = SingletonOptions()

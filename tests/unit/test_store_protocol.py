@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.acquisition import storage_error
-from singleton.errors import StorageDenied, StorageError, StorageUnavailable
-from singleton.lease import as_failure
-from singleton.stores.protocol import LossReason, Meaning, StoreFailure
+from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.locking.acquisition import storage_error
+from singleton.locking.lease import as_failure
+from singleton.stores.protocol import Meaning, StoreFailure
+
+if TYPE_CHECKING:
+    from singleton.base.kinds import LossReason
 
 # status, code, meaning, why a hold that hears it is over
 TABLE: list[tuple[int | None, str | None, Meaning, LossReason | None]] = [

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton import template
-from singleton.errors import ConfigurationError, ScopeError
-from singleton.json_values import read_json
-from singleton.scope import ScopeTemplate
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.scopes import template
+from singleton.scopes.json_values import read_json
+from singleton.scopes.scope import ScopeTemplate
 
 GUID = UUID("7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d")
 WHEN = datetime(2021, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)

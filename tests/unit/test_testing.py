@@ -13,7 +13,7 @@ import azure.functions as func
 import pytest
 
 from singleton import AsyncLockClient, Hold, LockClient, LockLost, LockNotAcquired, current_hold, singleton
-from singleton.runtime import provided_account
+from singleton.process.current import provided_account
 from singleton.testing import (
     Headcount,
     always_busy,
@@ -27,7 +27,7 @@ from singleton.testing import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from singleton.stores.protocol import LossReason
+    from singleton.base.kinds import LossReason
 
 inside = Headcount()
 Loss = Literal["expired", "stolen", "broken", "blob gone"]
@@ -408,7 +408,7 @@ def test_a_message_is_put_back_though_there_is_no_queue(in_memory: None) -> None
 
 
 async def test_an_orchestration_is_started_once(in_memory: None) -> None:
-    from singleton.durable import start_singleton
+    from singleton.functions.durable import start_singleton
 
     client = DurableClient()
     results = await asyncio.gather(*(start_singleton(client, "import_order", "7") for _ in range(3)))

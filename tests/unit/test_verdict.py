@@ -111,7 +111,7 @@ def message_poisoned_by_the_lock(story: Story) -> None:
 
 
 def message_poisoned_by_the_storage(story: Story) -> None:
-    poison(story, "singleton.errors.StorageUnavailable: no answer")
+    poison(story, "singleton.base.errors.StorageUnavailable: no answer")
 
 
 def message_poisoned_without_a_failure(story: Story) -> None:

@@ -1,0 +1,18 @@
+"""The words that several rooms share: each a kind of lock, of owner or of ending."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+Level = Literal["function", "host"]
+"""Whose a lock is: one function's, or all functions' of a host that name the same scope (W-6)."""
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+
+Mode = Literal["function", "listener"]
+"""For how long: around each invocation, or for the life of the process (W-5)."""
+
+Stamp = Literal["none", "owner", "token"]
+"""What an acquisition writes on the blob: nothing; its owner, as WebJobs does (W-57); or owner, host and token."""
+
+LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed"]
+"""Why a hold was lost."""

@@ -1,0 +1,1 @@
+"""What stands behind ``LockClient``: requests, sets of locks, leadership, periodic work. Functions may not enter."""

@@ -1,0 +1,245 @@
+"""What both lock clients share: the account, the options, and what each request means on the lock thread."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from singleton.base.errors import ConfigurationError, LockNotAcquired
+from singleton.base.names import check_blob_name
+from singleton.base.words import quoted
+from singleton.clients.leadership import Leadership
+from singleton.clients.locksets import acquire_all
+from singleton.clients.worker import PeriodicWorker
+from singleton.locking.holder import Holder, break_lease, holder
+from singleton.locking.slots import MOST, slot_name
+from singleton.process.current import provided_account
+from singleton.process.door import Door
+from singleton.process.registry import Address, Place, Registry
+from singleton.settings.connection import resolve_blob_account
+from singleton.settings.durations import Limits, seconds
+from singleton.settings.localrun import warn_of_local_run
+from singleton.settings.options import SingletonOptions
+
+_T = TypeVar("_T")
+
+_TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from datetime import timedelta
+    from typing import TypeAlias
+
+    from azure.storage.blob.aio import ContainerClient
+
+    from singleton.base.hold import Hold
+    from singleton.settings.connection import BlobAccount
+    from singleton.settings.given import GivenAccount, GivenClients
+
+    Work: TypeAlias = Callable[[Registry], Coroutine[Any, Any, _T]]
+    """Something to be done on the lock thread. The holds in its result are released if the caller is gone by then."""
+    Seconds: TypeAlias = float | timedelta
+
+
+class BaseClient:
+    """What both clients share: the account, the options, what each request means, and whether they are closed."""
+
+    def __init__(
+        self,
+        connection: str | Callable[[str], ContainerClient] = "AzureWebJobsStorage",
+        *,
+        credential: Any = None,
+        options: SingletonOptions | None = None,
+    ) -> None:
+        self._options = _checked_options(options)
+        account = _account(connection, credential)
+        warn_of_local_run(os.environ, account.endpoint, self._options)
+        self._place = Place(account, self._options.container)
+        self._door = Door()
+
+    def close(self) -> None:
+        """Refuse new locks, and tell those who wait. What is held stays so until its block ends."""
+        self._door.close()
+
+    @staticmethod
+    def safe_name(text: str) -> str:
+        """Return a name that a lock may have, made of any text: a file's path, what a user typed, nothing at all.
+
+        A text that may be a name stays what it is. Of any other the name is what is left of it, and a hash; different
+        texts have different names.
+
+        Raises:
+            ConfigurationError: it is no text.
+
+        Example::
+
+            with locks.lock(locks.safe_name(customer)): ...
+        """
+        from singleton.layouts.safename import safe_name
+
+        return safe_name(text)
+
+    def periodic(
+        self,
+        name: str,
+        work: Callable[[Hold], object],
+        *,
+        every: Seconds,
+        at_least: Seconds = 0.0,
+        owner: str = "",
+    ) -> PeriodicWorker:
+        """Make a worker that does its work every so many seconds, on one instance at a time.
+
+        Args:
+            name: name of the lock.
+            work: a function, or coroutine function, that gets the hold.
+            every: seconds from tick to tick, above 0.
+            at_least: seconds for which the lock is kept, however short the work is, so that instances whose ticks come
+                at other times skip theirs. Leave a bit to ``every``, for the instance's own next tick.
+            owner: as for ``lock``.
+
+        Raises:
+            ConfigurationError: the name or the period is wrong.
+
+        Example::
+
+            with locks.periodic("cleanup", clean_up, every=60):
+                serve()
+        """
+        if not callable(work):
+            raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
+        return PeriodicWorker(
+            name, work, every=seconds(every, "every", above=0), attempt=self._try(name, owner, None, at_least)
+        )
+
+    def leadership(self, name: str, *, owner: str = "") -> Leadership:
+        """Make a candidacy for a lock that one process is to have for as long as it lives.
+
+        Its lease lasts ``listener_lock_period``, and it is tried for every ``listener_lock_recovery_polling_interval``.
+        Where that is None, it is tried for once, for ``lock_acquisition_timeout``.
+
+        Args:
+            name: name of the lock.
+            owner: as for ``lock``.
+
+        Raises:
+            ConfigurationError: the name is wrong.
+
+        Example::
+
+            with locks.leadership("poller") as leadership:
+                while hold := leadership.wait():
+                    while not hold.lost.wait(1):
+                        poll()
+        """
+        recovery = self._options.listener_lock_recovery_polling_interval
+        timeout = self._options.lock_acquisition_timeout if recovery is None else 0
+        options = self._options.replace(lock_period=self._options.listener_lock_period)
+        attempt = self._acquire(name, timeout, owner, options=options)
+        return Leadership(name, attempt=attempt, recovery=recovery)
+
+    def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
+        return Address.of(self._place, check_blob_name(name), options or self._options)
+
+    def _acquire(
+        self,
+        name: str,
+        timeout: Seconds | None,
+        owner: str,
+        limit: int | None = None,
+        at_least: Seconds = 0.0,
+        options: SingletonOptions | None = None,
+    ) -> Work[Hold]:
+        address, patience = self._address(name, options), checked_timeout(timeout)
+        _check_owner(owner)
+        kept = seconds(at_least, "at_least")
+        if limit is not None:
+            check_blob_name(slot_name(name, checked_limit(limit) - 1))
+        self._door.check(name)
+        return lambda registry: self._door.through(
+            name, lambda: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept)
+        )
+
+    def _try(self, name: str, owner: str, limit: int | None, at_least: Seconds) -> Work[Hold | None]:
+        acquire = self._acquire(name, 0, owner, limit, at_least)
+
+        async def attempt(registry: Registry) -> Hold | None:
+            try:
+                return await acquire(registry)
+            except LockNotAcquired:
+                return None
+
+        return attempt
+
+    def _acquire_all(self, names: Iterable[str], timeout: Seconds | None, owner: str) -> Work[tuple[Hold, ...]]:
+        if isinstance(names, str):
+            raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
+        addresses, patience = [self._address(name) for name in names], checked_timeout(timeout)
+        _check_owner(owner)
+        given = [address.name for address in addresses]
+        twice = next((name for name in given if given.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigurationError(f"names has {quoted(twice)} twice: it would wait for itself")
+        self._door.check(", ".join(given))
+        return lambda registry: self._door.through(
+            ", ".join(given), lambda: acquire_all(registry, addresses, timeout=patience, owner=owner)
+        )
+
+    def _holder(self, name: str) -> Work[Holder | None]:
+        address = self._address(name)
+        self._door.check(name)
+        return lambda registry: holder(registry.store(address.place), name)
+
+    def _break(self, name: str) -> Work[bool]:
+        address = self._address(name)
+        self._door.check(name)
+        return lambda registry: break_lease(registry.store(address.place), name)
+
+
+def _account(
+    connection: str | Callable[[str], ContainerClient], credential: Any
+) -> BlobAccount | GivenAccount | GivenClients:
+    if isinstance(connection, str) and credential is None:
+        if connection.startswith(("https://", "http://")):
+            raise ConfigurationError(
+                "connection is a URL without a credential: give credential=…; a URL with a SAS goes into an app "
+                "setting NAME__blobServiceUri, and NAME is given here"
+            )
+        return provided_account(connection) or resolve_blob_account(connection, os.environ)
+    from singleton.settings.given import given
+
+    return given(connection, credential)
+
+
+def _checked_options(options: object) -> SingletonOptions:
+    if options is None:
+        return SingletonOptions()
+    if not isinstance(options, SingletonOptions):
+        raise ConfigurationError(f"options is a value of type {type(options).__name__}: give SingletonOptions(…)")
+    return options
+
+
+def _check_owner(owner: object) -> None:
+    if not isinstance(owner, str):
+        raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
+
+
+def checked_hold(hold: object) -> Hold:
+    """Return what is to be released if it is a hold."""
+    from singleton.base.hold import Hold
+
+    if not isinstance(hold, Hold):
+        raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
+    return hold
+
+
+def checked_timeout(timeout: Seconds | None) -> float | None:
+    """Return a time-out in seconds if it is one."""
+    return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
+
+
+def checked_limit(limit: object) -> int:
+    """Return a semaphore's limit if it is one."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
+        raise ConfigurationError(f"limit is {quoted(limit)}: give a whole number from 1 to {MOST:,}")
+    return limit

@@ -1,0 +1,177 @@
+"""Leadership: a lock that a process keeps for its life, and tries to get while another has it (W-99 to W-110)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import copy
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.locking.campaign import Campaign
+from singleton.process.current import runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+    from singleton.base.hold import Hold
+    from singleton.process.registry import Registry
+
+
+class Leadership:
+    """A candidacy for a lock that one process is to have for as long as it lives. Made by ``leadership``.
+
+    From ``start`` (or the start of ``with`` or ``async with``) to ``stop``, it tries to get the lock every
+    ``listener_lock_recovery_polling_interval`` seconds, and then keeps it. When the hold is lost, ``hold.lost`` tells
+    why, and the candidacy goes on: at once if the lease ran out, else, as somebody took it away, after that interval.
+
+    Example::
+
+        with locks.leadership("poller") as leadership:
+            while hold := leadership.wait():
+                while not hold.lost.wait(1):
+                    poll()
+
+    Attributes:
+        name: name of the lock.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        attempt: Callable[[Registry], Coroutine[Any, Any, Hold]],
+        recovery: float | None,
+    ) -> None:
+        self.name = name
+        self._attempt = attempt
+        self._recovery = recovery
+        self._guard = threading.Lock()
+        self._hold: Hold | None = None
+        self._over: SingletonError | None = None
+        self._waiting: set[concurrent.futures.Future[Hold]] = set()
+        self._process = 0
+        self._campaign: Campaign | None = None
+
+    @property
+    def hold(self) -> Hold | None:
+        """The hold while this process leads; None while it does not."""
+        hold = self._hold
+        return None if hold is None or hold.lost.is_set() else hold
+
+    def wait(self, timeout: float | None = None) -> Hold | None:
+        """Block this thread until this process leads, at most ``timeout`` seconds; return the hold, or None.
+
+        Raises:
+            LockClosed: the candidacy was stopped, or the client closed, or this is a forked process.
+            LockNotAcquired: recovery is off, and the one attempt has failed.
+        """
+        waiting = self._ask()
+        try:
+            return waiting.result(timeout)
+        except concurrent.futures.TimeoutError as error:
+            if isinstance(error, LockNotAcquired):
+                raise
+            return None
+        finally:
+            self._waiting.discard(waiting)
+
+    def __await__(self) -> Generator[Any, None, Hold]:
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Hold:
+        waiting = self._ask()
+        try:
+            return await asyncio.wrap_future(waiting)
+        finally:
+            self._waiting.discard(waiting)
+
+    def start(self) -> None:
+        """Begin to try, on the lock thread."""
+        self._enter()
+        runtime().call(self._begin)
+
+    def stop(self) -> None:
+        """End the candidacy; give the lock back, if this process has it. A second time does nothing."""
+        if self._mine():
+            with suppress(LockClosed):
+                runtime().call(self._end)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        self._enter()
+        await runtime().call_async(self._begin)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._mine():
+            with suppress(LockClosed):
+                await runtime().call_async(self._end)
+
+    def _enter(self) -> None:
+        if self._process:
+            raise RuntimeError(f"leadership {self.name!r} was started before: make a new one")
+        self._process = os.getpid()
+
+    def _mine(self) -> bool:
+        return self._process == os.getpid()
+
+    def _ask(self) -> concurrent.futures.Future[Hold]:
+        """Make a future that gets the hold when there is one."""
+        waiting: concurrent.futures.Future[Hold] = concurrent.futures.Future()
+        if not self._mine():
+            raise LockClosed(f"leadership {self.name!r} was not started in this process", lock=self.name)
+        with self._guard:
+            if self._over is not None:
+                raise copy.copy(self._over)
+            if (hold := self.hold) is not None:
+                waiting.set_result(hold)
+            else:
+                self._waiting.add(waiting)
+        return waiting
+
+    # --- on the lock thread -------------------------------------------------------------------------------------------
+
+    async def _begin(self, registry: Registry) -> None:
+        self._campaign = Campaign(
+            self.name,
+            recovery=self._recovery,
+            ask=lambda: self._attempt(registry),
+            elected=self._elect,
+            deposed=self._depose,
+            give_back=registry.release,
+            finished=self._finish,
+        )
+        registry.accompany(self._campaign.begin())
+
+    async def _end(self, _: Registry) -> None:
+        assert self._campaign is not None
+        await self._campaign.end()
+
+    def _elect(self, hold: Hold) -> None:
+        with self._guard:
+            self._hold = hold
+            waiting, self._waiting = self._waiting, set()
+        for each in waiting:
+            if each.set_running_or_notify_cancel():
+                each.set_result(hold)
+
+    def _depose(self) -> None:
+        self._hold = None
+
+    def _finish(self, over: SingletonError) -> None:
+        with self._guard:
+            self._over = over
+            waiting, self._waiting = self._waiting, set()
+        for each in waiting:
+            if each.set_running_or_notify_cancel():
+                each.set_exception(copy.copy(over))

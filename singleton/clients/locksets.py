@@ -1,0 +1,54 @@
+"""Several locks at once: all or none, in an order that is the same for everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from singleton.base.errors import LockNotAcquired
+from singleton.base.timespan import format_timespan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from singleton.base.hold import Hold
+    from singleton.process.registry import Address, Registry
+
+
+async def acquire_all(
+    registry: Registry, addresses: Sequence[Address], *, timeout: float | None, owner: str
+) -> tuple[Hold, ...]:
+    """Acquire all locks, one after the other by name, so that two sets can't wait for each other; or none.
+
+    Returns the holds in the order of ``addresses``. The time-out is for all together.
+
+    Raises:
+        LockNotAcquired: one of them could not be had in time; those that were are given back.
+        LockLost: one of them was lost while the others were waited for.
+        LockClosed, StorageError: see ``Lock.acquire``.
+    """
+    loop = asyncio.get_running_loop()
+    ends = None if timeout is None else loop.time() + timeout
+    holds: dict[Address, Hold] = {}
+    try:
+        for address in sorted(addresses, key=lambda each: each.name):
+            left = None if ends is None else max(0.0, ends - loop.time())
+            try:
+                holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+            except LockNotAcquired as error:
+                raise _not_all(error, len(addresses), timeout) from error
+        for hold in holds.values():
+            hold.raise_if_lost()
+    except BaseException:
+        giving_back = [loop.create_task(registry.release(hold)) for hold in holds.values()]
+        if giving_back:
+            await asyncio.shield(asyncio.wait(giving_back))
+        raise
+    return tuple(holds[address] for address in addresses)
+
+
+def _not_all(error: LockNotAcquired, wanted: int, timeout: float | None) -> LockNotAcquired:
+    """Name the time-out that was given for all, and the lock that could not be had."""
+    within = f"within {format_timespan(timeout)}" if timeout else "at once"
+    text = f"{wanted} locks were not acquired {within}: {error.lock!r} is in use"
+    return LockNotAcquired(text, lock=error.lock, owner=error.owner)

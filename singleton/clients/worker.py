@@ -1,0 +1,207 @@
+"""A periodic worker: at each tick it tries the lock, does its work under it, or skips (S-9, S-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from singleton.base.errors import LockClosed
+from singleton.process.cancelling import cancelled_when_lost
+from singleton.process.current import runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from singleton.base.hold import Hold
+    from singleton.process.registry import Registry
+
+_log = logging.getLogger("singleton")
+
+
+class PeriodicWorker:
+    """Does its work every so many seconds, on one of all the instances that have such a worker. Made by ``periodic``.
+
+    Its ticks come at fixed times from its start, the first at once; those that fall into the work are left out. At a
+    tick the instance that gets the lock works, and the others skip: an instance that dies costs one tick after its
+    lease. An error in the work, or of the storage, is logged, and the next tick still comes. When the hold is lost
+    meanwhile, async work is cancelled; sync work asks its hold.
+
+    In a thread of its own: ``with locks.periodic(...)``, or ``start`` and ``stop``. On the running event loop:
+    ``async with locks.periodic(...)``, or ``await worker.run()``. Either once.
+
+    Attributes:
+        name: name of the lock.
+        every: seconds from tick to tick.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Hold], object],
+        *,
+        every: float,
+        attempt: Callable[[Registry], Coroutine[Any, Any, Hold | None]],
+    ) -> None:
+        self.name = name
+        self.every = every
+        self._work = work
+        self._attempt = attempt
+        self._stopping = threading.Event()
+        self._started = False
+        self._thread: threading.Thread | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        self._tick_task: asyncio.Task[None] | None = None
+        self._may_cut_off = False
+
+    @property
+    def stopping(self) -> bool:
+        """Tell whether a stop was asked for: long sync work may look here, from its thread, and end early."""
+        return self._stopping.is_set()
+
+    # --- in a thread ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run in a thread of its own, until ``stop``."""
+        self._begin()
+        self._thread = threading.Thread(target=self._main, name=f"worker {self.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float | None = None, *, cancel: bool = False) -> bool:
+        """End the wait at once; let the work that is under way end, and the lock be given back.
+
+        Args:
+            timeout: seconds to wait for that, where it runs in its own thread; None: for as long as it takes.
+            cancel: cancel async work that is under way, instead of letting it end.
+
+        Returns:
+            Whether it has ended.
+        """
+        self._stopping.set()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its loop is closed: it has ended
+                self._loop.call_soon_threadsafe(self._halt, cancel)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        return self._running is None or self._running.done()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except LockClosed:
+            _log.warning("worker %s ends: its client was closed", self.name)
+
+    # --- on an event loop -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run here, until ``stop``. Cancelling this cancels async work, and gives the lock back.
+
+        Raises:
+            LockClosed: the client was closed.
+        """
+        self._begin()
+        await self._run()
+
+    async def __aenter__(self) -> Self:
+        self._begin()
+        self._running = asyncio.get_running_loop().create_task(self._run(), name=f"worker {self.name}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._running is not None
+        self.stop()
+        await _to_its_end(self._running)
+        if not self._running.cancelled() and isinstance(self._running.exception(), LockClosed):
+            _log.warning("worker %s ended: its client was closed", self.name)
+
+    # --- both -------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._started:
+            raise RuntimeError(f"worker {self.name!r} was started before: make a new one")
+        self._started = True
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self._loop = loop
+        due = loop.time()
+        while not self._stopping.is_set():
+            self._tick_task = loop.create_task(self._tick(), name=f"tick of {self.name}")
+            await _to_its_end(self._tick_task)
+            if not self._tick_task.cancelled():
+                self._report(self._tick_task.exception())
+            due += self.every * max(1, math.ceil((loop.time() - due) / self.every))
+            if not self._stopping.is_set():
+                try:
+                    async with asyncio.timeout_at(due):
+                        await self._stopped.wait()
+                except TimeoutError:
+                    continue
+
+    def _halt(self, cancel: bool) -> None:  # noqa: FBT001 - a callback
+        assert self._stopped is not None
+        self._stopped.set()
+        if self._tick_task is not None and (cancel or self._may_cut_off):
+            self._tick_task.cancel()
+
+    async def _tick(self) -> None:
+        locks = runtime()
+        self._may_cut_off = True
+        hold = await locks.call_async(self._attempt)
+        self._may_cut_off = False
+        if hold is None:
+            _log.debug("worker %s: somebody else has the lock", self.name)
+            return
+        try:
+            if not self._stopping.is_set():
+                await self._do(hold)
+        finally:
+            await locks.release_async(hold)
+
+    async def _do(self, hold: Hold) -> None:
+        if inspect.iscoroutinefunction(self._work):
+            async with cancelled_when_lost(hold):
+                await self._work(hold)
+        elif self._thread is not None:
+            self._work(hold)  # nothing else is on this thread's loop
+        else:
+            await _to_its_end(working := asyncio.ensure_future(asyncio.to_thread(self._work, hold)), cancel=False)
+            working.result()
+        hold.raise_if_lost()
+
+    def _report(self, error: BaseException | None) -> None:
+        if isinstance(error, LockClosed):
+            raise error
+        if error is not None:
+            _log.error("worker %s failed; it tries again at its next tick", self.name, exc_info=error)
+
+
+async def _to_its_end(task: asyncio.Future[Any], *, cancel: bool = True) -> None:
+    """Wait for the task to end. A cancellation of the caller is handed on to it, or kept back, until it has ended."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            if cancel:
+                task.cancel()
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()
+        raise cancelled

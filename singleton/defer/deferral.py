@@ -1,0 +1,204 @@
+"""Put a queue message back for later: nothing is lost at any moment, and no dequeue is counted for it.
+
+The Functions host deletes a message when its function returns, and each receive counts as a dequeue. So the message
+itself can't go back unburnt; a copy of it does, and the host's own delete is made to miss:
+
+    1. hide the original, by its receipt: so it is still ours, and from now on only ours. The host's own receipt is
+       void, so that its delete at the end of the invocation is ignored (H-41)
+    2. send the copy, invisible for the delay, with what is left of the original's life
+    3. delete the original
+
+Whoever dies after 1 leaves the original, which comes back by itself; after 2 both, and the message is handled twice.
+There is no step after which neither is there. What took so long that others may have received the original is given
+up, and a copy that was sent by then is withdrawn; so only a crash, or a request without an answer, leaves one message
+more than there was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.stores.messages import GONE, Hidden
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.stores.messages import MessageStore
+
+_T = TypeVar("_T")
+
+_HIDDEN: Final = 60
+"""Seconds for which nobody else sees the original."""
+_OURS: Final = 40.0
+"""Seconds of these after which nothing is begun any more that needs the original to be ours."""
+_ANSWER: Final = 10.0
+"""Seconds that one request may take."""
+_PAUSES: Final = (0.2, 1.0)
+"""Seconds before a request that was refused for the moment is made again."""
+_DELETES: Final = 3
+_LIFE: Final = 604_800
+"""Seconds for which a message lives by default."""
+_log = logging.getLogger("singleton")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message as its invocation has it.
+
+    Attributes:
+        id: its id.
+        receipt: the receipt with which it was received.
+        text: its body, encoded as it was in the queue.
+        dequeue_count: how often it has been received under this id, this time included.
+        invisible_until: until when its receiver was promised to be alone with it, by the service's clock since 1970.
+        expires: when it ends; infinite: never; None: not known.
+    """
+
+    id: str
+    receipt: str
+    text: str
+    invisible_until: float | None
+    expires: float | None
+    dequeue_count: int = 1
+
+
+class MessageElsewhere(Exception):
+    """Another receiver may have the message by now. Nothing was done: the invocation must not end as a success."""
+
+
+async def put_back(
+    queue: MessageStore, message: Received, *, delay: int, handed_on: Callable[[str], None]
+) -> str | None:
+    """Put a message back for ``delay`` seconds; the invocation can then end as a success, whatever its host deletes.
+
+    Args:
+        queue: where it came from.
+        message: the message.
+        delay: seconds; fewer if its life would end before.
+        handed_on: told the copy's id as soon as it is there, before the original ends.
+
+    Returns:
+        the copy's id; None if the original comes back by itself, because we were held up.
+
+    Raises:
+        MessageElsewhere: it is not ours any more.
+        StorageDenied, StorageUnavailable, StorageError: the queue did not do it. The original comes back by itself, or
+            is there beside a copy.
+    """
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    receipt, now = await _claim(queue, message)
+    if receipt is not None and clock() - began > _OURS:
+        return None
+    life = _life(message.expires, now)
+    wait = delay if life is None else min(delay, life // 2)
+    copy = await _answered(lambda: queue.send(message.text, delay=wait, life=life), f"message {message.id}: its copy")
+    if receipt is None:
+        handed_on(copy.id)
+        return copy.id
+    if clock() - began > _OURS:
+        await _gone(lambda: queue.delete(copy.id, copy.receipt))
+        return None
+    handed_on(copy.id)
+    if not await _gone(lambda: queue.delete(message.id, receipt)):
+        _log.warning("message %s was put back as %s, but could not be deleted: it will run twice", message.id, copy.id)
+    return copy.id
+
+
+def _life(expires: float | None, now: float) -> int | None:
+    """Return the whole seconds that are left; None: no end."""
+    if expires is None:
+        return _LIFE
+    return None if expires == math.inf else max(1, math.floor(expires - now))
+
+
+async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool:
+    """Move a message that is ours to another queue, which is made where missing; tell whether it is there now.
+
+    Whoever dies on the way leaves it in both, as the host does when it moves one to the poison queue (H-39).
+
+    Raises:
+        MessageElsewhere: it is not ours any more.
+        StorageDenied, StorageUnavailable, StorageError: a queue did not do it.
+    """
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    receipt, _ = await _claim(queue, message)
+    if receipt is None:
+        return False  # its host would put it back beside the moved one
+    await _answered(to.create, "making the poison queue")
+    if clock() - began > _OURS:
+        return False
+    await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"message {message.id}: moving it")
+    await _gone(lambda: queue.delete(message.id, receipt))
+    return True
+
+
+async def _claim(queue: MessageStore, message: Received) -> tuple[str | None, float]:
+    """Make the message only ours; return its new receipt, and the service's clock.
+
+    Without a receipt it is its host's: that has renewed the receipt, as it does when a function waited for its turn in
+    the worker, and its own delete will work. Then nobody else can have received it yet.
+    """
+    try:
+        hidden: Hidden = await _asked(lambda: queue.hide(message.id, message.receipt, _HIDDEN))
+    except StoreFailure as failure:
+        if failure.code not in GONE:
+            raise _error(failure, f"message {message.id}: hiding it") from failure
+        if failure.at is None or message.invisible_until is None or failure.at >= message.invisible_until:
+            raise MessageElsewhere from failure
+        return None, failure.at
+    return hidden.receipt, hidden.until - _HIDDEN
+
+
+async def _answered(request: Callable[[], Awaitable[_T]], what: str) -> _T:
+    try:
+        return await _asked(request)
+    except StoreFailure as failure:
+        raise _error(failure, what) from failure
+
+
+async def _gone(delete: Callable[[], Awaitable[None]]) -> bool:
+    """Delete a message; tell whether it is gone. A delete may be asked for again, whatever became of it."""
+    for _ in range(_DELETES):
+        try:
+            await _asked(delete)
+        except StoreFailure as failure:
+            if failure.code in GONE:
+                return True
+            if failure.meaning != "transient":
+                return False
+        else:
+            return True
+    return False
+
+
+async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
+    """Make a request; again if the service refuses it for the moment, never if its outcome is unknown."""
+    pauses = iter(_PAUSES)
+    while True:
+        try:
+            async with asyncio.timeout(_ANSWER):
+                return await request()
+        except TimeoutError:
+            raise StoreFailure(detail=f"no answer within {_ANSWER:g} s") from None
+        except StoreFailure as failure:
+            pause = next(pauses, None)
+            if pause is None or failure.status is None or failure.meaning != "transient":
+                raise
+        await asyncio.sleep(pause)
+
+
+def _error(failure: StoreFailure, what: str) -> StorageError:
+    """Put the queue's final answer into the words of the caller."""
+    kind, why = {
+        "denied": (StorageDenied, "the queue denies access; deferring needs the roles to send and to process messages"),
+        "transient": (StorageUnavailable, "the queue gives no usable answer"),
+    }.get(failure.meaning, (StorageError, "the queue refuses it"))
+    return kind(f"{what}: {why} ({failure})", reason=str(failure), status=failure.status, code=failure.code)

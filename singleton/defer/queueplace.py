@@ -1,0 +1,122 @@
+"""Which queue a function's messages come from: its trigger's settings, resolved as the Functions host does.
+
+The queue's account is the trigger's, which need not be the lock's; and where two settings name one, the host takes
+the other than for blobs (H-25).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+from singleton.settings.appsettings import section, setting
+from singleton.settings.connection import DEFAULT_CONNECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from singleton.settings.connection import QueueAccount
+
+
+Encoding = Literal["base64", "none"]
+_LONGEST_NAME: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A queue of a storage account, how the host encodes bodies in it, and how often it tries a message (H-33)."""
+
+    account: QueueAccount
+    queue: str
+    encoding: Encoding = "base64"
+    max_dequeue_count: int = 5
+
+    @property
+    def poison(self) -> str | None:
+        """The queue to which the host moves messages that failed too often (H-39); None: it moves none (H-40)."""
+        name = f"{self.queue}-poison"
+        return None if self.queue.endswith("-poison") or len(name) > _LONGEST_NAME else name
+
+
+def queue_place(
+    trigger: Mapping[str, Any],
+    settings: Mapping[str, str],
+    app_dir: Path | None,
+    account_named: Callable[[str], QueueAccount],
+) -> QueuePlace:
+    """Return the queue that a trigger with these settings listens to; ``account_named`` resolves its connection.
+
+    Raises:
+        ConfigurationError: a setting that it needs is missing or wrong.
+    """
+    queue = _resolved(str(trigger.get("queueName") or ""), "queueName", settings).lower()  # as the host does
+    connection = _resolved(str(trigger.get("connection") or ""), "connection", settings)
+    account = account_named(connection.strip() or DEFAULT_CONNECTION)
+    return QueuePlace(account, queue, message_encoding(app_dir, settings), max_dequeue_count(app_dir, settings))
+
+
+def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encoding:
+    """Return ``extensions.queues.messageEncoding`` of host.json, or of the app setting over it (H-31, H-33).
+
+    Raises:
+        ConfigurationError: it is neither base64 nor none.
+    """
+    where, value = _queue_option("messageEncoding", "base64", app_dir, settings)
+    match str(value).strip().lower():
+        case "base64":
+            return "base64"
+        case "none":
+            return "none"
+    raise ConfigurationError(f'{where} is {quoted(value)}: give "base64" or "none"')
+
+
+def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
+    """Return ``extensions.queues.maxDequeueCount``: how often the host tries a message (H-33).
+
+    Raises:
+        ConfigurationError: it is no whole number from 1.
+    """
+    where, value = _queue_option("maxDequeueCount", 5, app_dir, settings)
+    text = str(value).strip()
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise ConfigurationError(f"{where} is {quoted(value)}: give a whole number, at least 1")
+    return int(text)
+
+
+def _queue_option(name: str, default: object, app_dir: Path | None, settings: Mapping[str, str]) -> tuple[str, object]:
+    """Return where an option of the queues stands, and its value; an app setting stands over host.json (H-31)."""
+    where, value = f"host.json: extensions.queues.{name}", default
+    for key, given in _in_host_json(app_dir):
+        if key.casefold() == name.casefold():
+            value = given
+    for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
+        if key.casefold() == name.casefold():
+            where, value = f"app setting {spelt}", text
+    return where, value
+
+
+def _in_host_json(app_dir: Path | None) -> list[tuple[str, object]]:
+    if app_dir is None:
+        return []
+    from singleton.settings.hostjson import section_entries
+
+    for name, queues in section_entries(app_dir / "host.json", "extensions"):
+        if name.casefold() == "queues" and isinstance(queues, dict):
+            return list(queues.items())
+    return []
+
+
+def _resolved(text: str, what: str, settings: Mapping[str, str]) -> str:
+    """Fill in each ``%SETTING%``."""
+
+    def value(match: re.Match[str]) -> str:
+        found = setting(settings, match[1])
+        if found is None:
+            raise ConfigurationError(f"the trigger's {what} is {quoted(text)}: there is no app setting {match[1]}")
+        return found
+
+    return re.sub(r"%([^%]+)%", value, text)

@@ -1,0 +1,285 @@
+"""What each kind of trigger delivers: its body, and the names that the Functions host has for what comes with it.
+
+``azure.functions`` has two major versions in use and need not be installed at all, and the worker hands over objects of
+the Azure SDKs too: all are recognised by what they can do, never by their class.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from singleton.base.errors import ScopeError
+from singleton.scopes.json_values import read_json
+
+Layer: TypeAlias = Callable[[], Mapping[str, object]]
+"""A source of names, looked into only when one that comes before it lacks the name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The trigger's payload.
+
+    Attributes:
+        read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time.
+        layers: where ``{name}`` is looked for, in this order.
+        message_id: the message's, for errors.
+    """
+
+    read: Callable[[], object]
+    layers: tuple[Layer, ...] = ()
+    message_id: str | None = None
+
+    @property
+    def body(self) -> object:
+        """The body; of a blob it is read now, and left to be read again."""
+        return self.read()
+
+
+def is_message(value: object) -> bool:
+    """Tell whether it is a message, event or request: something that has a body, beside plain values."""
+    return _can(value, "get_body") or _can(value, "get_json") or _is_sdk_message(value) or _is_streamed_request(value)
+
+
+def is_blob(value: object) -> bool:
+    """Tell whether it is a blob: a stream of the worker's, or a client of the SDK's."""
+    return _can(value, "read", "readable") or _can(value, "download_blob") or _can(value, "readall", "chunks")
+
+
+def payload_of(parameter: str, value: Any, path: str = "") -> Payload | None:
+    """Return the payload in the trigger's parameter; None where it is none (a timer).
+
+    Args:
+        parameter: its name.
+        value: what the worker passed.
+        path: a blob trigger's path, with the names that it gives to parts of a blob's.
+    """
+    if _can(value, "get_body"):
+        return _request(value) if hasattr(value, "route_params") else _message(value)
+    if _can(value, "get_json"):
+        return Payload(read=value.get_json, layers=(partial(_envelope, value),), message_id=_text(value, "id"))
+    if _is_sdk_message(value):
+        return _sdk_message(value)
+    if _is_streamed_request(value):
+        return _streamed_request(parameter, value)
+    if is_blob(value):
+        return _blob(parameter, value, path)
+    return None if value is None else _plain(parameter, value)
+
+
+def _can(value: object, *methods: str) -> bool:
+    return all(callable(getattr(value, method, None)) for method in methods)
+
+
+# --- messages: queues, Service Bus, Event Hubs, Kafka ----------------------------------------------------------------
+
+_NAMES = (
+    *("ApplicationProperties", "ContentType", "CorrelationId", "DeadLetterErrorDescription", "DeadLetterReason"),
+    *("DeadLetterSource", "DeliveryCount", "DequeueCount", "EnqueuedSequenceNumber", "EnqueuedTimeUtc"),
+    *("ExpirationTime", "ExpiresAtUtc", "Id", "InsertionTime", "Key", "Label", "LockToken", "LockedUntil", "MessageId"),
+    *("NextVisibleTime", "Offset", "Partition", "PartitionKey", "PopReceipt", "ReplyTo", "ReplyToSessionId"),
+    *("ScheduledEnqueueTimeUtc", "SequenceNumber", "SessionId", "State", "Subject", "TimeToLive", "Timestamp", "To"),
+    *("Topic", "TransactionPartitionKey", "UserProperties"),
+)
+_SPELT_OTHERWISE = {"NextVisibleTime": "time_next_visible"}
+_ON_EVENTS = {"EnqueuedTimeUtc": "enqueued_time", "Properties": "properties", "SystemProperties": "system_properties"}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).removeprefix("_")
+
+
+_ATTRIBUTES = {name: _SPELT_OTHERWISE.get(name, _snake(name)) for name in _NAMES}
+
+
+def _message(message: Any) -> Payload:
+    """The body's properties win over the message's own (H-47)."""
+    read: Callable[[], object] = message.get_body
+    layers = (partial(_json_properties, read), partial(_own, message), partial(_metadata, message))
+    return Payload(read=read, layers=layers, message_id=_text(message, "id", "message_id"))
+
+
+def _own(message: Any) -> dict[str, object]:
+    names = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
+    if hasattr(message, "pop_receipt"):
+        names["QueueTrigger"] = _decoded(message.get_body())
+    return names
+
+
+def _held(value: object, attributes: Mapping[str, str]) -> dict[str, object]:
+    """Return what the object has of these attributes, by the host's names for them."""
+    found = {name: getattr(value, attribute, None) for name, attribute in attributes.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _metadata(message: Any) -> Mapping[str, object]:
+    """Return all that the host sent with the message, for what the message's class has no attribute."""
+    try:
+        metadata = getattr(message, "metadata", None)
+    except ValueError:  # one of its parts isn't the JSON that it says it is
+        return {}
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _text(value: object, *names: str) -> str | None:
+    for name in names:
+        found = getattr(value, name, None)
+        if isinstance(found, str) and found:
+            return found
+    return None
+
+
+# --- Event Grid ------------------------------------------------------------------------------------------------------
+
+_EVENT = {"eventType": "event_type", "eventTime": "event_time", "dataVersion": "data_version"}
+_SAME_ON_EVENTS = ("id", "topic", "subject", "source", "type", "specversion", "time", "datacontenttype", "dataschema")
+
+
+def _envelope(event: Any) -> dict[str, object]:
+    """To the host the event as a whole is the JSON: its data's properties are ``{data.Name}``."""
+    extensions = getattr(event, "extension_attrs", {})
+    return {**extensions, **_held(event, {name: name for name in _SAME_ON_EVENTS} | _EVENT), "data": event.get_json()}
+
+
+# --- HTTP ------------------------------------------------------------------------------------------------------------
+
+
+def _request(request: Any) -> Payload:
+    """What the route says wins over the query, and the query over the body, as for the host."""
+    read: Callable[[], object] = request.get_body
+    names = _request_names(request.headers, request.params, request.route_params)
+    return Payload(read=read, layers=(*names, partial(_json_properties, read)))
+
+
+def _request_names(headers: object, query: Mapping[str, str], route: Mapping[str, str]) -> tuple[Layer, ...]:
+    asked = {name: value for name, value in query.items() if name.casefold() != "code"}  # the function's key
+    return (lambda: {"headers": headers, "query": asked}), (lambda: route), (lambda: asked)
+
+
+def _is_streamed_request(value: object) -> bool:
+    return hasattr(value, "path_params") and hasattr(value, "query_params")
+
+
+def _streamed_request(parameter: str, request: Any) -> Payload:
+    read = partial(_refuse, parameter, "a streamed request, whose body can't be read before the function reads it")
+    return Payload(read=read, layers=_request_names(request.headers, request.query_params, request.path_params))
+
+
+def _refuse(parameter: str, what: str) -> object:
+    raise ScopeError(
+        f"parameter {parameter} is {what}: scope it by a name that comes with it, such as scope_id='{{name}}'",
+        reason="unreadable",
+    )
+
+
+# --- blobs -----------------------------------------------------------------------------------------------------------
+
+_BLOB = {"BlobTrigger": "name", "Uri": "uri", "Properties": "blob_properties", "Metadata": "metadata"}
+
+
+def _blob(parameter: str, blob: Any, path: str) -> Payload:
+    """A blob's names come first, so that its content, which may be huge, is read only for what they lack."""
+    if _can(blob, "read", "readable"):
+        names, read = _held(blob, _BLOB), partial(_content, parameter, blob)
+        layers: tuple[Layer, ...] = (partial(_json_properties, read),)
+    else:
+        names, layers = _held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
+        read = partial(_refuse, parameter, "a client of a blob, whose content isn't downloaded for a scope")
+    in_path = partial(_names_in, path, str(names.get("BlobTrigger", "")))
+    return Payload(read=read, layers=(in_path, lambda: names, *layers), message_id=_text(blob, "name", "blob_name"))
+
+
+def _sdk_blob_path(blob: Any) -> dict[str, object]:
+    """A client says blob_name and container_name; a downloader says name and container."""
+    container = _text(blob, "container_name", "container")
+    name = _text(blob, "blob_name", "name")
+    return {"BlobTrigger": f"{container}/{name}"} if container and name else {}
+
+
+def _content(parameter: str, stream: Any) -> object:
+    """Read all that is left, and put the stream back to where it was: the function reads it too."""
+    seekable = stream if stream.seekable() else getattr(stream, "_io", None)  # the worker has the whole blob in memory
+    if not _can(seekable, "tell", "seek", "read"):
+        return _refuse(parameter, "a stream that can be read only once")
+    assert seekable is not None
+    at = seekable.tell()
+    try:
+        return seekable.read()
+    finally:
+        seekable.seek(at)
+
+
+def _names_in(pattern: str, path: str) -> dict[str, object]:
+    """Match a blob's path with its trigger's, ``container/{name}.{ext}``; each name takes as much as it can."""
+    if not pattern or not path:
+        return {}
+    import re
+
+    from singleton.scopes.template import placeholders_split
+
+    literals, names = placeholders_split(pattern, os.environ)
+    matcher = re.escape(literals[0])
+    for literal in literals[1:]:
+        in_container = "/" not in matcher
+        matcher += ("([^/]*)" if in_container else "(.*)") + re.escape(literal)
+    found = re.fullmatch(matcher, path, re.DOTALL)
+    return {} if found is None else dict(zip(names, found.groups(), strict=True))
+
+
+# --- messages of the Azure SDKs, and plain values --------------------------------------------------------------------
+
+
+def _is_sdk_message(value: object) -> bool:
+    return hasattr(value, "body_type") and (hasattr(value, "delivery_count") or _can(value, "body_as_str"))
+
+
+def _sdk_message(message: Any) -> Payload:
+    def read() -> object:
+        body = message.body
+        return b"".join(body) if isinstance(body, Iterable) and not isinstance(body, str | bytes) else body
+
+    def own() -> dict[str, object]:
+        held = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
+        return {name: _of_amqp(value) for name, value in held.items()}
+
+    return Payload(read=read, layers=(partial(_json_properties, read), own), message_id=_text(message, "message_id"))
+
+
+def _of_amqp(value: Any) -> Any:
+    """Return what AMQP carries as bytes as text, names and values of properties too."""
+    if isinstance(value, Mapping):
+        return {_of_amqp(name): _of_amqp(each) for name, each in value.items()}
+    return _decoded(value) if isinstance(value, bytes) else value
+
+
+def _plain(parameter: str, value: Any) -> Payload | None:
+    """Text and bytes, the JSON of a Durable activity's input, or an object that says how it is written as JSON."""
+    if not isinstance(value, str | bytes | Mapping | list | bool | int | float):
+        if not _can(value, "to_json"):
+            return None
+        value = type(value).to_json(value)  # as Durable calls it: a method or a static one
+
+    def read() -> object:
+        return value
+
+    names = {parameter: value, "data": value}
+    if isinstance(value, str | bytes):
+        names["QueueTrigger"] = _decoded(value)
+    return Payload(read=read, layers=(partial(_json_properties, read), lambda: names))
+
+
+def _decoded(body: str | bytes) -> str:
+    return body if isinstance(body, str) else body.decode("utf-8", "replace")
+
+
+def _json_properties(read: Callable[[], object]) -> Mapping[str, object]:
+    try:
+        body = read()
+        if isinstance(body, str | bytes):
+            body = read_json(body)
+    except ScopeError:
+        return {}
+    return body if isinstance(body, Mapping) else {}

@@ -1,0 +1,189 @@
+"""A process's candidacy to be the listener of a function: begun by its first invocation, for the life of the process.
+
+It lives on the lock thread, one for each lock. Whoever invokes the function is given a *seat* under the leader's lease,
+a hold of its own; there are as many seats as come. At the end of the process no more are given, those that are taken
+are waited for, and then the lease goes back (W-106). Where a body does not end, the lease lapses by itself (B10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.base.events import tell
+from singleton.locking.campaign import Campaign
+from singleton.locking.section import Section
+from singleton.process.dropped import release_if_dropped
+
+if TYPE_CHECKING:
+    from singleton.base.events import Call
+    from singleton.base.hold import Hold
+    from singleton.base.kinds import LossReason
+    from singleton.locking.section import Turn
+    from singleton.process.registry import Address, Registry
+    from singleton.process.steps import Work
+
+_DRAIN: Final = 5.0
+"""Seconds that the end of the process waits for bodies to end."""
+
+_log = logging.getLogger("singleton")
+
+
+async def take_seat(
+    registry: Registry, address: Address, attempt: Work, *, recovery: float | None, about: Call, owner: str
+) -> Hold:
+    """Return a hold for one invocation in the process that listens; release it at the invocation's end.
+
+    The first call for a lock begins this process's candidacy, and each waits for the outcome of its first attempt.
+
+    Args:
+        registry: where the lock lives; the candidacy ends with it.
+        address: the lock.
+        attempt: acquires it.
+        recovery: seconds between attempts; None: there is only the first.
+        about: what events say of the candidacy.
+        owner: id of the invocation.
+
+    Raises:
+        LockNotAcquired: another process listens.
+        StorageError: whether one does is not known: the storage refuses, or does not answer.
+        LockClosed: this process is ending.
+    """
+    candidacy = registry.keepers.get(address)
+    if candidacy is None:
+        candidacy = registry.keepers[address] = Candidacy(
+            registry, about, attempt, period=address.timing.period, recovery=recovery
+        )
+    assert isinstance(candidacy, Candidacy)
+    return await candidacy.seat(owner)
+
+
+class Candidacy:
+    """A campaign with seats for invocations, on the lock thread, until its registry is closed."""
+
+    def __init__(
+        self, registry: Registry, about: Call, acquire: Work, *, period: float, recovery: float | None
+    ) -> None:
+        self._registry = registry
+        self._about = about
+        self._acquire = acquire
+        self._period = period
+        self._recovery = recovery
+        self._hold: Hold | None = None
+        self._decided = asyncio.Event()
+        self._asking = False
+        self._trouble: SingletonError | None = None
+        self._seats: set[Turn] = set()
+        self._ending = False
+        self._campaign = Campaign(
+            about.lock,
+            recovery=recovery,
+            ask=self._ask,
+            elected=self._elected,
+            deposed=self._deposed,
+            give_back=self._give_back,
+            finished=lambda _: None,
+        )
+        registry.accompany(self._campaign.begin())
+
+    async def end(self) -> None:
+        """Stop trying; or, where this process leads, let its bodies end and give the lease back, once (W-104 to W-109).
+
+        Bodies that take too long keep the lease: it lapses, and they are told.
+        """
+        self._ending = True
+        led = self._leads()
+        if led is not None and not await self._drained(_DRAIN):
+            _log.warning("%s still runs at the end of its process: its lease is left to lapse", self._about.function)
+            return
+        led = self._leads()
+        await self._campaign.end()
+        self._decided.set()
+        if led is not None and not led.lost.is_set():
+            tell("released", self._about, led)
+
+    async def seat(self, owner: str) -> Hold:
+        """Return a hold of its own for an invocation."""
+        await self._decided.wait()
+        hold = self._leads()
+        if self._ending or not isinstance(hold, Section):
+            raise self._refusal(owner)
+        seat = hold.shared(owner)
+        turn = seat.turn
+        self._seats.add(turn)
+        turn.ended.add_done_callback(lambda _: self._vacate(turn))
+        release_if_dropped(seat)
+        return seat
+
+    def _leads(self) -> Hold | None:
+        """Return the hold while this process leads."""
+        return None if self._hold is None or self._hold.lost.is_set() else self._hold
+
+    # --- the campaign -------------------------------------------------------------------------------------------------
+
+    async def _ask(self) -> Hold:
+        if not self._asking:
+            self._asking = True
+            tell("waiting", self._about)
+        try:
+            hold: Hold = await self._acquire(self._registry)
+        except LockNotAcquired:
+            self._trouble = None
+            if self._recovery is None:
+                tell("contended", self._about, reason="timeout")
+            raise
+        except SingletonError as error:
+            self._trouble = error
+            raise
+        finally:
+            self._decided.set()
+        self._trouble = None
+        self._asking = False
+        tell("acquired", self._about, hold)
+        hold.lost.add_callback(lambda reason: self._lost(hold, reason))
+        return hold
+
+    def _elected(self, hold: Hold) -> None:
+        self._hold = hold
+
+    def _lost(self, hold: Hold, reason: LossReason) -> None:
+        tell("lost", self._about, hold, reason)
+        for turn in self._seats.copy():
+            turn.lost.fire(reason)
+
+    def _deposed(self) -> None:
+        self._hold = None
+
+    async def _give_back(self, hold: Hold) -> None:
+        """After a loss, don't end the lease under bodies that were told and have not ended, until it has lapsed."""
+        await self._drained(within=self._period)
+        await self._registry.release(hold)
+
+    def _refusal(self, owner: str) -> SingletonError:
+        name, function = self._about.lock, self._about.function
+        if self._ending:
+            return LockClosed(f"{function}: its process is ending", lock=name, owner=owner)
+        if self._trouble is None:
+            return LockNotAcquired(
+                f"{function} runs in another process, which is its listener (lock {name!r})", lock=name, owner=owner
+            )
+        error = copy.copy(self._trouble)
+        error.owner = owner
+        return error
+
+    # --- seats --------------------------------------------------------------------------------------------------------
+
+    def _vacate(self, turn: Turn) -> None:
+        turn.lost.freeze()
+        turn.settled.set_result(None)
+        self._seats.discard(turn)
+
+    async def _drained(self, within: float) -> bool:
+        """Wait some seconds for the bodies to end; tell whether they did."""
+        if not self._seats:
+            return True
+        _, running = await asyncio.wait({turn.ended for turn in self._seats}, timeout=within)
+        return not running

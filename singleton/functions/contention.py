@@ -1,0 +1,105 @@
+"""What to do with an invocation whose lock another one has: the policies of ``on_contention``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+from singleton.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Policy = Literal["wait", "skip", "raise", "defer"]
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """What a policy of one's own is told.
+
+    Attributes:
+        function: name of the function.
+        lock: name of the lock's blob.
+        owner: the invocation's id.
+        message_id: id of the message, where the trigger has one.
+        dequeue_count: how often the message has been received, this time included; 0 where that is not known.
+    """
+
+    function: str
+    lock: str
+    owner: str
+    message_id: str | None = None
+    dequeue_count: int = 0
+
+    @classmethod
+    def over(
+        cls, lock: str, *, function: str, owner: str, arguments: Mapping[str, Any], parameter: str | None
+    ) -> Contention:
+        """Return the contention of an invocation; ``parameter`` names its trigger's where that is known."""
+        values = arguments.values() if parameter is None else [arguments.get(parameter)]
+        message = next((value for value in values if callable(getattr(value, "get_body", None))), None)
+        name = getattr(message, "id", None) or getattr(message, "message_id", None)
+        count = getattr(message, "dequeue_count", None) or getattr(message, "delivery_count", None)
+        return cls(
+            function=function,
+            lock=lock,
+            owner=owner,
+            message_id=name if isinstance(name, str) else None,
+            dequeue_count=count if isinstance(count, int) else 0,
+        )
+
+
+OnContention: TypeAlias = Policy | Callable[[Contention], Policy]
+
+
+def check_policy(policy: object) -> None:
+    """Refuse what is no policy.
+
+    Raises:
+        ConfigurationError: it is no known word and no plain function.
+    """
+    from singleton.base.words import did_you_mean, quoted
+
+    if inspect.iscoroutinefunction(policy):
+        raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain one")
+    if callable(policy) and not isinstance(policy, type):
+        _check_arity(policy)
+        return
+    if policy in POLICIES:
+        return
+    hint = did_you_mean(str(policy), POLICIES)
+    allowed = ", ".join(map(repr, POLICIES))
+    raise ConfigurationError(f"on_contention is {quoted(policy)}: it must be one of {allowed}, or a function{hint}")
+
+
+def _check_arity(policy: Callable[..., object]) -> None:
+    """Refuse what can't be called with one argument: it would be found out only when a lock is contended."""
+    try:
+        inspect.signature(policy).bind(None)
+    except TypeError as error:
+        name = getattr(policy, "__qualname__", repr(policy))
+        raise ConfigurationError(
+            f"on_contention={name} can't be called with the Contention alone: {error}; give a function of one parameter"
+        ) from None
+    except ValueError:  # a builtin that does not tell
+        return
+
+
+def decide(policy: OnContention, contention: Contention) -> Policy:
+    """Return what to do, asking a policy of the user's own.
+
+    Raises:
+        ConfigurationError: it answered with something else than a policy.
+    """
+    if not callable(policy):
+        return policy
+    answer = policy(contention)
+    if answer not in POLICIES:
+        name = getattr(policy, "__qualname__", repr(policy))
+        raise ConfigurationError(
+            f"on_contention={name} answered {answer!r}: it must return one of {', '.join(map(repr, POLICIES))}"
+        )
+    return answer

@@ -1,0 +1,223 @@
+"""Start a Durable orchestration once: whether it runs is asked, and its start asked for, under one lock.
+
+Two callers that both ask ``client.get_status``, both see that nothing runs, and both start would otherwise replace one
+instance by the other. Nothing of the Durable package is imported: its client and statuses are known by what they say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.hold import Hold
+from singleton.base.words import quoted
+from singleton.layouts.naming import lock_name
+from singleton.process.current import provided_account, runtime
+from singleton.process.registry import Address, Place
+from singleton.settings.connection import resolve_blob_account
+from singleton.settings.durations import seconds
+from singleton.settings.hostid import host_id
+from singleton.settings.localrun import warn_of_local_run
+from singleton.settings.options import find_app_dir, load_options
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+    from datetime import timedelta
+
+    from singleton.settings.connection import BlobAccount
+    from singleton.settings.options import SingletonOptions
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger("singleton")
+
+_ENDED = ("completed", "failed", "canceled", "terminated")
+"""A state that is none of these, whatever its name, stands in the way of a start."""
+_UNTIL_VISIBLE = 10.0
+_FIRST_LOOK, _LONGEST_PAUSE = 0.05, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What came of ``start_singleton``.
+
+    Attributes:
+        instance_id: the instance.
+        started: whether this call started it.
+        status: the instance's runtime status as last seen, such as ``"Running"``: where ``started`` is False the one
+            that stood in the way. None: it was started, and could not be seen within ten seconds.
+    """
+
+    instance_id: str
+    started: bool
+    status: str | None
+
+
+async def start_singleton(
+    client: Any,
+    orchestrator: str,
+    instance_id: str,
+    client_input: Any = None,
+    *,
+    timeout: float | timedelta | None = None,
+    connection: str = "AzureWebJobsStorage",
+) -> Started:
+    """Start an orchestration unless the instance runs, waits or is suspended, whoever else asks at the same time.
+
+    All that ask for one instance id do so one after the other: the lock belongs to the app's host id and this instance
+    id. It is kept until Durable shows the new instance, for ten seconds at most, so that the next one sees it too.
+
+    Args:
+        client: the Durable client of the ``durable_client_input`` binding.
+        orchestrator: name of the orchestrator function.
+        instance_id: the instance; equal ids exclude one another.
+        client_input: input for the orchestrator.
+        timeout: seconds to wait for others that start this instance, above 0; by default the option
+            ``lockAcquisitionTimeout`` (for ever, unless set).
+        connection: app setting, or prefix of ``__accountName`` and such settings, of the lock's storage account.
+
+    Raises:
+        LockNotAcquired: others were at it for the whole time-out.
+        LockLost: the lock was lost before the start; nothing was started.
+        StorageDenied, StorageUnavailable: the lock's storage refuses, or does not answer.
+        ConfigurationError: an argument, option or setting is wrong.
+        RuntimeError: Durable answered the question for the status with an error; nothing was started.
+        Exception: what the client raises. If its start failed, the instance has not been seen since.
+
+    Example::
+
+        @app.route(route="orders/{id}/import")
+        @app.durable_client_input(client_name="client")
+        async def start(req: func.HttpRequest, client) -> func.HttpResponse:
+            result = await start_singleton(client, "import_order", req.route_params["id"])
+            if not result.started:
+                return func.HttpResponse(f"already {result.status}", status_code=409)
+            return client.create_check_status_response(req, result.instance_id)
+    """
+    _check_client(client)
+    _check_text("orchestrator", orchestrator)
+    _check_text("instance_id", instance_id)
+    _check_text("connection", connection)
+    patience = None if timeout is None else seconds(timeout, "timeout", above=0)
+    async with _held(instance_id, patience, connection) as hold:
+        before = await _look(client, instance_id)
+        if before.in_the_way:
+            return Started(instance_id=instance_id, started=False, status=before.status)
+        hold.raise_if_lost()
+        status = await _to_its_end(_start(client, orchestrator, instance_id, client_input, before))
+    return Started(instance_id=instance_id, started=True, status=status)
+
+
+def _check_client(client: object) -> None:
+    if not callable(getattr(client, "get_status", None)) or not callable(getattr(client, "start_new", None)):
+        raise ConfigurationError(
+            f"client has the type {type(client).__name__}, without get_status and start_new: give the client of the "
+            "durable_client_input binding, from azure-functions-durable"
+        )
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{name} is {quoted(value)}: give a text that isn't blank")
+
+
+@asynccontextmanager
+async def _held(instance_id: str, timeout: float | None, connection: str) -> AsyncIterator[Hold]:
+    app_dir = find_app_dir(Path.cwd(), os.environ)
+    options = load_options(app_dir, os.environ)
+    app = options.host_id or host_id(os.environ, app_dir)
+    # No function is called ~durable, and no lock of level "host" begins with an encoded tilde.
+    name = lock_name(app, "~durable", [instance_id])
+    if not options.enabled:
+        yield Hold(name)
+        return
+    place = Place(provided_account(connection) or _account(connection, options, app), options.container)
+    patience = options.lock_acquisition_timeout if timeout is None else timeout
+    locks = runtime()
+    address = Address.of(place, name, options)
+    hold = await locks.call_async(lambda registry: registry.acquire(address, timeout=patience, owner=""))
+    try:
+        yield hold
+    finally:
+        await locks.release_async(hold)
+
+
+def _account(connection: str, options: SingletonOptions, app: str) -> BlobAccount:
+    account = resolve_blob_account(connection, os.environ)
+    warn_of_local_run(os.environ, account.endpoint, options, app)
+    return account
+
+
+class _Seen(NamedTuple):
+    """An instance at one moment; nothing is known of one that does not exist."""
+
+    status: str | None
+    created: object
+
+    @property
+    def in_the_way(self) -> bool:
+        return self.status is not None and self.status.casefold() not in _ENDED
+
+
+async def _look(client: Any, instance_id: str) -> _Seen:
+    told = await client.get_status(instance_id)
+    # The client makes a status of every answer, also of one that says that the question failed.
+    if (failure := getattr(told, "ExceptionMessage", None)) is not None:
+        raise RuntimeError(f"the status of orchestration {quoted(instance_id)} can't be told: {quoted(failure)}")
+    status = getattr(told, "runtime_status", None)
+    return _Seen(None if status is None else str(getattr(status, "name", status)), getattr(told, "created_time", None))
+
+
+async def _start(client: Any, orchestrator: str, instance_id: str, client_input: Any, before: _Seen) -> str | None:
+    """Start the instance, and return its status once it is seen; None if that takes too long."""
+    try:
+        await client.start_new(orchestrator, instance_id, client_input)
+    except Exception as error:
+        # An answer that was lost says nothing; under the lock, an instance that appears now is the one asked for.
+        answered = type(error) is Exception  # the client's own, for what Durable answered
+        seen = await _until_seen(client, instance_id, before, within=0 if answered else _UNTIL_VISIBLE)
+        if seen is None:
+            raise
+        _log.warning("the start of orchestration %r failed, but it is there: %s", instance_id, type(error).__name__)
+        return seen
+    seen = await _until_seen(client, instance_id, before, within=_UNTIL_VISIBLE)
+    if seen is None:
+        _log.warning(
+            "orchestration %r was started, but Durable has not shown it for %g s: who asks next may start it again",
+            instance_id,
+            _UNTIL_VISIBLE,
+        )
+    return seen
+
+
+async def _until_seen(client: Any, instance_id: str, before: _Seen, *, within: float) -> str | None:
+    """Return the status of the instance that was started after ``before``, which may have ended already."""
+    clock = asyncio.get_running_loop().time
+    end, pause = clock() + within, _FIRST_LOOK
+    while True:
+        with suppress(Exception):  # it was started; a look that fails is one that did not see it
+            seen = await _look(client, instance_id)
+            if seen.in_the_way or (seen.status is not None and seen.created != before.created):
+                return seen.status
+        if clock() + pause > end:
+            return None
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _to_its_end(start: Coroutine[Any, Any, _T]) -> _T:
+    """Await a start that the caller's cancellation does not stop: the lock is kept until what came of it is known."""
+    task = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=2 * _UNTIL_VISIBLE)
+        raise
+    finally:
+        task.cancel()

@@ -1,0 +1,315 @@
+"""A guard: one ``@singleton`` declaration, checked, and what it does around each invocation of its function.
+
+The order is that of WebJobs (W-82): find the scope, acquire, run the body, release. A failure to acquire fails the
+invocation, so that its message is kept and tried again (W-84); only ``skip`` under contention ends it as a success.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from singleton.base.errors import LockNotAcquired, ScopeError, SingletonError
+from singleton.base.events import Call, tell
+from singleton.base.hold import Hold
+from singleton.functions.answering import always_answered
+from singleton.functions.invocation import current
+from singleton.functions.triggers import invocation_id, refuse_policy
+from singleton.process.cancelling import cancelled_when_lost
+from singleton.process.steps import take, take_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from pathlib import Path
+
+    from singleton.base.events import EventKind
+    from singleton.base.kinds import Level, Mode
+    from singleton.functions.contention import OnContention, Policy
+    from singleton.functions.deferring import Deferring
+    from singleton.functions.triggers import Trigger
+    from singleton.layouts.layout import Layout
+    from singleton.process.registry import Address, Place
+    from singleton.process.runtime import LockRuntime
+    from singleton.process.steps import Steps, Work
+    from singleton.scopes.scope import ScopeTemplate
+    from singleton.settings.connection import BlobAccount
+    from singleton.settings.options import SingletonOptions
+
+_log = logging.getLogger("singleton")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it."""
+
+    function: str
+    scope: str | None
+    scope_id: str
+    level: Level
+    on_contention: OnContention
+    timeout: float | None
+    connection: str
+    options: SingletonOptions
+    app_dir: Path | None
+    layout: Layout = field(repr=False)
+    template: ScopeTemplate = field(repr=False)
+    find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
+
+    @cached_property
+    def trigger(self) -> Trigger | None:
+        """What is known of the trigger, once the app is complete: at an invocation, not before."""
+        return self.find_trigger()
+
+    mode: ClassVar[Mode] = "function"
+    switched_off: ClassVar[bool] = False
+    """Whether all guards are, as tests may have it."""
+
+    @property
+    def enabled(self) -> bool:
+        """Tell whether bodies run under the lock, or just so."""
+        return self.options.enabled and not Guard.switched_off
+
+    @property
+    def period(self) -> float:
+        """Seconds of one lease (W-25)."""
+        return self.options.lock_period
+
+    @property
+    def poll(self) -> float:
+        """Seconds after which somebody who waits for the lock has asked again, at most."""
+        return self.options.lock_acquisition_polling_interval
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds of the first wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
+        if callable(self.on_contention):
+            return 0
+        if self.timeout is not None:
+            return self.timeout
+        return self._patience if self.on_contention == "wait" else 0
+
+    @property
+    def _patience(self) -> float | None:
+        """Seconds for which ``wait`` waits."""
+        return self.options.lock_acquisition_timeout if self.timeout is None else self.timeout
+
+    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
+        """Work out the lock of an invocation from its arguments and the worker's context.
+
+        Raises:
+            ScopeError: the payload does not name the scope; no lock is asked for.
+        """
+        known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
+        function = str(known or self.function)
+        refuse_policy(function, self.on_contention, self.trigger, arguments)
+        if self.on_contention == "defer" and self.enabled:
+            from singleton.functions.deferring import check_message
+
+            check_message(function, self.trigger, arguments)
+        scopes = self._scopes(arguments)
+        lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
+        return Call(lock, function, invocation_id(context), arguments, self.mode)
+
+    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
+        if self.scope is None and not self.scope_id:
+            return []
+        from singleton.functions.payload import BindingData, find_payload
+        from singleton.scopes.scope import value_at
+
+        find = cache(lambda: find_payload(arguments, self.trigger))
+        scopes = [self.template.bind(os.environ, BindingData(find))] if self.scope_id else []
+        if self.scope is not None:
+            payload = find()
+            if payload is None:
+                raise ScopeError(
+                    f"scope {self.scope!r}: {self.function} has no parameter with a payload to find it in; "
+                    "a timer has none (use scope_id)",
+                    reason="no payload",
+                )
+            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))
+        return scopes
+
+    @cached_property
+    def _host_id(self) -> str:
+        from singleton.settings.hostid import host_id
+
+        return self.options.host_id or host_id(os.environ, self.app_dir)
+
+    @cached_property
+    def _account(self) -> BlobAccount:
+        from singleton.settings.connection import resolve_blob_account
+        from singleton.settings.localrun import warn_of_local_run
+
+        account = self.layout.account(resolve_blob_account(self.connection, os.environ))
+        warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id if self.layout.by_host else None)
+        return account
+
+    @property
+    def _place(self) -> Place:
+        from singleton.process.current import provided_account
+        from singleton.process.registry import Place
+
+        return Place(provided_account(self.connection) or self._account, self.options.container)
+
+    def _address(self, call: Call) -> Address:
+        from singleton.process.registry import Address
+
+        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
+
+    # --- around the body --------------------------------------------------------------------------------------------
+
+    def run(self, call: Call, body: Callable[[], Any]) -> Any:
+        """Run a sync body under the lock, on the caller's thread."""
+        if not self.enabled:
+            with self._inside(call, Hold(call.lock, owner=call.owner)):
+                return body()
+        locks = _runtime()
+        hold = take(self._enter(call), locks)
+        if hold is None:
+            return None
+        try:
+            return self._held(locks, hold, call, body)
+        except Exception:
+            take(self._failed(call), locks)
+            raise
+
+    def _held(self, locks: LockRuntime, hold: Hold, call: Call, body: Callable[[], Any]) -> Any:
+        try:
+            with self._holding(call, hold), self._inside(call, hold):
+                return body()
+        finally:
+            locks.release(hold)
+            self._report("released", call, hold)
+
+    async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
+        if not self.enabled:
+            with self._inside(call, Hold(call.lock, owner=call.owner)):
+                return await body()
+        locks = _runtime()
+        hold = await take_async(self._enter(call), locks)
+        if hold is None:
+            return None
+        try:
+            return await self._held_async(locks, hold, call, body)
+        except Exception:
+            await take_async(self._failed(call), locks)
+            raise
+
+    async def _held_async(
+        self, locks: LockRuntime, hold: Hold, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        try:
+            with self._holding(call, hold), self._inside(call, hold):
+                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
+                    return await body()
+        finally:
+            await locks.release_async(hold)
+            self._report("released", call, hold)
+
+    def _enter(self, call: Call) -> Steps[Hold | None]:
+        """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
+        tell("waiting", call)
+        try:
+            hold: Hold = yield self._acquisition(call, self.wait)
+            return hold
+        except LockNotAcquired as error:
+            contended = error
+        policy = self._decide(call)
+        patience = self._patience if policy == "wait" and self.wait == 0 else 0
+        if policy == "defer":
+            tell("contended", call, reason=policy)
+            try:
+                yield from self._deferring.put_back(call, contended)
+                return None
+            except LockNotAcquired:  # if it is still ours, to fail would count as tried
+                patience = self.options.lock_acquisition_timeout
+        if patience != 0:
+            try:
+                hold = yield self._acquisition(call, patience)
+                return hold
+            except LockNotAcquired as error:
+                contended = error
+        if policy != "defer":
+            tell("contended", call, reason="timeout" if policy == "wait" else policy)
+        if policy != "skip":
+            raise contended
+        _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
+        return None
+
+    @cached_property
+    def _deferring(self) -> Deferring:
+        from singleton.functions import deferring
+
+        return deferring.Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=self._place)
+
+    def _puts_back(self, trigger: Trigger | None) -> bool:
+        """Tell whether messages may be put back where another invocation has the lock."""
+        return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
+
+    def _failed(self, call: Call) -> Steps[None]:
+        """Count the failure of a body, with its lock given back: the host does not count for messages put back."""
+        if self._puts_back(self.trigger) and (work := self._deferring.strike(call)) is not None:
+            with contextlib.suppress(SingletonError):
+                yield work
+
+    def _acquisition(self, call: Call, timeout: float | None) -> Work:
+        address, attempts = self._address(call), self.layout.attempts
+        if attempts is None:
+            return lambda registry: registry.acquire(address, timeout=timeout, owner=call.owner)
+        from singleton.process.attempts import acquire_by_attempts
+
+        return lambda registry: acquire_by_attempts(registry, address, attempts, timeout=timeout, owner=call.owner)
+
+    def _decide(self, call: Call) -> Policy:
+        from singleton.functions.contention import Contention, decide
+
+        parameter = None if self.trigger is None else self.trigger.parameter
+        contention = Contention.over(
+            call.lock, function=call.function, owner=call.owner, arguments=call.arguments, parameter=parameter
+        )
+        policy = decide(self.on_contention, contention)
+        refuse_policy(call.function, policy, self.trigger, call.arguments)
+        return policy
+
+    def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
+        """Tell what became of the hold: of a lock that this invocation has for itself."""
+        tell(kind, call, hold, reason)
+
+    @contextlib.contextmanager
+    def _holding(self, call: Call, hold: Hold) -> Iterator[None]:
+        """Report the hold, and fail an invocation whose body ended without it."""
+        self._report("acquired", call, hold)
+        remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
+        try:
+            hold.raise_if_lost()
+            yield
+            hold.raise_if_lost()
+        finally:
+            remove()
+
+    @contextlib.contextmanager
+    def _inside(self, call: Call, hold: Hold) -> Iterator[None]:
+        """Make the hold current, and bracket the body with events: what a verdict judges."""
+        outcome = "error"
+        with current(hold):
+            tell("body_started", call, hold)
+            try:
+                with always_answered(call.function):
+                    yield
+                outcome = "ok"
+            finally:
+                tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
+                if hold.lease_id is None:
+                    hold.lost.freeze()
+
+
+def _runtime() -> LockRuntime:
+    """Return the lock thread; what it needs is imported now, not when a worker starts."""
+    from singleton.process.current import runtime
+
+    return runtime()

@@ -1,0 +1,204 @@
+"""``@singleton(mode="listener")``: of all processes one runs the function's invocations, for as long as it lives.
+
+Each instance's host delivers triggers, and a Python function can't stop its host from listening, as WebJobs does. So
+the guard decides at each invocation. In the process that leads, the body runs; in the others it does not: a timer is
+skipped as a success, a queue's message is put back, and whatever else was to be answered fails with
+``LockNotAcquired``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
+from singleton.base.events import tell
+from singleton.functions.guard import Guard
+from singleton.functions.triggers import QUEUE, TIMER
+from singleton.settings.appsettings import filled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.base.events import Call, EventKind
+    from singleton.base.hold import Hold
+    from singleton.base.kinds import Mode
+    from singleton.functions.triggers import Trigger
+    from singleton.process.registry import Address
+    from singleton.process.steps import Steps
+    from singleton.settings.options import SingletonOptions
+
+_UNKNOWN: Final = (
+    "Its trigger is not known here: put @singleton above the trigger's decorator, and a queue's message is put back "
+    "instead."
+)
+_log = logging.getLogger("singleton")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListenerGuard(Guard):
+    """A declaration with mode ``listener``."""
+
+    mode: ClassVar[Mode] = "listener"
+
+    def __post_init__(self) -> None:
+        """Refuse what a listener can't do.
+
+        Raises:
+            ConfigurationError: an argument doesn't go with this mode.
+        """
+        wrong = self._wrong_argument()
+        if wrong:
+            raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
+        if self._puts_back(trigger := self.find_trigger()):
+            from singleton.functions.deferring import check_deferrable
+
+            check_deferrable(self.function, self.timeout, trigger)
+        _warn_of_several_processes(self.function)
+
+    def _wrong_argument(self) -> str | None:
+        if self.scope is not None:
+            return f"scope={self.scope!r} is looked up in a message, and a listener is chosen before there is one"
+        if self.template.paths:
+            names = ", ".join(f"{{{path}}}" for path in self.template.paths)
+            return f"scope_id has {names}: a listener is chosen before there is a message; %SETTING% works (W-44)"
+        if self.level == "host":
+            return "level='host' goes with mode='function' only: each function has a listener of its own (W-11)"
+        if self.on_contention not in ("wait", "defer", "raise"):
+            return (
+                f"on_contention={self.on_contention!r} doesn't go with it: leave it out, and where another process "
+                "listens a timer is skipped and a queue's message put back; or give 'raise', and the invocation fails"
+            )
+        if self.timeout is not None and self._recovery is not None:
+            return (
+                f"timeout={self.timeout:g} has no effect while listenerLockRecoveryPollingInterval is "
+                f"{self._recovery:g} s, as the lock is asked for once in each such interval: leave it out (W-99)"
+            )
+        return None
+
+    @property
+    def period(self) -> float:
+        """Seconds of one lease (W-25)."""
+        return self.options.listener_lock_period
+
+    @property
+    def poll(self) -> float:
+        """Seconds after which somebody who wants the lock has asked again."""
+        return self.options.lock_acquisition_polling_interval if self._recovery is None else self._recovery
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds of one attempt to become the listener: 0 asks once (W-99)."""
+        return 0 if self._recovery is not None else self._patience
+
+    @cached_property
+    def _recovery(self) -> float | None:
+        return self.options.listener_lock_recovery_polling_interval
+
+    def _puts_back(self, trigger: Trigger | None) -> bool:
+        """Tell whether messages are put back while another process listens: those of a storage queue."""
+        return trigger is not None and trigger.type == QUEUE and self.on_contention != "raise"
+
+    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
+        """See ``Guard.call``."""
+        call = super().call(arguments, context)
+        if self._is_the_hosts_own():
+            raise ConfigurationError(
+                f"@singleton(mode='listener', layout='webjobs') on {call.function}: {call.lock} is the lock that the "
+                "Functions host itself has for this timer, so it would never run. Leave mode='listener' out, or, to "
+                "share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
+            )
+        if self._puts_back(self.trigger):
+            from singleton.functions.deferring import check_message
+
+            check_message(call.function, self.trigger, arguments)
+        return call
+
+    def _is_the_hosts_own(self) -> bool:
+        """Tell whether the host of this very app locks that blob to listen to its timer (W-111)."""
+        timer = self.trigger is not None and self.trigger.type == TIMER
+        if not (timer and self.layout.of_the_host) or self.scope_id:
+            return False
+        from singleton.settings.connection import DEFAULT_CONNECTION
+        from singleton.settings.hostid import host_id
+
+        return self.connection == DEFAULT_CONNECTION and self._host_id == host_id(os.environ, self.app_dir)
+
+    def _scopes(self, _: Mapping[str, Any]) -> list[str]:
+        if not self.scope_id:
+            return []
+        try:
+            return [self.template.bind(os.environ, {})]
+        except ScopeError as error:  # a setting holds a placeholder
+            raise ConfigurationError(f"{error}: a listener's scope_id is filled from settings only") from error
+
+    def _address(self, call: Call) -> Address:
+        from singleton.process.registry import Address
+
+        return Address.of(self._place, call.lock, self._lease_options, self.layout.stamp(listener=True))
+
+    @cached_property
+    def _lease_options(self) -> SingletonOptions:
+        return self.options.replace(lock_period=self.period)
+
+    def _enter(self, call: Call) -> Steps[Hold | None]:
+        from singleton.functions.candidacy import take_seat
+
+        about = replace(call, owner="", arguments={})
+        address, attempt, recovery = self._address(about), self._acquisition(about, self.wait), self._recovery
+        try:
+            seat: Hold = yield lambda registry: take_seat(
+                registry, address, attempt, recovery=recovery, about=about, owner=call.owner
+            )
+        except LockNotAcquired as error:
+            elsewhere = error
+        else:
+            return seat
+        way = self._way(call)
+        tell("contended", call, reason=way)
+        if way == "raise":
+            if self.trigger is None and self.on_contention != "raise":
+                elsewhere.add_note(_UNKNOWN)
+            raise elsewhere
+        if way == "defer":
+            yield from self._deferring.put_back(call, elsewhere)
+        else:
+            _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
+        return None
+
+    def _way(self, call: Call) -> Literal["skip", "defer", "raise"]:
+        """Say what becomes of an invocation while another process listens."""
+        if self.on_contention == "raise":
+            return "raise"
+        trigger = self.trigger
+        if self._puts_back(trigger):
+            return "defer"
+        if trigger is not None and trigger.type == TIMER:
+            return "skip"
+        return "raise" if _has_payload(call.arguments, trigger) else "skip"
+
+    def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
+        """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
+
+
+def _warn_of_several_processes(function: str) -> None:
+    """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
+    count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+    if count.isdecimal() and int(count) > 1:
+        _log.warning(
+            "%s has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is %s: one process listens, and a timer's tick "
+            "that its host hands to another is skipped; set it to 1, or leave the mode out",
+            *(function, count),
+        )
+
+
+def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:
+    from singleton.functions.payload import find_payload
+
+    try:
+        return find_payload(arguments, trigger) is not None
+    except ScopeError:  # there are several, or it is a batch
+        return True

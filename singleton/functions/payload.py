@@ -1,0 +1,107 @@
+"""What an invocation was triggered with: which of its arguments, and the names that ``scope_id`` may use."""
+
+from __future__ import annotations
+
+from collections import UserList
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from singleton.base.errors import ScopeError
+from singleton.functions.bindings import Layer, Payload, is_blob, is_message, payload_of
+from singleton.functions.triggers import ACTIVITY, Trigger
+
+
+class BindingData(Mapping[str, object]):
+    """What ``{name}`` may name: what comes with the payload, and its JSON body's properties. Case is ignored.
+
+    The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. Its
+    parts are looked into one after the other, so that a blob is not read for a name that its path has.
+    """
+
+    def __init__(self, find: Callable[[], Payload | None]) -> None:
+        self._find = find
+        self._read: list[dict[str, object]] = []
+
+    @cached_property
+    def _unread(self) -> list[Layer]:
+        payload = self._find()
+        return [] if payload is None else [*payload.layers]
+
+    def _layers(self) -> Iterator[dict[str, object]]:
+        yield from self._read
+        while self._unread:
+            layer = {str(name).casefold(): value for name, value in self._unread.pop(0)().items()}
+            self._read.append(layer)
+            yield layer
+
+    def __getitem__(self, name: str) -> object:
+        for layer in self._layers():
+            if name.casefold() in layer:
+                return layer[name.casefold()]
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for layer in self._layers() for name in layer))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
+    """Return the payload among an invocation's arguments, or None where there is none (a timer).
+
+    Where the trigger's parameter isn't known, it is the one that is a message, else the only blob, else the only one
+    that is text, bytes or parsed JSON, else a batch, for which there is an error.
+
+    Raises:
+        ScopeError: it is a batch, or several parameters may be meant.
+    """
+    if trigger is not None and trigger.parameter in arguments:
+        return _payload(trigger.parameter, arguments[trigger.parameter], trigger)
+    messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
+    blobs = [name for name, value in arguments.items() if is_blob(value)]
+    plain = [name for name, value in arguments.items() if isinstance(value, str | bytes | Mapping)]
+    candidates = messages or blobs or plain or [name for name, value in arguments.items() if _is_batch(value)]
+    if not candidates:
+        return None
+    if len(candidates) > 1:
+        raise ScopeError(
+            f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton above the trigger's "
+            "decorator, so that it knows the trigger's parameter",
+            reason="ambiguous",
+        )
+    return _payload(candidates[0], arguments[candidates[0]], trigger)
+
+
+def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:
+    """Tell whether it is a list, or one of the bindings' list-like classes (documents, rows)."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(of, value[:1] or [None]))
+
+
+def _payload(name: str, value: Any, trigger: Trigger | None) -> Payload | None:
+    if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
+        value = _the_only_one(name, value)
+    return payload_of(name, value, "" if trigger is None else str(trigger.settings.get("path", "")))
+
+
+def _the_only_one(name: str, batch: Sequence[Any]) -> Any:
+    """Return what is alone in a list of documents or rows, which come in lists even one by one.
+
+    A trigger for messages can deliver them without a list: there, a list of one is refused like any other, rather than
+    only under load.
+    """
+    documents = isinstance(batch, UserList)
+    if documents and len(batch) == 1:
+        return batch[0]
+    what, remedy = (
+        ("documents", "have them delivered one by one (Cosmos DB: max_items_per_invocation=1)")
+        if documents
+        else ("messages", "set the trigger's cardinality to one")
+    )
+    raise ScopeError(
+        f"parameter {name} is a batch of {len(batch)} {what}, which has no single scope: {remedy}", reason="batch"
+    )

@@ -1,0 +1,196 @@
+"""What may be guarded, and how the worker finds it: plain functions below the trigger, function builders above it.
+
+The Python worker indexes by signature, decides sync or async by the function itself, and calls with keywords only
+(facts §6); so the guarded function is a plain function of the same kind and signature, plus a ``context`` that the
+worker fills in and that names the invocation.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+ACTIVITY: Final = "activityTrigger"
+QUEUE: Final = "queueTrigger"
+TIMER: Final = "timerTrigger"
+_HTTP = "httptrigger"
+_CONTEXT = "context"
+_REPLAYED = ("orchestrationTrigger", "entityTrigger")
+_REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
+_REPLAYED_CONTEXTS = ("DurableOrchestrationContext", "DurableEntityContext")
+_REPLAY = (
+    "is a Durable orchestrator or entity: its code runs again at each replay, so a lock around it would be taken and "
+    "given back many times. Put @singleton on the activities that it calls, or start the orchestration with "
+    "start_singleton, so that one instance runs at a time"
+)
+
+
+def is_builder(target: object) -> bool:
+    """Tell whether ``target`` is what a trigger's decorator returns (``azure.functions`` FunctionBuilder)."""
+    return callable(getattr(getattr(target, "_function", None), "get_user_function", None))
+
+
+def user_function(builder: Any) -> Callable[..., Any]:
+    """Return the function inside a builder."""
+    function: Callable[..., Any] = builder._function.get_user_function()  # noqa: SLF001 - there is no public way
+    return function
+
+
+def replace_user_function(builder: Any, function: Callable[..., Any]) -> None:
+    """Put ``function`` in the place of the builder's. Returning it instead would be a silent no-op (facts §6)."""
+    builder._function._func = function  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A function's trigger.
+
+    Attributes:
+        type: such as ``queueTrigger``.
+        parameter: its parameter's name.
+        settings: such as ``queueName``.
+        function: the function's name to the Functions host, as far as it is known.
+    """
+
+    type: str
+    parameter: str
+    settings: Mapping[str, Any]
+    function: str = ""
+
+
+def trigger_of(builder: Any) -> Trigger | None:
+    """Return the builder's trigger, or None where it has none yet."""
+    function = builder._function  # noqa: SLF001
+    trigger = function.get_trigger()
+    if trigger is None:
+        return None
+    name = str(function.get_function_name() or "")
+    return Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name)
+
+
+def find_trigger(function: Callable[..., Any]) -> Trigger | None:
+    """Return the trigger of a function that is guarded below its trigger's decorator; None where that isn't known.
+
+    The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
+    always a global of the function's module.
+    """
+    found: Trigger | None = None
+    users = inspect.unwrap(function)
+    for builder in _builders_in(users.__globals__):
+        if inspect.unwrap(user_function(builder)) is users:
+            if found not in (None, trigger_of(builder)):
+                return None
+            found = trigger_of(builder)
+    return found
+
+
+def _builders_in(module: Mapping[str, Any]) -> Iterator[Any]:
+    for container in [*module.values()]:
+        builders = inspect.getattr_static(container, "_function_builders", None)
+        yield from filter(is_builder, builders if isinstance(builders, list) else ())
+
+
+def check_guardable(target: object, trigger_type: str | None = None) -> None:
+    """Refuse what can't be guarded.
+
+    Raises:
+        ConfigurationError: it is an orchestrator or entity, or no plain function.
+    """
+    name = getattr(target, "__qualname__", None) or repr(target)
+    if inspect.isgeneratorfunction(target) or trigger_type in _REPLAYED or name in _REPLAYERS:
+        raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
+    if inspect.isasyncgenfunction(target):
+        raise ConfigurationError(f"@singleton on {name}: it is an async generator, which no trigger can run")
+    if not inspect.isfunction(target):
+        raise ConfigurationError(
+            f"@singleton on {name}: it is a {type(target).__name__}; the Functions worker runs plain functions only. "
+            "Wrap it in a def or async def"
+        )
+    for annotation in getattr(target, "__annotations__", {}).values():
+        if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
+            raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
+
+
+def source_file(function: Callable[..., Any]) -> str:
+    """Return the file in which the user wrote the function, also below decorators of other libraries."""
+    code = getattr(inspect.unwrap(function), "__code__", None) or function.__code__
+    return str(code.co_filename)
+
+
+def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse an orchestrator that could not be told at its declaration: one without a ``yield``."""
+    for value in arguments.values():
+        if type(value).__name__ in _REPLAYED_CONTEXTS:
+            raise ConfigurationError(f"@singleton on {function}: it {_REPLAY}")
+
+
+def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
+    """Refuse a policy that the trigger can't do: who asked over HTTP must be answered.
+
+    Raises:
+        ConfigurationError: it is ``"skip"`` on an HTTP trigger.
+    """
+    if policy != "skip":
+        return
+    is_http = any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
+    if is_http:
+        raise ConfigurationError(
+            f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
+            "must answer, or its caller gets status 500. Use 'wait' or 'raise', or answer 409 yourself: call "
+            "AsyncLockClient.try_lock in the function instead"
+        )
+
+
+def _is_request(value: object) -> bool:
+    return hasattr(value, "route_params") and callable(getattr(value, "get_body", None))
+
+
+def invocation_id(context: object) -> str:
+    """Return the invocation's id by the worker's context, or where a binding took its name, by the worker for threads.
+
+    The empty text where neither tells: in async functions with a binding called ``context``.
+    """
+    known = getattr(context, "invocation_id", None)
+    if not known:
+        variable = getattr(sys.modules.get("azure_functions_runtime"), "invocation_id_cv", None)
+        known = variable.get() if isinstance(variable, ContextVar) else None
+    return str(known or "")
+
+
+class Signature:
+    """The signature of a guarded function: the user's, and ``context`` where the user has none of that name."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._users = inspect.signature(function)
+        self._adds_context = _CONTEXT not in self._users.parameters
+
+    def dress(self, wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
+        """Make ``wrapper`` look like ``function`` to the worker."""
+        functools.update_wrapper(wrapper, function)
+        if self._adds_context:
+            parameters = list(self._users.parameters.values())
+            context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, default=None)
+            at = len(parameters) - (bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD)
+            parameters.insert(at, context)
+            wrapper.__signature__ = self._users.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Take our ``context`` out of the keywords; return the arguments by name, and the context.
+
+        Raises:
+            TypeError: the arguments do not fit the function.
+        """
+        context = kwargs.pop(_CONTEXT, None) if self._adds_context else None
+        named = dict(self._users.bind(*args, **kwargs).arguments)
+        if not self._adds_context:
+            context = named.get(_CONTEXT)
+        return named, context if hasattr(context, "invocation_id") else None

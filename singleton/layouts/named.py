@@ -1,0 +1,32 @@
+"""The layouts by their names. A further one is a class beside these, and a line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.layouts.layout import Layout
+
+LayoutName = Literal["default", "webjobs", "dequeueable"]
+
+
+def layout_named(name: LayoutName, settings: Mapping[str, str]) -> Layout:
+    """Return the layout of this name, with what the app settings say of it.
+
+    Raises:
+        ConfigurationError: a setting of it is wrong.
+    """
+    if name == "webjobs":
+        from singleton.layouts.webjobs import WebJobsLayout
+
+        return WebJobsLayout()
+    if name == "dequeueable":
+        from singleton.layouts.dequeueable import DequeueableLayout
+        from singleton.layouts.dequeueable_options import load_dequeueable
+
+        return DequeueableLayout(load_dequeueable(settings))
+    from singleton.layouts.default import DefaultLayout
+
+    return DefaultLayout()

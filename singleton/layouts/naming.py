@@ -1,0 +1,110 @@
+r"""Names of lock blobs: ``locks/{hostId}/{function}[.{scope}]…``, injective whatever the parts hold.
+
+    >>> lock_name("myapp", "ship", ["42"])
+    'locks/myapp/ship.42'
+    >>> lock_name("myapp", "ship", ["../../other/lock"])
+    'locks/myapp/ship.%2E%2E%2F%2E%2E%2Fother%2Flock'
+    >>> lock_name("myapp", "ship", ["north"], level="host")
+    'locks/myapp/~north'
+    >>> lock_name("myapp", "ship", listener=True)
+    'locks/myapp/ship~listener'
+
+Each part keeps ``A-Z a-z 0-9 _ -`` and has every other byte of its UTF-8 percent-encoded, so the three characters
+with a meaning of their own (``/`` between segments, ``.`` between parts, ``~`` below) can't come from a part. A name
+that would be too long is cut and ends in ``~`` and a hash of the whole name. So no scope value, however hostile,
+reaches another lock or leaves its prefix, and different parts never make the same name (B11).
+
+WebJobs writes scopes unescaped, ``\`` as ``/`` (W-28 to W-30, W-43): there, different scopes can mean one blob.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.kinds import LEVELS, Level
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_NAME: Final = 250
+"""Blob names may have 1,024 characters, but 256 on the emulator (M-9)."""
+_LONGEST_HOST: Final = 100
+_HASH_DIGITS: Final = 40
+
+_KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_WRITTEN: Final = tuple(chr(byte) if byte in _KEPT else f"%{byte:02X}" for byte in range(256))
+
+
+def lock_name(
+    host_id: str, function: str, scopes: Sequence[str] = (), level: Level = "function", *, listener: bool = False
+) -> str:
+    """Return the name of the blob whose lease is this lock.
+
+    Args:
+        host_id: the id that the apps which share the lock have in common.
+        function: the function's name; level "host" leaves it out (W-30).
+        scopes: the scope's values, in order. None of them may be empty.
+        level: "function" for a lock of this function, "host" for one that functions share by naming the same scope.
+        listener: for the lock of who listens, which is another than that of the invocations (W-15).
+
+    Raises:
+        ConfigurationError: there is no host id (W-31), no function, no scope at level "host" (W-10), or no such level.
+        ScopeError: a scope's value is empty.
+    """
+    check_parts(host_id, function, scopes, level)
+    folder = f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
+    encoded = [_encoded(scope) for scope in scopes]
+    name = folder + ".".join(_parts(function, encoded, level))
+    return _shortened(f"{name}~listener" if listener else name, LONGEST_NAME)
+
+
+def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level) -> None:
+    """Refuse parts of which no lock can be named. See ``lock_name`` for the errors."""
+    if level not in LEVELS:
+        raise ConfigurationError(f"level is {quoted(level)}: give 'function' or 'host'")
+    if isinstance(scopes, str):
+        raise ConfigurationError(f"scopes is the text {quoted(scopes)}: give a list of texts")
+    if not host_id.strip():
+        raise ConfigurationError("host_id is empty: a lock belongs to a host id; set AzureFunctionsWebHost__hostid")
+    if not all(scopes):
+        raise ScopeError(f"a scope of {quoted(function)} has an empty value: it would lock as if it had none")
+    if level == "function" and not function:
+        raise ConfigurationError("function is empty: a lock of level 'function' is named after its function")
+    if level == "host" and not scopes:
+        raise ConfigurationError("level 'host' needs a scope: functions share the lock by naming the same one")
+
+
+def hashed_name(folder: str, text: str) -> str:
+    """Return a name in the folder for a text that can't be one as it is: its beginning, made safe, and a hash of it."""
+    from hashlib import sha256
+
+    readable = _encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{folder}{_without_half_escape(readable)}~{digest}"
+
+
+def _parts(function: str, scopes: list[str], level: Level) -> list[str]:
+    if level == "function":
+        return [_encoded(function), *scopes]
+    return [f"~{scopes[0]}", *scopes[1:]]  # no function's encoded name begins with a tilde
+
+
+def _encoded(part: str) -> str:
+    # surrogatepass: JSON may hold half a surrogate pair, which is a value like any other
+    return "".join([_WRITTEN[byte] for byte in part.encode("utf-8", "surrogatepass")])
+
+
+def _shortened(name: str, longest: int) -> str:
+    if len(name) <= longest:
+        return name
+    from hashlib import sha256
+
+    digest = sha256(name.encode("ascii")).hexdigest()[:_HASH_DIGITS]
+    return f"{_without_half_escape(name[: longest - _HASH_DIGITS - 1])}~{digest}"
+
+
+def _without_half_escape(name: str) -> str:
+    whole, percent, rest = name.rpartition("%")
+    return whole if percent and len(rest) < 2 else name

@@ -1,0 +1,167 @@
+"""One acquisition of one lease: ask for it, stamp it, give it back. All or nothing, whatever gets lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.locking.lease import Lease, as_failure
+from singleton.stores.protocol import LeaseStore, StoreFailure
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable
+
+    from singleton.locking.fencing import FencingCounter
+    from singleton.locking.timing import Timing
+
+_T = TypeVar("_T")
+_log = logging.getLogger("singleton")
+
+_CALL = 5.0
+"""Seconds for one request. Shorter than any lease."""
+_RELEASE = 5.0
+"""Seconds for giving a lease back, all tries together; then it lapses by itself."""
+_RELEASE_PAUSE = 0.1
+
+
+class Acquisition:
+    """Asks for one lease, again and again; each acquisition under one id of its own (B7, B8).
+
+    Asking again with the same id is idempotent, so an answer that got lost is asked for again rather than waited out.
+    Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
+    """
+
+    def __init__(
+        self, store: LeaseStore, name: str, timing: Timing, *, rng: random.Random, fencing: FencingCounter | None
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._period = timing.period
+        self._renewal = timing.renewal
+        self._rng = rng
+        self._fencing = fencing
+        self._id = self._new_id()
+        self._unknown = False
+
+    async def ask(self, owner: str) -> Lease:
+        """Ask for the lease once, making the blob where it is missing, and stamp it with token and owner.
+
+        Raises:
+            StoreFailure: the lease is not ours, or was given back because stamping failed (B6).
+        """
+        doubt = self._unknown
+        self._unknown = True
+        try:
+            lease, etag = await self._acquire()
+        except StoreFailure as failure:
+            self._unknown = doubt or failure.meaning == "transient"
+            raise
+        try:
+            if self._fencing is not None:
+                await _call(self._fencing.stamp(lease.id, etag, owner))
+        except BaseException:
+            await self.give_back(lease)
+            raise
+        finally:
+            self._unknown = False
+        return lease
+
+    async def give_up(self) -> None:
+        """If a request under this id may have been carried out, or may still be, release its lease.
+
+        Else it would block the lock for a period. A later "no" proves nothing: the earlier may be stuck on its way.
+        """
+        lease_id, self._id = self._id, self._new_id()
+        if self._unknown:
+            self._unknown = False
+            await self._release(lease_id)
+
+    async def give_back(self, lease: Lease) -> float:
+        """Join the renewals, then release (B22). A lease that went to somebody else is left alone.
+
+        Returns:
+            since when others can have it, by the loop's clock: later than now where it has to lapse.
+        """
+        self._id = self._new_id()
+        await lease.stop()
+        done = True
+        if lease.lost in (None, "expired", "broken"):
+            done = await self._release(lease.id)
+        now = asyncio.get_running_loop().time()
+        return now if done else max(now, lease.lapses)
+
+    async def _acquire(self) -> tuple[Lease, str]:
+        try:
+            return await self._request()
+        except StoreFailure as failure:
+            if failure.meaning != "missing":
+                raise
+        await _call(self._store.create(self._name))
+        return await self._request()
+
+    async def _request(self) -> tuple[Lease, str]:
+        """The lease's clock starts before the request is sent (B4)."""
+        sent = asyncio.get_running_loop().time()
+        etag = await _call(self._store.acquire(self._name, self._id, round(self._period)))
+        return self._leased(sent), etag
+
+    def _leased(self, sent: float) -> Lease:
+        return Lease(self._store, self._name, self._id, sent=sent, period=self._period, renewal=self._renewal)
+
+    async def _release(self, lease_id: str) -> bool:
+        """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _RELEASE
+        pause = _RELEASE_PAUSE
+        failure = StoreFailure(detail="no answer")
+        while loop.time() < ends:
+            try:
+                async with asyncio.timeout_at(min(ends, loop.time() + _RELEASE / 2)):
+                    await self._store.release(self._name, lease_id)
+                    return True
+            except TimeoutError:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever a store raises, a release must end
+                failure = as_failure(error)
+            if failure.meaning in ("held", "lost", "missing", "deleting"):
+                return True
+            if failure.meaning != "transient":
+                break
+            await asyncio.sleep(min(pause, max(0.0, ends - loop.time())))
+            pause *= 2
+        _log.warning("lock %s: not given back (%s); it lapses within %g s", self._name, failure, self._period)
+        return False
+
+    def _new_id(self) -> str:
+        """Make a random GUID (version 4), the only kind of lease id that the service takes."""
+        bits = f"{self._rng.getrandbits(128):032x}"
+        return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{'89ab'[int(bits[16], 16) % 4]}{bits[17:20]}-{bits[20:]}"
+
+
+async def _call(request: Awaitable[_T]) -> _T:
+    try:
+        async with asyncio.timeout(_CALL):
+            return await request
+    except TimeoutError:
+        raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
+
+
+def storage_error(lock: str, failure: StoreFailure) -> StorageError:
+    """Put a store's final answer into the words of the caller."""
+    kind, text = _WORDS.get(failure.meaning, _WORDS["transient"])
+    error = kind(
+        f"lock {lock!r}: {text} ({failure})", lock=lock, reason=str(failure), status=failure.status, code=failure.code
+    )
+    error.__cause__ = failure
+    return error
+
+
+_WORDS: dict[str, tuple[type[StorageError], str]] = {
+    "denied": (StorageDenied, "the storage denies access; check the connection's key, SAS or role assignments"),
+    "refused": (StorageError, "the storage refuses the request, and would again"),
+    "deleting": (StorageUnavailable, "its container is being deleted, and inaccessible until that is done"),
+    "transient": (StorageUnavailable, "the storage gives no usable answer; nothing was locked"),
+}

@@ -1,0 +1,201 @@
+"""One lease in our possession: kept alive by renewals, and declared lost in time.
+
+The promise: at no instant does ``Lease`` claim a lease that the service has already given away.
+
+* The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
+  the period for clocks that drift (B4). A reply tells when the service acted at the latest; the send, at the earliest.
+* The deadline is a timer of its own, one hop on the loop: a renewal that hangs can't hold it up (B5).
+* Gone is not unknown. A definitive answer (by error code) ends the lease at once; anything else is asked again, faster
+  and faster, until the deadline (B1, B2).
+* Lost and stopped are final. Nothing revives the lease, whatever reply still arrives (B22).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from singleton.stores.protocol import LeaseStore, StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton.base.kinds import LossReason
+
+_log = logging.getLogger("singleton")
+
+MARGIN = 1 / 15
+"""Part of the period by which we stop before the service does; also the clock drift that is tolerated."""
+
+_FASTEST_RETRY = 1.0
+_SHORTEST_CALL = 0.5
+_LONGEST_CALL = 5.0
+
+
+class Lease:
+    """A lease that was acquired by a request sent at ``sent`` (the loop's time, seconds).
+
+    Create it on the loop that will renew it; call ``stop`` before giving the lease back.
+    """
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        name: str,
+        lease_id: str,
+        *,
+        sent: float,
+        period: float,
+        renewal: float | None = None,
+    ) -> None:
+        self.name = name
+        self.id = lease_id
+        self.lost: LossReason | None = None
+        self.cause: StoreFailure | None = None
+        self._store = store
+        self._sent = sent
+        self._period = period
+        self._renewal = period / 2 if renewal is None else renewal
+        self._stopped = False
+        self._watchers: list[Callable[[LossReason], None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._fence: asyncio.TimerHandle | None = None
+        self._extend(sent)
+        self._renewer = self._loop.create_task(self._keep_alive(sent), name=f"renew {name}")
+
+    @property
+    def deadline(self) -> float:
+        """The loop's time at which this lease counts as lost unless renewed."""
+        return self._deadline
+
+    @property
+    def lapses(self) -> float:
+        """The loop's time until which the service may keep the lease, if the last request that was sent arrived."""
+        return self._sent + self._period
+
+    def overdue(self) -> bool:
+        """Tell from any thread whether the deadline has passed, even if the loop had no chance to notice."""
+        return self._loop.time() >= self._deadline
+
+    def alive(self) -> bool:
+        """Tell whether the lease is still ours beyond doubt."""
+        return self.lost is None and not self.overdue()
+
+    def watch(self, watcher: Callable[[LossReason], None]) -> None:
+        """Call ``watcher(reason)`` once if the lease is lost; at once if it is lost already."""
+        if self.lost is None:
+            self._watchers.append(watcher)
+        else:
+            watcher(self.lost)
+
+    def lose(self, reason: LossReason, cause: StoreFailure | None = None) -> None:
+        """Declare the lease lost. Only the first call, and none after ``stop``, has an effect."""
+        if self.lost is not None or self._stopped:
+            return
+        self.lost = reason
+        self.cause = cause or self.cause
+        self._disarm()
+        _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
+        for watcher in self._watchers:
+            watcher(reason)
+
+    def _circumstances(self) -> str:
+        """Say what is known of a loss that was not our own doing (W-73)."""
+        if self.lost == "closed":
+            return ""
+        ago = self._loop.time() - self._granted
+        granted = f"; its lease of {self._period:g} s was last granted {ago:.1f} s ago"
+        return f": {self.cause}{granted}" if self.cause else granted
+
+    async def stop(self) -> None:
+        """End the renewals and wait until none is under way, so that none can follow the release (B22)."""
+        self._stopped = True
+        self._disarm()
+        self._renewer.cancel()
+        await asyncio.wait({self._renewer})
+
+    def _disarm(self) -> None:
+        if self._fence is not None:
+            self._fence.cancel()
+
+    def _extend(self, sent: float) -> None:
+        """Move the deadline: a request sent at ``sent`` was granted."""
+        self._granted = sent
+        self._deadline = sent + self._period * (1 - MARGIN)
+        self._disarm()
+        self._fence = self._loop.call_at(self._deadline, self.lose, "expired")
+
+    async def _keep_alive(self, sent: float) -> None:
+        """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
+        delay = self._renewal
+        while True:
+            await self._until(sent + delay)
+            sent = self._loop.time()
+            if self.lost is not None or sent >= self._deadline:
+                return
+            before, self._sent = self._sent, sent
+            try:
+                async with asyncio.timeout_at(self._call_ends(sent)):
+                    replied = await self._store.renew(self.name, self.id)
+            except (Exception, asyncio.CancelledError) as error:
+                if cancelled():
+                    raise
+                failure = as_failure(error)
+                if failure.meaning != "transient":
+                    self._sent = before  # it was not carried out
+                if failure.loss is not None:
+                    self.lose(failure.loss, failure)
+                self._note(failure)
+                delay = self._sooner(delay, failure, sent)
+            else:
+                self._renewed(sent, replied)
+                delay = self._renewal
+
+    def _renewed(self, sent: float, replied: str) -> None:
+        if replied != self.id:
+            self.lose("stolen", StoreFailure(200, None, "the renewal was answered for another lease id"))
+        elif self.overdue():
+            self.lose("expired", self.cause)
+        elif self.lost is None:
+            self.cause = None
+            self._extend(sent)
+
+    def _note(self, failure: StoreFailure) -> None:
+        if self.lost is not None:
+            return
+        level = logging.DEBUG if self.cause else logging.WARNING
+        left = self._deadline - self._loop.time()
+        _log.log(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left)
+        self.cause = failure
+
+    def _call_ends(self, sent: float) -> float:
+        """Leave time for another try: no call takes more than half of what is left, or five seconds."""
+        left = self._deadline - sent
+        return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))
+
+    def _sooner(self, delay: float, failure: StoreFailure, sent: float) -> float:
+        """Half the last delay or a quarter of what is left, whichever is less, but not under a second.
+
+        Where the service names a time (Retry-After) it is kept, unless that would leave no time for a last try.
+        """
+        left = self._deadline - sent
+        delay = max(_FASTEST_RETRY, min(delay / 2, left / 4))
+        last_try = left - _SHORTEST_CALL
+        return min(max(delay, failure.retry_after or 0.0), max(last_try, _FASTEST_RETRY))
+
+    async def _until(self, when: float) -> None:
+        await asyncio.sleep(max(0.0, when - self._loop.time()))
+
+
+def cancelled() -> bool:
+    """Tell whether this task is being cancelled; a cancellation that it meets otherwise is its store's own (W-75)."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def as_failure(error: BaseException) -> StoreFailure:
+    """Read whatever a store raised as a failure: what it should not have raised says nothing about the lease."""
+    if isinstance(error, StoreFailure):
+        return error
+    return StoreFailure(detail="no answer in time" if isinstance(error, TimeoutError) else repr(error))

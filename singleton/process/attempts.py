@@ -1,0 +1,61 @@
+"""Waiting by attempts: what a layout may say in place of waiting in line (D-29 to D-31)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from itertools import repeat
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from singleton.base.hold import Hold
+    from singleton.layouts.layout import Attempts
+    from singleton.process.registry import Address, Registry
+
+_SHORTEST: Final = 0.1
+"""Seconds between two attempts, at least: with no shortest delay, a wait for a time-out would be a storm."""
+
+
+def delays(attempts: Attempts, rng: random.Random) -> Iterator[float]:
+    """Yield the seconds after each failed attempt (D-31), without end."""
+    yield float(attempts.shortest)
+    part = float(attempts.shortest)
+    while attempts.shortest and (delay := attempts.shortest + rng.uniform(0.8, 1.2) * part) < attempts.longest:
+        yield delay
+        part *= 2
+    yield from repeat(float(attempts.longest if attempts.shortest else 0))
+
+
+async def acquire_by_attempts(
+    registry: Registry, address: Address, attempts: Attempts, *, timeout: float | None, owner: str
+) -> Hold:
+    """Try as often as ``attempts`` says (D-29), or with a time-out until then; 0 asks once.
+
+    Raises:
+        LockNotAcquired: somebody else had it at the last attempt (D-30).
+        StorageUnavailable: the storage did not answer the last attempt.
+    """
+    loop = asyncio.get_running_loop()
+    ends = math.inf if timeout is None else loop.time() + timeout
+    left = attempts.retries if timeout is None else math.inf
+    pauses = delays(attempts, registry.rng)
+    while True:
+        try:
+            return await registry.acquire(address, timeout=0, owner=owner)
+        except (LockNotAcquired, StorageUnavailable) as error:
+            if left == 0 and isinstance(error, LockNotAcquired):
+                raise _exhausted(error, attempts) from None
+            if left == 0 or loop.time() >= ends:
+                raise
+        left -= 1
+        await asyncio.sleep(min(max(next(pauses), _SHORTEST), ends - loop.time()))
+
+
+def _exhausted(error: LockNotAcquired, attempts: Attempts) -> LockNotAcquired:
+    tried = f"the retry limit of {attempts.retries} ({attempts.named}) is reached"
+    return LockNotAcquired(f"{error}; {tried}", lock=error.lock, owner=error.owner, reason="retries")

@@ -1,0 +1,60 @@
+"""What closing a client means: nobody new comes in, and who waits inside is told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from singleton.base.errors import LockClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_T = TypeVar("_T")
+
+
+class Door:
+    """Open until it is closed, from any thread and for good. Takes no lock that a fork could leave taken."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Timeout]] = set()
+
+    def check(self, name: str) -> None:
+        """Raise ``LockClosed`` if the door is closed."""
+        if self._closed:
+            raise LockClosed(f"lock {name!r}: its client is closed; make a new one", lock=name)
+
+    async def through(self, name: str, wait: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Await ``wait()``, but no longer than the door is open.
+
+        Raises:
+            LockClosed: it is closed, or was meanwhile; what waited has been cancelled.
+        """
+        stay = asyncio.timeout(None)
+        entry = (asyncio.get_running_loop(), stay)
+        try:
+            async with stay:
+                self._waiting.add(entry)
+                try:
+                    self.check(name)
+                    return await wait()
+                finally:
+                    self._waiting.discard(entry)
+        except TimeoutError:
+            if stay.expired():
+                self.check(name)
+            raise
+
+    def close(self) -> None:
+        """Close the door; every coroutine that waits behind it ends with ``LockClosed``."""
+        already, self._closed = self._closed, True
+        for entry in () if already else self._waiting.copy():
+            with suppress(RuntimeError):  # that loop is closed, and its waiters were told
+                entry[0].call_soon_threadsafe(self._show_out, entry)
+
+    def _show_out(self, entry: tuple[asyncio.AbstractEventLoop, asyncio.Timeout]) -> None:
+        loop, stay = entry
+        if entry in self._waiting:
+            stay.reschedule(loop.time())

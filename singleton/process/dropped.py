@@ -1,0 +1,39 @@
+"""Holds that their callers lose sight of: whoever can't release any more must not keep the lock for ever (M-37)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from singleton.locking.section import Section
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
+    from singleton.locking.section import Turn
+
+_log = logging.getLogger("singleton")
+
+
+def release_if_dropped(hold: Hold) -> None:
+    """Give the lock back when ``hold`` is collected without having been released. Call it on the lock's loop."""
+    if isinstance(hold, Section):
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        collected = weakref.finalize(hold, _collected, hold.lock, hold.turn, loop, context)
+        collected.atexit = False  # the lock thread is closed then, and tells who still holds
+
+
+def _collected(lock: str, turn: Turn, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+    """Run on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run."""
+    if not turn.ended.done():
+        with suppress(RuntimeError):  # its loop is closed: the lease lapses
+            loop.call_soon_threadsafe(_end, lock, turn, context=context)
+
+
+def _end(lock: str, turn: Turn) -> None:
+    if not turn.ended.done():
+        _log.warning("lock %s: its hold was dropped without a release, and is given back now", lock)
+        turn.end()

@@ -1,0 +1,61 @@
+"""Opens the stores of an account, on the lock thread: here settings become clients of the SDK.
+
+The SDK does not ask twice (``retry_total=0``): the lock does. Nothing is sent before a store is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from singleton.process.identity import open_credential
+from singleton.settings.given import GivenAccount, GivenClients
+from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from singleton.settings.connection import BlobAccount, QueueAccount
+    from singleton.stores.azure_queue import AzureMessageStore
+
+    Account: TypeAlias = BlobAccount | GivenAccount | GivenClients
+
+
+def open_container(account: Account, container: str, **transport: Any) -> AzureBlobLeaseStore:
+    """Make a store for a container. Call it on the loop that will use it.
+
+    Args:
+        account: by its connection, or what the caller brought along. A credential object stays the caller's, and is
+            not closed with the store; the caller's client is.
+        container: the container's name.
+        transport: options of the SDK's client that say how requests travel, ``transport`` above all.
+    """
+    if isinstance(account, GivenClients):
+        return AzureBlobLeaseStore(account.make(container))
+    from azure.storage.blob.aio import BlobServiceClient
+
+    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
+    if isinstance(account, GivenAccount):
+        service = BlobServiceClient(account.url, credential=account.credential, **options)
+        return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service,))
+    if account.connection_string is not None:
+        service = BlobServiceClient.from_connection_string(account.connection_string, **options)
+        return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service,))
+    credential = open_credential(account.credential) if account.credential is not None else None
+    service = BlobServiceClient(account.account_url or "", credential=credential, **options)
+    return AzureBlobLeaseStore(
+        service.get_container_client(container), close_with=(service, *([credential] if credential else []))
+    )
+
+
+def open_queue(account: QueueAccount, queue: str, **transport: Any) -> AzureMessageStore:
+    """Make a store for a queue. Call it on the loop that will use it; ``transport`` as for ``open_container``."""
+    from azure.storage.queue.aio import QueueClient
+
+    from singleton.stores.azure_queue import AzureMessageStore
+
+    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
+    if account.connection_string is not None:
+        return AzureMessageStore(QueueClient.from_connection_string(account.connection_string, queue, **options))
+    credential = open_credential(account.credential) if account.credential is not None else None
+    client = QueueClient(account.account_url or "", queue, credential=credential, **options)
+    return AzureMessageStore(client, close_with=(credential,) if credential else ())

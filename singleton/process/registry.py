@@ -1,0 +1,241 @@
+"""The locks of one process: one ``Lock`` for each blob and timing, one store for each container. Lives on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from singleton.base.hold import Hold
+from singleton.locking.lock import Lock, release
+from singleton.locking.section import Section, closed_error
+from singleton.locking.semaphore import Semaphore
+from singleton.locking.slots import slot_name
+from singleton.locking.timing import Timing
+from singleton.process.dropped import release_if_dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton.base.kinds import Stamp
+    from singleton.settings.connection import BlobAccount, QueueAccount
+    from singleton.settings.given import GivenAccount, GivenClients
+    from singleton.settings.options import SingletonOptions
+    from singleton.stores.messages import MessageStore
+    from singleton.stores.protocol import LeaseStore
+
+_log = logging.getLogger("singleton")
+
+_CLOSING = 2.0
+"""Seconds for closing the stores."""
+_IDLE_LOCKS = 1024
+"""Locks remembered while nobody uses them: a key that comes back saves one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A container of a storage account."""
+
+    account: BlobAccount | GivenAccount | GivenClients
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which lock, and how it is to behave."""
+
+    place: Place
+    name: str
+    timing: Timing
+    stamp: Stamp = "token"
+
+    @classmethod
+    def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
+        """Return the address of the lock ``name`` under these options."""
+        timing = Timing(
+            period=options.lock_period,
+            renewal=options.renewal_interval,
+            poll_min=options.lock_acquisition_min_polling_interval,
+            poll_max=options.lock_acquisition_polling_interval,
+            handoff_window=options.handoff_window,
+        )
+        return cls(place, name, timing, stamp if options.fencing_tokens else "none")
+
+
+class Keeper(Protocol):
+    """Who keeps a lock for the life of the process, and knows how that is ended."""
+
+    async def end(self) -> None:
+        """Let what runs under the lock end, and give it back."""
+
+
+class Registry:
+    """Acquires by address. All methods run on the loop of the registry's first use."""
+
+    def __init__(
+        self,
+        open_store: Callable[[Place], LeaseStore],
+        rng: random.Random | None = None,
+        *,
+        open_queue: Callable[[QueueAccount, str], MessageStore] | None = None,
+    ) -> None:
+        self._open_store = open_store
+        self._open_queue = open_queue
+        self.rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
+        self._stores: dict[Place, LeaseStore] = {}
+        self._queues: dict[tuple[QueueAccount, str], MessageStore] = {}
+        self._locks: OrderedDict[Address, Lock] = OrderedDict()
+        self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
+        self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
+        self._tails: set[Hold] = set()
+        self._companions: set[asyncio.Task[None]] = set()
+        self.keepers: dict[Address, Keeper] = {}
+        self._closed = False
+
+    async def acquire(
+        self,
+        address: Address,
+        *,
+        timeout: float | None,
+        owner: str,
+        limit: int | None = None,
+        at_least: float = 0.0,
+    ) -> Hold:
+        """Acquire the lock of this address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
+
+        ``release`` will keep it until it has been held for ``at_least`` seconds.
+        """
+        if self._closed:
+            raise closed_error("lock", address.name, owner)
+        wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
+        hold = await wanted.acquire(timeout=timeout, owner=owner)
+        _log.debug("lock %s: acquired", hold.lock)
+        release_if_dropped(hold)
+        if at_least:
+            self._not_before[hold] = asyncio.get_running_loop().time() + at_least
+        return hold
+
+    async def release(self, hold: Hold) -> None:
+        """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""
+        due = self._not_before.get(hold)
+        if due is None or due <= asyncio.get_running_loop().time():
+            await _give_back(hold)
+        elif hold not in self._tails:
+            self._tails.add(hold)
+            self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
+
+    async def drop(self, hold: Hold) -> None:
+        """Give back at once what its caller never got."""
+        self._not_before.pop(hold, None)
+        await _give_back(hold)
+
+    async def _release_at(self, due: float, hold: Hold) -> None:
+        await asyncio.sleep(due - asyncio.get_running_loop().time())
+        self._tails.discard(hold)
+        await self.drop(hold)
+
+    def accompany(self, task: asyncio.Task[None]) -> None:
+        """Keep a task that goes on for as long as this registry is open."""
+        self._companions.add(task)
+        task.add_done_callback(self._companions.discard)
+
+    async def aclose(self) -> None:
+        """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
+        self._closed = True
+        await asyncio.gather(*(keeper.end() for keeper in self.keepers.values()))
+        await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
+        await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
+        await self._end_companions()
+        await self._close_stores()
+        self._locks.clear()
+        self._stores.clear()
+        self._queues.clear()
+
+    async def _end_companions(self) -> None:
+        """After the locks: what a task lost by that it has been told, and gives nothing back under a running body."""
+        for task in self._companions:
+            task.cancel()
+        if self._companions:
+            await asyncio.wait(tuple(self._companions))
+
+    async def _close_stores(self) -> None:
+        """Close them and the queues at the same time: one that hangs or fails keeps no other open."""
+        opened: list[LeaseStore | MessageStore] = [*self._stores.values(), *self._queues.values()]
+        closing = [asyncio.ensure_future(each.aclose()) for each in opened]
+        closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
+        for each in hanging:
+            each.cancel()
+        for each in closed:
+            if not each.cancelled() and (error := each.exception()) is not None:
+                _log.warning("a store or queue did not close: %r", error)
+
+    def _lock(self, address: Address) -> Lock:
+        lock = self._locks.get(address)
+        if lock is None:
+            store = self.store(address.place)
+            lock = Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
+            _forget_idle(self._locks)
+            self._locks[address] = lock
+        self._locks.move_to_end(address)
+        return lock
+
+    def _semaphore(self, address: Address, limit: int) -> Semaphore:
+        key = (address, limit)
+        semaphore = self._semaphores.get(key)
+        if semaphore is None:
+
+            def slot(number: int) -> Lock:
+                return self._lock(replace(address, name=slot_name(address.name, number)))
+
+            semaphore = Semaphore(address.name, limit, slot, timing=address.timing, rng=self.rng)
+            _forget_idle(self._semaphores)
+            self._semaphores[key] = semaphore
+        self._semaphores.move_to_end(key)
+        return semaphore
+
+    def store(self, place: Place) -> LeaseStore:
+        """Return the store of a container; open it at the first call."""
+        if place not in self._stores:
+            self._stores[place] = self._open_store(place)
+        return self._stores[place]
+
+    def queue(self, account: QueueAccount, name: str) -> MessageStore:
+        """Return a queue; open it at the first call."""
+        if (account, name) not in self._queues:
+            assert self._open_queue is not None, "this registry was made without queues"
+            self._queues[account, name] = self._open_queue(account, name)
+        return self._queues[account, name]
+
+
+async def _give_back(hold: Hold) -> None:
+    held = isinstance(hold, Section) and not hold.turn.ended.done()
+    await release(hold)
+    if held:
+        _log.debug("lock %s: released", hold.lock)
+
+
+class _Idles(Protocol):
+    @property
+    def idle(self) -> bool: ...
+
+
+_IdlesT = TypeVar("_IdlesT", bound=_Idles)
+
+
+def _forget_idle(kept: OrderedDict[Any, _IdlesT]) -> None:
+    """Drop those that were used longest ago and are idle, to make room for one more."""
+    excess = len(kept) - _IDLE_LOCKS + 1
+    if excess > 0:
+        for key in [key for key, each in kept.items() if each.idle][:excess]:
+            del kept[key]
+
+
+def holds_in(answer: object) -> tuple[Hold, ...]:
+    """Return the holds among what an acquisition brought: one, several, or none."""
+    if isinstance(answer, Hold):
+        return (answer,)
+    return tuple(each for each in answer if isinstance(each, Hold)) if isinstance(answer, tuple) else ()

@@ -1,0 +1,72 @@
+"""Where a lock's scope comes from: a property of the JSON body, or a template filled from settings and binding data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.words import quoted
+from singleton.scopes.json_values import kind_of, lacks, plain_text, read_json
+from singleton.scopes.template import ScopeTemplate
+
+__all__ = ["ScopeTemplate", "check_path", "value_at"]
+
+
+def check_path(path: str) -> tuple[str, ...]:
+    """Return the segments of a scope path such as ``My:Nested:Id``.
+
+    Raises:
+        ConfigurationError: the path is blank (D-16), or a segment of it is.
+    """
+    if not isinstance(path, str):
+        raise ConfigurationError(f"scope is {quoted(path)}: give a property path such as 'Id' or 'My:Nested:Id'")
+    if not path.strip():
+        raise ConfigurationError("scope is blank: give a property path such as 'Id' or 'My:Nested:Id'")
+    segments = tuple(path.split(":"))
+    if not all(segment.strip() for segment in segments):
+        raise ConfigurationError(f"scope {quoted(path)} has an empty segment: write 'Id' or 'My:Nested:Id'")
+    return segments
+
+
+def value_at(path: str, body: object, *, message_id: str | None = None) -> str:
+    """Return the text of the property at ``path`` in a JSON body (D-10 to D-17).
+
+    >>> value_at("Order:Id", b'{"Order": {"Id": 419}}')
+    '419'
+
+    Names are matched case-sensitively. Numbers keep the body's spelling; ``true`` is "True". Of a name given twice the
+    last one counts, as for ``msg.get_json()``.
+
+    Args:
+        path: property names with ``:`` between levels.
+        body: JSON as bytes (UTF-8) or text, or what a parser made of it.
+        message_id: named in errors.
+
+    Raises:
+        ConfigurationError: the path is blank (D-16).
+        ScopeError: the body isn't JSON, or the property is missing, null, blank, an object or a list.
+    """
+    segments = check_path(path)
+    whose = "the body" if message_id is None else f"the body of message {quoted(message_id)}"
+    found = (
+        read_json(body, f"scope {quoted(path)}: {whose}")
+        if isinstance(body, str | bytes | bytearray | memoryview)
+        else body
+    )
+    for depth, name in enumerate(segments):
+        if not isinstance(found, Mapping) or name not in found:
+            where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose
+            raise ScopeError(f"scope {quoted(path)}: {where} {lacks(name, found)}", reason="missing")
+        found = found[name]
+    return _filled_text(found, f"scope {quoted(path)}: its value in {whose}")
+
+
+def _filled_text(value: object, subject: str) -> str:
+    text = plain_text(value)
+    if text is None:
+        if value is not None:
+            raise ScopeError(f"{subject} is {kind_of(value)}: it must be text, a number or a boolean", reason="kind")
+        raise ScopeError(f"{subject} is null: every message needs one", reason="empty")
+    if not text.strip():
+        raise ScopeError(f"{subject} is {'blank' if text else 'empty'}: every message needs one", reason="empty")
+    return text

@@ -1,0 +1,223 @@
+"""Scope ids as WebJobs writes them: text with ``%SETTING%`` and ``{property}`` in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.words import listed, quoted
+from singleton.scopes.json_values import kind_of, lacks, plain_text
+from singleton.settings.appsettings import setting
+
+
+class ScopeTemplate:
+    """A WebJobs scope id: literal text, ``%SETTING%`` and ``{property}`` (W-35 to W-42).
+
+    >>> ScopeTemplate("%REGION%-{Order.Id:N}{{x}}").paths
+    ('Order.Id',)
+    >>> ScopeTemplate("%REGION%-{Zone}").bind({"REGION": "north"}, {"Zone": 1})
+    'north-1'
+
+    Settings are filled in first, over the whole text, so a setting may hold placeholders; what the binding data holds
+    is never looked at again. ``{{`` and ``}}`` are braces; a percent sign can't be written. A placeholder may walk
+    into objects, ignoring case below its first name, and format GUIDs and dates: ``{When:yyyyMMdd}``.
+
+    ``{rand-guid}`` is refused, and ``{DateTime}`` and ``{sys.…}`` are only looked up in the binding data: a scope that
+    is new at each invocation would guard nothing.
+
+    Attributes:
+        text: the template.
+        paths: the dotted paths of its placeholders, but for those that a setting takes part in.
+    """
+
+    __slots__ = ("_pieces", "paths", "text")
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise ConfigurationError(f"scope_id is {quoted(text)}: give a text such as '%REGION%-{{Zone}}'")
+        if text and not text.strip():
+            raise ConfigurationError("scope_id is blank: leave it out, or give a text such as '%REGION%-{Zone}'")
+        self.text = text
+        subject = f"scope_id {quoted(text)}"
+        self._pieces = _parse(_settings_masked(text, subject), subject)
+        self.paths = tuple(
+            dict.fromkeys(
+                ".".join(piece.names)
+                for piece in self._pieces
+                if isinstance(piece, _Placeholder) and "%" not in text[piece.start : piece.end]
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"ScopeTemplate({self.text!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The first names of the placeholders: what the binding data must have."""
+        return tuple(dict.fromkeys(path.partition(".")[0] for path in self.paths))
+
+    def bind(self, settings: Mapping[str, str], data: Mapping[str, object] | None) -> str:
+        """Return the scope id for these settings and this invocation's binding data.
+
+        Without data (``None``), placeholders stay as they are (W-36).
+
+        Raises:
+            ConfigurationError: a setting is missing, or what it holds breaks the template.
+            ScopeError: the data lacks a name, holds an object or list for one, or nothing is left of the scope.
+        """
+        subject = f"scope_id {quoted(self.text)}"
+        resolved = _settings_filled(self.text, settings, subject)
+        bound = resolved if data is None else self._filled(resolved, data, subject)
+        if self.text and not bound.strip():
+            raise ScopeError(f"{subject} comes to nothing: its settings and values are empty", reason="empty")
+        return bound
+
+    def _filled(self, resolved: str, data: Mapping[str, object], subject: str) -> str:
+        pieces = self._pieces if resolved is self.text else _parse(resolved, f"{subject}, its settings filled in,")
+        return "".join(piece if isinstance(piece, str) else piece.value(data, subject) for piece in pieces)
+
+
+def placeholders_split(pattern: str, settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Split the path of a blob trigger into its literal texts and the names between them, one less.
+
+    >>> placeholders_split("%BOX%/{name}.{ext}", {"BOX": "in"})
+    (['in/', '.', ''], ['name', 'ext'])
+
+    Raises:
+        ConfigurationError: a setting is missing, or the path is malformed; the Functions host refuses it, too.
+    """
+    subject = f"the trigger's path {quoted(pattern)}"
+    _settings_masked(pattern, subject)
+    literals, names = [""], []
+    for piece in _parse(_settings_filled(pattern, settings, subject), subject):
+        if isinstance(piece, str):
+            literals[-1] += piece
+        else:
+            names.append(".".join(piece.names))
+            literals.append("")
+    return literals, names
+
+
+class _Placeholder(NamedTuple):
+    names: tuple[str, ...]
+    format: str
+    start: int
+    end: int
+
+    def value(self, data: Mapping[str, object], subject: str) -> str:
+        path = ".".join(self.names)
+        try:
+            found = data[self.names[0]]
+        except KeyError:
+            hint = _built_in_hint(self.names)
+            raise ScopeError(
+                f"{subject}: there is no value for {{{path}}}; the binding data has {listed(data) or 'none'}{hint}",
+                reason="missing",
+            ) from None
+        for name in self.names[1:]:
+            found = _property(found, name, f"{subject}: {{{path}}}")
+        return _bound_text(found, self.format, f"{subject}: the value of {{{path}}}")
+
+
+def _property(found: object, name: str, subject: str) -> object:
+    if isinstance(found, Mapping):
+        if name in found:
+            return found[name]
+        for other in found:
+            if isinstance(other, str) and other.casefold() == name.casefold():
+                return found[other]
+    raise ScopeError(f"{subject}: the part before {quoted(name)} {lacks(name, found)}", reason="missing")
+
+
+def _bound_text(value: object, pattern: str, subject: str) -> str:
+    text = plain_text(value)
+    if text is not None and not pattern:
+        return text
+    if value is None:
+        return ""  # W-38
+    if isinstance(value, Mapping | list | tuple):
+        raise ScopeError(f"{subject} is {kind_of(value)}: it must be text, a number or a boolean", reason="kind")
+    from singleton.scopes.formats import formatted
+
+    return formatted(text if text is not None else value, pattern, subject)
+
+
+def _built_in_hint(names: tuple[str, ...]) -> str:
+    if names[0].casefold() not in ("datetime", "sys"):
+        return ""
+    return " (the built-in of that name isn't offered: a scope that is new at each invocation would guard nothing)"
+
+
+def _settings_masked(text: str, subject: str) -> str:
+    """Return the template with each ``%NAME%`` as underscores, so that positions stay right; check that they pair."""
+    parts = text.split("%")
+    if len(parts) % 2 == 0:
+        raise ConfigurationError(f"{subject}: the % at character {text.rindex('%') + 1} has no closing %")
+    if "" in parts[1::2]:
+        raise ConfigurationError(f"{subject}: %% names no setting; a percent sign can't be written")
+    return "".join("_" * (len(part) + 2) if index % 2 else part for index, part in enumerate(parts))
+
+
+def _settings_filled(text: str, settings: Mapping[str, str], subject: str) -> str:
+    if "%" not in text:
+        return text
+    return "".join(
+        _setting_value(part, settings, subject) if index % 2 else part for index, part in enumerate(text.split("%"))
+    )
+
+
+def _setting_value(name: str, settings: Mapping[str, str], subject: str) -> str:
+    value = setting(settings, name)
+    if value is None:
+        raise ConfigurationError(f"{subject}: %{name}% does not resolve to a value: set the app setting {name}")
+    return value
+
+
+def _parse(text: str, subject: str) -> list[str | _Placeholder]:
+    pieces: list[str | _Placeholder] = []
+    at = 0
+    while at < len(text):
+        if text.startswith(("{{", "}}"), at):
+            pieces.append(text[at])
+            at += 2
+        elif text[at] == "{":
+            end = _next_brace(text, at + 1)
+            if text[end : end + 1] != "}":
+                raise ConfigurationError(f"{subject}: the {{ at character {at + 1} has no closing bracket }}")
+            pieces.append(_placeholder(text[at + 1 : end], at + 1, subject))
+            at = end + 1
+        elif text[at] == "}":
+            raise ConfigurationError(f"{subject}: the }} at character {at + 1} has no opening bracket {{")
+        else:
+            end = _next_brace(text, at)
+            pieces.append(text[at:end])
+            at = end
+    return pieces
+
+
+def _next_brace(text: str, start: int) -> int:
+    return next((at for at in range(start, len(text)) if text[at] in "{}"), len(text))
+
+
+def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
+    expression, _, pattern = content.partition(":")
+    if not content:
+        raise ConfigurationError(f"{subject}: the placeholder at character {start} is empty: name a property in it")
+    if expression.casefold() == "rand-guid":
+        raise ConfigurationError(f"{subject}: {{rand-guid}} makes a new scope at each invocation, which guards nothing")
+    first, *later = expression.split(".")
+    if not first.isidentifier() or not all(_is_later_name(name) for name in later):
+        raise ConfigurationError(
+            f"{subject}: {quoted(expression)} at character {start + 1} is not a property name: "
+            "write {Name} or {Name.Of.Nested-Property}"
+        )
+    if pattern.strip():
+        from singleton.scopes.formats import check_format
+
+        check_format(pattern, f"{subject}: {{{content}}}")
+    return _Placeholder((first, *later), pattern.strip() and pattern, start, start + len(content))
+
+
+def _is_later_name(name: str) -> bool:
+    return bool(name) and f"_{name.replace('-', '_')}".isidentifier()

@@ -1,0 +1,223 @@
+"""Storage accounts by the names of their settings, resolved as the Functions host does (H-21 to H-28).
+
+Connection strings and keys are secrets: they appear in no message and no ``repr``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+from singleton.settings.appsettings import filled, section
+from singleton.settings.credentials import CredentialSpec, credential_of
+from singleton.settings.storagestring import checked_url, development_storage, parse_connection_string
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_CONNECTION: Final = "AzureWebJobsStorage"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobAccount:
+    """How to reach a storage account's blobs: by a connection string, or by a URL and perhaps an identity.
+
+    Equal settings make equal accounts, so it may be the key of a cache. Its ``repr`` shows no secret.
+
+    Attributes:
+        connection_string: complete and checked, or None.
+        account_url: the blob service's URL where there is no connection string; it may hold a shared access signature.
+        credential: the identity to use with the URL; None with a connection string or signature.
+    """
+
+    connection_string: str | None = None
+    account_url: str | None = None
+    credential: CredentialSpec | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The blob service's URL, without anything secret in it: what to call this account in messages."""
+        if self.connection_string is None:
+            return (self.account_url or "").partition("?")[0]
+        return parse_connection_string(self.connection_string, "the connection string").endpoint
+
+    def __repr__(self) -> str:
+        """Return the endpoint and the way in: ``BlobAccount(https://orders.blob.core.windows.net by account key)``."""
+        return f"BlobAccount({self.endpoint} by {self._way_in()})"
+
+    def _way_in(self) -> str:
+        if self.credential is not None:
+            return self.credential.kind.replace("_", " ")
+        return "account key" if "AccountKey=" in (self.connection_string or "") else "shared access signature"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccount:
+    """How to reach a storage account's queues: by a connection string, or by a URL and perhaps an identity."""
+
+    connection_string: str | None = None
+    account_url: str | None = None
+    credential: CredentialSpec | None = None
+
+    def __repr__(self) -> str:
+        where = "a connection string" if self.account_url is None else self.account_url.partition("?")[0]
+        return f"QueueAccount({where})"
+
+
+def resolve_blob_account(name: str, settings: Mapping[str, str]) -> BlobAccount:
+    """Return the account that a connection names.
+
+    A name N is looked up as ``ConnectionStrings:AzureWebJobsN``, ``AzureWebJobsN``, ``ConnectionStrings:N`` and N
+    (H-21): a connection string there, or settings below it such as ``N__accountName`` and ``N__credential``.
+    A connection string may be given in place of a name. A blank name is ``AzureWebJobsStorage`` (W-49).
+
+    Raises:
+        ConfigurationError: nothing is set for this name, or what is set is wrong. The message says what was looked for.
+    """
+    name = name.strip() or DEFAULT_CONNECTION
+    if "=" in name:
+        return BlobAccount(checked_connection_string(name, "the connection string"))
+    return configured(name, settings).account(settings)
+
+
+def resolve_queue_account(name: str, settings: Mapping[str, str]) -> QueueAccount:
+    """Return the account that a queue trigger's connection names: ``__accountName``, then ``__queueServiceUri``.
+
+    Raises:
+        ConfigurationError: nothing is set for this name, or what is set is wrong.
+    """
+    place = configured(name, settings)
+    if place.value:
+        return QueueAccount(checked_connection_string(place.value, f"app setting {place.name}"))
+    account, given = place.keys.get("accountname"), place.keys.get("queueserviceuri")
+    if account:
+        url = f"https://{checked_account_name(account, f'{place.name}__accountName')}.queue.core.windows.net"
+    elif given:
+        url = checked_url(given, f"{place.name}__queueServiceUri")
+    else:
+        raise ConfigurationError(
+            f"connection {place.name}: set {place.name}__accountName or {place.name}__queueServiceUri to reach queues"
+        )
+    if "sig=" in url.partition("?")[2]:
+        return QueueAccount(account_url=url)
+    if not url.startswith("https:"):
+        raise ConfigurationError(f"{place.name}: an identity is only used over https, not with {redact(url)}")
+    return QueueAccount(account_url=url, credential=credential_of(place.name, place.keys, settings))
+
+
+def configured(name: str, settings: Mapping[str, str]) -> _Place:
+    """Return what is configured under a connection's name, at the first of the places where it may be (H-21).
+
+    Raises:
+        ConfigurationError: nothing is, or the name is none. The message says what was looked for.
+    """
+    if not all(char.isalnum() or char in "_-.: " for char in name):  # not printed: it may be half a key
+        raise ConfigurationError("the connection given is neither the name of an app setting nor a connection string")
+    for candidate in (f"AzureWebJobs{name}", name):
+        for place in (f"ConnectionStrings__{candidate}", f"CUSTOMCONNSTR_{candidate}", candidate):
+            found = _Place.at(place, settings)
+            if found is not None:
+                return found
+    raise ConfigurationError(_not_found(name))
+
+
+def _not_found(name: str) -> str:
+    shown = name[:80]
+    prefixed = "" if name.lower().startswith("azurewebjobs") else f"AzureWebJobs{shown} or "
+    return (
+        f"connection {quoted(name)}: there is no app setting {prefixed}{shown}; set {shown} to the account's "
+        f"connection string, or {shown}__accountName to its name to use an identity"
+    )
+
+
+class _Place(NamedTuple):
+    """A name under which something is configured: a value of its own, and what stands below it."""
+
+    name: str
+    value: str | None
+    keys: dict[str, str]
+
+    @classmethod
+    def at(cls, name: str, settings: Mapping[str, str]) -> _Place | None:
+        value = filled(settings, name)
+        keys = {key: text.strip() for _, key, text in section(settings, name) if text.strip()}
+        return cls(name, value, keys) if value or keys else None
+
+    def account(self, settings: Mapping[str, str]) -> BlobAccount:
+        if self.value:  # wins over every setting below it (H-23)
+            return BlobAccount(checked_connection_string(self.value, f"app setting {self.name}"))
+        url = self._url()
+        if "sig=" in url.partition("?")[2]:
+            return BlobAccount(account_url=url)
+        if not url.startswith("https:"):
+            raise ConfigurationError(f"{self.name}: an identity is only used over https, not with {redact(url)}")
+        return BlobAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
+
+    def _url(self) -> str:
+        given, account = self.keys.get("blobserviceuri"), self.keys.get("accountname")
+        if given:
+            url = checked_url(given, f"{self.name}__blobServiceUri")
+            if account and account.lower() not in re.split(r"[/.:?]+", url.lower()):
+                self._warn_of_disagreement(account, url)
+            return url
+        if account:
+            return f"https://{checked_account_name(account, f'{self.name}__accountName')}.blob.core.windows.net"
+        raise ConfigurationError(
+            f"connection {self.name}: of its settings only {', '.join(sorted(self.keys))} "
+            f"{'is' if len(self.keys) == 1 else 'are'} set; set {self.name}__accountName or {self.name}__blobServiceUri"
+        )
+
+    def _warn_of_disagreement(self, account: str, url: str) -> None:
+        import logging
+
+        logging.getLogger("singleton").warning(
+            "%s__blobServiceUri, %s, is not of the account %s that %s__accountName names: the locks are at the former, "
+            "while queue triggers prefer the latter (H-24, H-25)",
+            *(self.name, redact(url), account, self.name),
+        )
+
+
+def checked_account_name(name: str, label: str) -> str:
+    """Return the name if a storage account may have it, or raise a ConfigurationError that calls it ``label``."""
+    allowed = name.isascii() and name.isalnum() and name == name.lower()
+    if not allowed or not 3 <= len(name) <= 24:
+        raise ConfigurationError(
+            f"{label} is {quoted(name)}: an account's name has 3 to 24 lower-case letters and digits"
+        )
+    return name
+
+
+def checked_connection_string(text: str, label: str) -> str:
+    """Return a connection string in full, or raise a ConfigurationError that calls it ``label``."""
+    if text.startswith("@Microsoft.KeyVault("):
+        raise ConfigurationError(
+            f"{label} is a Key Vault reference that was not resolved: check the app's access to it"
+        )
+    if re.match(r"https?://", text):
+        raise ConfigurationError(f"{label} is a URL: put it into the setting that ends in __blobServiceUri")
+    parsed = parse_connection_string(development_storage(text.strip(), label), label)
+    return parsed.text
+
+
+_HIDDEN_KEYS: Final = r"(?:account_?key|shared_?access_?(?:key|signature)|client_?secret|password|pwd)"
+_SECRETS: Final = (
+    rf"(?i)({_HIDDEN_KEYS}[\"']?\s*[=:]\s*[\"']?)[^;\s\"',}}]+",  # AccountKey=…; "clientSecret": "…"; Password=…
+    r"(?i)(\bsig=)[^&;\s\"']+",
+    r"(?i)(://[^/\s:@]*:)[^/\s@]+(?=@)",
+    r"(?i)(\bSharedKey(?:Lite)?\s+[^:\s]+:)[^\s\"']+",
+    r"(?i)(\bBearer\s+)[^\s\"']+",
+)
+
+
+def redact(text: str) -> str:
+    """Return the text with account keys, signatures, passwords and tokens as ``***``.
+
+    >>> redact("AccountName=orders;AccountKey=c2VjcmV0")
+    'AccountName=orders;AccountKey=***'
+    """
+    for pattern in _SECRETS:
+        text = re.sub(pattern, r"\1***", text)
+    return text

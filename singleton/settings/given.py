@@ -1,0 +1,89 @@
+"""Accounts that the caller brings along: a URL with a credential object, or blob clients of its own (D-22)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from singleton.base.errors import ConfigurationError
+from singleton.settings.storagestring import checked_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azure.storage.blob.aio import ContainerClient
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAccount:
+    """An account's URL and a credential object for it. Equal ones share their connections."""
+
+    url: str
+    credential: Any
+
+    @property
+    def endpoint(self) -> str:
+        """The blob service's URL."""
+        return self.url
+
+    def __repr__(self) -> str:
+        return f"GivenAccount({self.url} by a credential of the caller's)"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenClients:
+    """A function of the caller's that makes the client of a container."""
+
+    make: Callable[[str], ContainerClient]
+
+    @property
+    def endpoint(self) -> str:
+        """Nothing: what the caller's clients lead to is not known before one is made."""
+        return ""
+
+
+def given(connection: object, credential: object) -> GivenAccount | GivenClients:
+    """Return what was given in place of a connection.
+
+    Raises:
+        ConfigurationError: a credential without a URL that it may be sent to, or one that is not for asyncio.
+    """
+    if callable(connection):
+        if credential is not None:
+            raise ConfigurationError("credential is given beside a function that makes clients: give it to those")
+        return GivenClients(connection)
+    if not isinstance(connection, str):
+        raise ConfigurationError(
+            f"connection has the type {type(connection).__name__}: give the name of an app setting, a connection "
+            "string, an account's URL with a credential, or a function that makes clients"
+        )
+    if "://" not in connection:
+        raise ConfigurationError(
+            "credential is given without an account's URL: give https://<account>.blob.core.windows.net as connection"
+        )
+    url = checked_url(connection, "connection")
+    _check_credential(credential)
+    get_token = getattr(credential, "get_token", None)
+    if get_token is not None and not url.startswith("https:"):
+        raise ConfigurationError("connection is not https: an identity's token is only sent over https")
+    if get_token is not None and not inspect.iscoroutinefunction(get_token):
+        raise ConfigurationError(
+            f"credential, a {type(credential).__name__}, is not for asyncio: take it from azure.identity.aio"
+        )
+    if "?" in url:
+        raise ConfigurationError("connection has a query beside a credential: keep one of them")
+    return GivenAccount(url, credential)
+
+
+def _check_credential(credential: object) -> None:
+    """Refuse what azure-storage-blob would, and what can't be compared: equal credentials share their connections."""
+    known = isinstance(credential, str) or any(
+        hasattr(credential, member) for member in ("get_token", "signature", "named_key")
+    )
+    if not known or not isinstance(credential, Hashable):
+        raise ConfigurationError(
+            f"credential has the type {type(credential).__name__}: give an identity from azure.identity.aio, the "
+            "account's key as text, an AzureNamedKeyCredential or an AzureSasCredential"
+        )

@@ -1,0 +1,85 @@
+"""host.json, read as forgivingly as the Functions host reads it: comments and trailing commas are no errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_STRING: Final = r'"(?:\\.|[^"\\])*"'
+_COMMENT: Final = rf"{_STRING}|//[^\n]*|/\*.*?\*/"
+_LAST_COMMA: Final = rf"{_STRING}|,(?=\s*[}}\]])"
+
+
+class _Object(dict[str, object]):
+    """A JSON object that remembers names which were given more than once."""
+
+    entries: list[tuple[str, object]]
+
+
+def _remembering(entries: list[tuple[str, object]]) -> _Object:
+    found = _Object(entries)
+    found.entries = entries
+    return found
+
+
+def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
+    """Return the keys and values of a top-level section, a repeated key as often as it stands there.
+
+    The section's name is matched whatever its case. Without the file or the section there is nothing.
+
+    Raises:
+        ConfigurationError: the file can't be read, is not JSON, or the section is no object or is there twice.
+    """
+    root = _parsed(path)
+    found = [value for key, value in root.entries if key.casefold() == name.casefold()]
+    if not found:
+        return []
+    if len(found) > 1:
+        raise ConfigurationError(f"{path}: there are {len(found)} sections {quoted(name)}: merge them into one")
+    if not isinstance(found[0], _Object):
+        raise ConfigurationError(f"{path}: {name} is {quoted(found[0])}: write an object, {{ … }}")
+    return found[0].entries
+
+
+def _parsed(path: Path) -> _Object:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return _remembering([])
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} can't be read: {error}") from error
+    try:
+        root = _loaded(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ConfigurationError(f"{path} is not valid JSON at {where}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(root, _Object):
+        raise ConfigurationError(f'{path} holds no JSON object: begin it with {{"version": "2.0"')
+    return root
+
+
+def _loaded(text: str) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=_remembering)
+    except json.JSONDecodeError:
+        return json.loads(_plain_json(text), object_pairs_hook=_remembering)
+
+
+def _plain_json(text: str) -> str:
+    """Return the text with blanks for comments and last commas, so that every position stays what it was."""
+    without_comments = re.sub(_COMMENT, _blanks_but_for_strings, text, flags=re.DOTALL)
+    return re.sub(_LAST_COMMA, _blanks_but_for_strings, without_comments, flags=re.DOTALL)
+
+
+def _blanks_but_for_strings(match: re.Match[str]) -> str:
+    found = match[0]
+    return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)

@@ -1,0 +1,76 @@
+"""A developer's machine at the locks of an account in the cloud: said once, as they may be an app's in production."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from singleton.settings.hostid import in_development, is_machine_bound, runs_locally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.settings.options import SingletonOptions
+
+_log = logging.getLogger("singleton")
+
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_EMULATORS_ACCOUNT: Final = "devstoreaccount1"
+
+_SHARED: Final = (
+    "it takes part in the locks of host id '%s' and may keep them from an app that runs there. Give it a hostId of its "
+    "own, or the emulator (UseDevelopmentStorage=true)"
+)
+_OWN: Final = (
+    "its locks are its own, under host id '%s', which names this machine: nobody elsewhere is excluded. Set hostId to "
+    "share locks, or use the emulator (UseDevelopmentStorage=true)"
+)
+_NAMED: Final = (
+    "what it locks there, it keeps from everybody who locks the same names in container '%s'. Use the emulator "
+    "(UseDevelopmentStorage=true), or a container of its own"
+)
+
+
+def warn_of_local_run(
+    settings: Mapping[str, str], endpoint: str, options: SingletonOptions, host_id: str | None = None
+) -> None:
+    """Warn, once for each account and host id, that a process on a local machine uses locks in the cloud (B24).
+
+    Args:
+        settings: the app settings, as a rule ``os.environ``: they tell where this runs.
+        endpoint: the blob service's URL; nothing is said about an emulator's, or one that is not known ("").
+        options: ``local_run_warning`` turns this off.
+        host_id: that of a guard's lock. Without one it is a client's, which any server may have: then it is said only
+            where the Functions host says that this is development.
+    """
+    if not options.local_run_warning or not endpoint or is_emulator(endpoint) or not runs_locally(settings):
+        return
+    if host_id is not None:
+        shared = options.host_id is not None or not is_machine_bound(settings)
+        _warn(endpoint, host_id, _SHARED if shared else _OWN)
+    elif in_development(settings):
+        _warn(endpoint, options.container, _NAMED)
+
+
+def is_emulator(endpoint: str) -> bool:
+    """Tell whether this is the URL of a storage emulator's blob service, on whichever host.
+
+    >>> is_emulator("http://azurite:10000/devstoreaccount1"), is_emulator("https://orders.blob.core.windows.net")
+    (True, False)
+    """
+    url = urlsplit(endpoint)
+    host = url.hostname or ""
+    names = (host.partition(".")[0], url.path.strip("/").partition("/")[0])
+    return host in _LOOPBACK or host.endswith(".localhost") or _EMULATORS_ACCOUNT in names
+
+
+@cache
+def _warn(endpoint: str, name: str, what: str) -> None:
+    _log.warning(
+        f"this machine is none of Azure's, but uses the storage account at %s: {what}. "
+        "The option localRunWarning, false, turns this warning off (AzureFunctionsJobHost__singleton__localRunWarning)",
+        endpoint,
+        name,
+    )

@@ -1,0 +1,268 @@
+"""Options: host.json's ``singleton`` section, then app settings, then arguments, each checked by name and value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.names import check_container_name
+from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
+from singleton.base.words import did_you_mean, quoted
+from singleton.settings.appsettings import filled, section
+from singleton.settings.durations import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_UNLIMITED: Final = f", or None ({host_json_timespan(FOREVER)} in host.json) for no limit"
+
+DURATIONS: Final[dict[str, Limits]] = {
+    "lock_period": Limits(15, 60, whole=True),  # W-17; the service takes whole seconds
+    "listener_lock_period": Limits(15, 60, whole=True),  # W-18
+    "lock_acquisition_timeout": Limits(above=0, note=_UNLIMITED),  # W-19
+    "lock_acquisition_polling_interval": Limits(0.5),  # W-20
+    "lock_acquisition_min_polling_interval": Limits(0.01),
+    "listener_lock_recovery_polling_interval": Limits(15, note=_UNLIMITED),  # W-21
+    "handoff_window": Limits(0),
+    "renewal_interval": Limits(1),
+    "defer_delay": Limits(1, 604_800),
+}
+_MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
+_SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
+
+_WEBJOBS: Final = {  # W-22
+    "LockPeriod": "lock_period",
+    "ListenerLockPeriod": "listener_lock_period",
+    "LockAcquisitionTimeout": "lock_acquisition_timeout",
+    "LockAcquisitionPollingInterval": "lock_acquisition_polling_interval",
+    "ListenerLockRecoveryPollingInterval": "listener_lock_recovery_polling_interval",
+}
+
+_LATEST_RENEWAL: Final = 5 / 6
+"""Part of the period after which a lease is renewed at the latest (S-8: 50 of 60 s)."""
+
+_SETTING_PREFIX: Final = "AzureFunctionsJobHost__singleton"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingletonOptions:
+    """How locks are taken and kept. Durations are seconds; a ``timedelta`` is taken as well.
+
+    >>> SingletonOptions(lock_period=30).replace(handoff_window=0).lock_period
+    30.0
+
+    Attributes:
+        lock_period: length of the lease around an invocation, whole seconds from 15 to 60 (W-17).
+        listener_lock_period: length of a leadership's lease, whole seconds from 15 to 60 (W-18).
+        lock_acquisition_timeout: how long to wait for a lock, more than 0; None waits for ever (W-19).
+        lock_acquisition_polling_interval: the longest wait between two polls for a lock, at least 0.5 (W-20).
+        lock_acquisition_min_polling_interval: the first such wait, which then grows; at least 0.01.
+        listener_lock_recovery_polling_interval: how often a process that isn't the listener tries to become it, at
+            least 15; None: never (W-21).
+        renewal_interval: how long after each renewal a lease is renewed again, at least 1 and at most five sixths of
+            its period; None: after half of it (W-69).
+        handoff_window: how long one process may hand a lease on among its own waiters before other hosts get a turn.
+        defer_delay: how long a message stays away that was put back because its lock was busy, give or take a quarter;
+            from 1 to seven days. Deferred messages come back in no particular order.
+        fencing_tokens: number the sections and record their owners, for one more storage call each.
+        cancel_on_loss: cancel an async body when its lock is lost.
+        container: the blob container that has the locks; other layouts than ``default`` have one of their own.
+        host_id: the id under which locks are kept; None takes the Functions host's id.
+        enabled: False runs bodies without locking.
+        local_run_warning: warn when a process on a developer's machine uses the locks of an account in the cloud (B24).
+
+    Raises:
+        ConfigurationError: a value is out of its range, or of the wrong type.
+    """
+
+    lock_period: float = 15.0
+    listener_lock_period: float = 60.0
+    lock_acquisition_timeout: float | None = None
+    lock_acquisition_polling_interval: float = 5.0
+    lock_acquisition_min_polling_interval: float = 0.1
+    listener_lock_recovery_polling_interval: float | None = 60.0
+    renewal_interval: float | None = None
+    handoff_window: float = 30.0
+    defer_delay: float = 10.0
+    fencing_tokens: bool = True
+    cancel_on_loss: bool = True
+    container: str = "webjobshost"
+    host_id: str | None = None
+    enabled: bool = True
+    local_run_warning: bool = True
+
+    def __post_init__(self) -> None:
+        for name in _NAMES:
+            object.__setattr__(self, name, _checked(name, getattr(self, name), name))
+        first, longest = self.lock_acquisition_min_polling_interval, self.lock_acquisition_polling_interval
+        if first > longest:
+            raise ConfigurationError(
+                f"lock_acquisition_min_polling_interval is {first:g}, more than lock_acquisition_polling_interval, "
+                f"{longest:g}: lower the first or raise the second"
+            )
+        for name in ("lock_period", "listener_lock_period"):
+            latest = getattr(self, name) * _LATEST_RENEWAL
+            if self.renewal_interval is not None and self.renewal_interval > latest:
+                raise ConfigurationError(
+                    f"renewal_interval is {self.renewal_interval:g}, and {name} {getattr(self, name):g}: renew after "
+                    f"{latest:g} at the latest, or there is no time left to try again"
+                )
+
+    def __str__(self) -> str:
+        """Return the five options of WebJobs as indented JSON (W-22)."""
+        shown = {key: _host_json_text(getattr(self, name)) for key, name in _WEBJOBS.items()}
+        return json.dumps(shown, indent=2)
+
+    def replace(self, **changes: object) -> SingletonOptions:
+        """Return a copy with these options changed, checked like new ones."""
+        unknown = next((name for name in changes if name not in _NAMES), None)
+        if unknown is not None:
+            raise ConfigurationError(_no_such_option(unknown, _NAMES))
+        return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks the types
+
+
+_NAMES: Final = tuple(field.name for field in fields(SingletonOptions))
+
+
+def _host_json_text(value: float | None) -> str:
+    return host_json_timespan(FOREVER if value is None else value)
+
+
+def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
+    """Return the option's value if it is allowed; ``label`` is what errors call it."""
+    if value is None and name in (*_MAY_BE_NONE, "host_id", "renewal_interval"):
+        return None
+    if name in DURATIONS:
+        return DURATIONS[name].check(value, label, shown)
+    if name in _SWITCHES:
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{label} is {shown or quoted(value)}: give true or false")
+        return value
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{label} is {shown or quoted(value)}: give a text that is not blank")
+    if name == "container":
+        try:
+            return check_container_name(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{label}: {error}") from None
+    return value
+
+
+def _no_such_option(name: str, known: Iterable[str]) -> str:
+    return f"there is no option {quoted(name)}{did_you_mean(name, known) or '.'} The options are {', '.join(known)}."
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+_KEYS: Final = {_camel(name): name for name in _NAMES}
+_BY_FOLDED_KEY: Final = {key.casefold(): name for key, name in _KEYS.items()}
+
+
+class _Given(NamedTuple):
+    """A value as a file or setting has it, and where it stands."""
+
+    value: object
+    label: str
+
+    def read(self, name: str) -> object:
+        """Return the value as the option's type, checked."""
+        value = self.value
+        if name in DURATIONS:
+            value = self._seconds(name)
+        elif name in _SWITCHES and isinstance(value, str):
+            value = {"true": True, "false": False}.get(value.strip().lower(), value)
+        elif value is None:
+            raise ConfigurationError(f"{self.label} is null: leave it out to have the default")
+        return _checked(name, value, self.label, quoted(self.value))
+
+    def _seconds(self, name: str) -> float | None:
+        value = self.value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise ConfigurationError(f"{self.label}: {bare_number_refused(value)}")
+        if not isinstance(value, str):
+            raise ConfigurationError(f'{self.label} is {quoted(value)}: write a time span, "hh:mm:ss"')
+        try:
+            number = parse_timespan(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.label}: {error}") from None
+        return None if number >= FOREVER and name in _MAY_BE_NONE else number
+
+
+def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> SingletonOptions:
+    """Return the options of an app: host.json's ``singleton`` section, then app settings over it (W-23, H-31).
+
+    Keys are those of WebJobs and ours in camel case; their case doesn't matter. Durations are written ``hh:mm:ss``.
+    On a developer's machine (``AZURE_FUNCTIONS_ENVIRONMENT`` is Development, as ``func start`` sets it) the default of
+    ``listenerLockPeriod`` is 15 seconds (W-24): who starts again soon needn't wait for the lease of the run before.
+
+    Args:
+        app_dir: the folder that has host.json; without the file, or without a folder, only settings count.
+        settings: the app settings, as a rule ``os.environ``, with ``AzureFunctionsJobHost__singleton__lockPeriod`` etc.
+
+    Raises:
+        ConfigurationError: host.json can't be read, a key is unknown or given twice, or a value is not allowed. The
+            message names the file or setting, the key, the value and the range.
+    """
+    given = _in_host_json(app_dir) | _in_settings(settings)
+    values = {name: found.read(name) for name, found in given.items()}
+    try:
+        return _defaults(settings).replace(**values)
+    except ConfigurationError as error:  # each value is right by itself, but not beside the others
+        raise ConfigurationError(f"{' and '.join(found.label for found in given.values())}: {error}") from None
+
+
+def _defaults(settings: Mapping[str, str]) -> SingletonOptions:
+    from singleton.settings.hostid import in_development
+
+    return SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
+
+
+def _in_settings(settings: Mapping[str, str]) -> dict[str, _Given]:
+    return _collected((key, value, f"app setting {spelt}") for spelt, key, value in section(settings, _SETTING_PREFIX))
+
+
+def _in_host_json(app_dir: Path | None) -> dict[str, _Given]:
+    if app_dir is None:
+        return {}
+    from singleton.settings.hostjson import section_entries
+
+    path = app_dir / "host.json"
+    return _collected((key, value, f"{path}: singleton.{key}") for key, value in section_entries(path, "singleton"))
+
+
+def _collected(entries: Iterable[tuple[str, object, str]]) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
+    for key, value, label in entries:
+        name = _BY_FOLDED_KEY.get(key.casefold())
+        if name is None:
+            raise ConfigurationError(f"{label}: {_no_such_option(key, _KEYS)}")
+        if name in found:
+            raise ConfigurationError(f"{label} is given twice, also as {found[name].label}: keep one of them")
+        found[name] = _Given(value, label)
+    return found
+
+
+def find_app_dir(start: Path, settings: Mapping[str, str]) -> Path | None:
+    """Return the folder of the Functions app, or None where there is none.
+
+    It is ``AzureWebJobsScriptRoot`` if host.json is there, else the nearest folder with a host.json from ``start``
+    upwards, else ``AzureWebJobsScriptRoot`` if it is a folder at all.
+    """
+    root = filled(settings, "AzureWebJobsScriptRoot")
+    told = [type(start)(root)] if root else []
+    candidates = [*told, start, *start.absolute().parents]
+    with_host_json = (folder for folder in candidates if _is_readable_file(folder / "host.json"))
+    return next(with_host_json, next((folder for folder in told if folder.is_dir()), None))
+
+
+def _is_readable_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder above the app's that may not be looked into
+        return False
