@@ -261,7 +261,7 @@ class Guard:
         address, attempts = self._address(call), self.layout.attempts
         if attempts is None:
             return lambda registry: registry.acquire(address, timeout=timeout, owner=call.owner)
-        from singleton.process.attempts import acquire_by_attempts
+        from singleton.functions.attempts import acquire_by_attempts
 
         return lambda registry: acquire_by_attempts(registry, address, attempts, timeout=timeout, owner=call.owner)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError, StorageDenied, StorageUnavailable
+from singleton.functions.attempts import acquire_by_attempts, delays
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.locking.timing import Timing
-from singleton.process.attempts import acquire_by_attempts, delays
 from singleton.process.registry import Address, Place, Registry
 from singleton.settings.connection import BlobAccount
 from tests.support.network import Network, answered
