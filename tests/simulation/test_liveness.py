@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 BUGS = {
     "starved": Mutant(
         "after an attempt without an answer nobody asks again",
-        "lock",
+        "locking.lock",
         "                    asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)\n",
         "                    asked_to_wait = 1e6 if failure.status is None else 0.0\n",
     ),
     "does not close": Mutant(
         "closing waits for somebody who never comes",
-        "lock",
-        "        self._closed = True\n",
-        "        self._closed = True\n        await asyncio.Event().wait()\n",
+        "locking.lock",
+        "        self._line.close()\n",
+        "        self._line.close()\n        await asyncio.Event().wait()\n",
     ),
     "task left behind": Mutant(
         "who asks starts a task and forgets it",
-        "lock",
-        "        self._queue[waiter] = None\n",
-        "        self._queue[waiter] = None\n        loop.create_task(asyncio.sleep(1e6))\n",
+        "locking.line",
+        "        self._waiters[waiter] = None\n",
+        "        self._waiters[waiter] = None\n        loop.create_task(asyncio.sleep(1e6))\n",
     ),
     "cancellation swallowed": Mutant(
         "a cancelled caller is given what it waited for",
-        "guard",
+        "functions.guard",
         "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n"
         "                    return await body()\n",
         "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n"

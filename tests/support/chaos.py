@@ -163,7 +163,7 @@ class World:
             virtual_loop().jump(16.0)
             return
         if meddling.what == "close":
-            await self.locks[0].aclose(grace=2.0)
+            await self.locks[0].aclose()
             return
         self.tampered.update({owner} if owner else set(), (hold.lease_id or "" for hold in self.inside))
         if meddling.what == "delete":

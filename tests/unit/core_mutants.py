@@ -41,6 +41,14 @@ def lock(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
     return Mutant(name, "locking.lock", old, new), test
 
 
+def line(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
+    return Mutant(name, "locking.line", old, new), test
+
+
+def state(name: str, old: str, new: str, test: Callable[[], object]) -> Killed:
+    return Mutant(name, "locking.state", old, new), test
+
+
 UNSAFE: list[Killed] = [
     lease(
         "a deadline counted from the renewal's reply",
@@ -62,8 +70,8 @@ UNSAFE: list[Killed] = [
     ),
     lock(
         "a lease given back while its section runs",
-        "await asyncio.shield(hold.ended)",
-        "await asyncio.wait({hold.ended}, timeout=3.0)\n                hold.end()",
+        "await asyncio.shield(turn.ended)",
+        "await asyncio.wait({turn.ended}, timeout=3.0)\n                turn.end()",
         release.test_the_lock_is_kept_until_its_section_has_ended,
     ),
     acquisition(
@@ -74,7 +82,7 @@ UNSAFE: list[Killed] = [
     ),
     lock(
         "waiters let in two at a time",
-        "await asyncio.shield(hold.ended)",
+        "await asyncio.shield(turn.ended)",
         "await asyncio.sleep(0.01)",
         queue.test_sections_of_a_process_never_overlap,
     ),
@@ -185,16 +193,16 @@ OTHERS: list[Killed] = [
         "_RELEASE = 500.0",
         partial(release.test_storage_that_does_not_answer_delays_a_release_by_five_seconds_at_most, LOST_REQUEST),
     ),
-    lock(
+    line(
         "a hold that is granted to who has gone",
         "waiter.hold.end()",
         "pass",
         partial(cancel.test_a_cancellation_at_any_step_leaves_no_lease_and_forgets_no_waiter, cancel.alone),
     ),
-    lock(
+    line(
         "last come, first served",
-        "next(iter(self._queue), None)",
-        "next(reversed(self._queue), None)",
+        "next(iter(self._waiters), None)",
+        "next(reversed(self._waiters), None)",
         queue.test_waiters_of_a_process_are_served_in_the_order_in_which_they_came,
     ),
     lock(
@@ -205,14 +213,14 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "a turn without end",
-        "if section and self._had_our_turn():",
+        "if section and self._state.had_its_run:",
         "if section < 0:",
         partial(turns.test_another_host_waits_no_longer_than_the_window_a_section_and_a_poll, 5.0, 0.5, 5.0),
     ),
     lock(
         "nobody stands back",
-        "if self._had_our_turn():\n            self._informed = True",
-        "if self._closed:\n            self._informed = True",
+        "if self._state.had_its_run:\n                self._state.stand_aside()",
+        "if self._line.closed:\n                self._state.stand_aside()",
         turns.test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_a_poll,
     ),
     lock(
@@ -221,22 +229,22 @@ OTHERS: list[Killed] = [
         'case "refused":',
         storage.test_denied_after_waiting_for_a_while_is_told_at_the_next_poll,
     ),
-    lock(
+    line(
         "no last look",
-        "_LAST_LOOK = 0.5",
-        "_LAST_LOOK = -100.0",
+        "_LAST_LOOK: Final = 0.5",
+        "_LAST_LOOK: Final = -100.0",
         partial(timeouts.test_the_lock_is_asked_for_once_more_shortly_before_a_time_out, 9.0),
     ),
-    lock(
+    line(
         "a time-out that is always contention",
-        "if self._trouble is not None or not in_use:",
-        "if not in_use and self._closed:",
+        "if state.trouble is not None or not in_use:",
+        "if not in_use and self.closed:",
         partial(timeouts.test_a_time_out_is_exact_when_the_storage_does_not_answer, 3.0, LOST_REQUEST),
     ),
-    lock(
+    line(
         "who asks once is told of contention before anybody knows",
-        "(self._first() is not None and self._informed)",
-        "self._first() is not None",
+        "(self.first() is not None and self.state.in_use)",
+        "self.first() is not None",
         partial(
             once.test_all_who_ask_once_get_the_answer_of_the_request_that_is_under_way, answered(403), StorageDenied
         ),
@@ -247,23 +255,23 @@ OTHERS: list[Killed] = [
         "if section == 0:",
         once.test_one_of_many_who_ask_once_gets_a_free_lock_and_the_others_hear_at_once_that_it_is_in_use,
     ),
-    lock(
+    line(
         "being behind somebody taken for contention",
-        "(self._informed and self._first() is not waiter)",
-        "self._first() is not waiter",
+        "(state.in_use and self.first() is not waiter)",
+        "self.first() is not waiter",
         partial(storage.test_a_time_out_behind_others_while_the_storage_does_not_answer_is_no_contention, LOST_REQUEST),
     ),
-    lock(
+    state(
         "an old outage remembered",
-        "        self._trouble = None\n        try:",
-        "        try:",
+        "if self.doing is not Doing.TROUBLE:",
+        "if not self._failing_since:",
         storage.test_an_outage_long_ago_does_not_shorten_the_patience_with_a_new_one,
     ),
     lock(
         "a close that cuts the release off",
         "await asyncio.wait({server}, timeout=_CLOSE)",
         "await asyncio.wait({server}, timeout=0.0)",
-        partial(close.test_a_section_that_ends_at_the_end_of_the_grace_is_released_wholly, 0.005),
+        partial(close.test_a_release_that_has_just_begun_is_not_cut_off_by_a_close, 0.005),
     ),
     lock(
         "a lease given back by a close under a running section",
@@ -271,10 +279,10 @@ OTHERS: list[Killed] = [
         'lease.lose("closed")\n                    await self._acquisition._release(lease.id)',
         close.test_a_running_section_learns_that_its_lock_was_closed_and_its_lease_lapses_by_itself,
     ),
-    lock(
+    line(
         "those who leave wake nobody",
-        "        self._queue.pop(waiter, None)\n        self._somebody_left.set()",
-        "        self._queue.pop(waiter, None)",
+        "            self._waiters.pop(waiter, None)\n            self._somebody_left.set()",
+        "            self._waiters.pop(waiter, None)",
         cancel.test_waiters_that_leave_end_the_polling,
     ),
     (

@@ -216,7 +216,7 @@ async def closing(loop: SteppedLoop) -> None:
     running = asyncio.create_task(quietly(section(lock, 0.1)))
     waiting = asyncio.create_task(quietly(section(lock, 0.1)))
     await asyncio.sleep(0.005)
-    victim = loop.victim(lock.aclose(grace=1.0))
+    victim = loop.victim(lock.aclose())
     await asyncio.wait({victim})
     await lock.aclose()
     await asyncio.wait({running, waiting})

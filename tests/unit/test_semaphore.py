@@ -522,3 +522,51 @@ def test_under_random_faults_there_are_never_more_than_the_limit_and_every_wait_
         await settled(service, *fleet)
 
     run()
+
+
+# --- asking once, several at a time -----------------------------------------------------------------------------------
+
+
+async def outcomes(*asking: asyncio.Task[Hold]) -> list[str]:
+    await asyncio.wait(asking)
+    return [type(error).__name__ if (error := task.exception()) else "inside" for task in asking]
+
+
+@pytest.mark.parametrize(("limit", "inside"), [(100, 3), (2, 2), (1, 1)])
+def test_as_many_of_those_who_ask_once_get_in_as_there_are_free_slots(limit: int, inside: int) -> None:
+    @virtual
+    async def run() -> None:
+        host = Host(MemoryLeaseStore())
+        asking = [asyncio.create_task(host.acquire(limit, timeout=0)) for _ in range(3)]
+        assert sorted(await outcomes(*asking)) == ["LockNotAcquired"] * (3 - inside) + ["inside"] * inside
+        for task in asking[:inside]:
+            await release(task.result())
+        await settled(host.network.service, host)
+
+    run()
+
+
+@pytest.mark.parametrize("fate", [answered(503), LOST_REQUEST])
+def test_those_who_ask_once_while_the_storage_fails_are_told_so_and_nobody_of_contention(fate: Fate) -> None:
+    @virtual
+    async def run() -> None:
+        host = Host(MemoryLeaseStore())
+        host.network.always("acquire", fate)
+        asking = [asyncio.create_task(host.acquire(100, timeout=0)) for _ in range(3)]
+        assert await outcomes(*asking) == ["StorageUnavailable"] * 3
+        assert now() <= 10.1
+
+    run()
+
+
+@virtual
+async def test_who_asks_once_beside_a_waiter_that_was_refused_is_told_at_once_without_a_request() -> None:
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    async with other.inside(1):
+        waiting = asyncio.create_task(host.acquire(1))
+        await asyncio.sleep(1.0)
+        sent, start = len(host.network.requests), now()
+        await host.full(1)
+        assert (now(), len(host.network.requests)) == (start, sent)
+    await release(await waiting)

@@ -1,0 +1,208 @@
+"""The line of those in this process who wait for one lock or semaphore: served in the order in which they came.
+
+* **One task asks for all.** It is started for the first in line, and asks for as long as somebody waits.
+* **Single attempts.** Who asks once (``timeout=0``) is told what is known. Where nothing is known yet, it stands in
+  line for the next answer, ten seconds at most: what skips a message must not skip it because nobody knows (B12).
+* **Last look.** Shortly before its time-out the first in line asks once more.
+* **Patience.** A minute of storage without a usable answer ends all waits.
+* **A "no" is a "no" of the service.** Contention is told only on evidence from within the wait; silence is trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.base.timespan import format_timespan
+from singleton.locking.acquisition import storage_error
+from singleton.locking.section import Section, closed_error
+from singleton.locking.state import State
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.base.hold import Hold
+    from singleton.locking.timing import Timing
+
+_TRY_ONCE: Final = 10.0
+"""Seconds for a single attempt (``timeout=0``) to get an answer from storage that fails."""
+_LAST_LOOK: Final = 0.5
+"""Seconds before its time-out at which the first in line asks once more."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """Somebody in line. ``once``: it asks once, instead of waiting."""
+
+    owner: str
+    since: float
+    deadline: float
+    once: bool
+    granted: asyncio.Future[None]
+    hold: Section | None = None
+    """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
+
+    @property
+    def within(self) -> str:
+        """Its time-out, as WebJobs writes it: ``within 0:00:05`` (W-65)."""
+        return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
+
+    def give(self, hold: Section) -> None:
+        """End the wait with this hold."""
+        hold.waited = asyncio.get_running_loop().time() - self.since
+        self.hold = hold
+        self.granted.set_result(None)
+
+    def take(self) -> Section:
+        """Return the hold that was granted, once."""
+        hold, self.hold = self.hold, None
+        assert hold is not None
+        return hold
+
+    def refuse(self, error: SingletonError) -> None:
+        """End the wait with an error of its own, unless it has ended."""
+        if not self.granted.done():
+            cause, error = error.__cause__, copy.copy(error)
+            error.__cause__ = cause
+            error.owner = self.owner
+            self.granted.set_exception(error)
+
+
+class Line:
+    """Those who wait, and what they are told. It belongs to the loop on which it is used.
+
+    Args:
+        kind: ``"lock"`` or ``"semaphore"``, for errors.
+        name: its name.
+        taken: says that others have it.
+        timing: of the lock.
+    """
+
+    def __init__(self, kind: str, name: str, *, taken: str, timing: Timing) -> None:
+        self.state = State(f"{kind} {name}", timing)
+        self.closed = False
+        self._kind = kind
+        self._name = name
+        self._taken = taken
+        self._waiters: OrderedDict[Waiter, None] = OrderedDict()
+        self._somebody_left = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return iter(self._waiters)
+
+    # --- for the caller -----------------------------------------------------------------------------------------------
+
+    async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None]) -> Hold:
+        """Stand in line until a hold is granted; ``serve`` sees to it that somebody asks. See ``Lock.acquire``."""
+        if self.closed:
+            raise closed_error(self._kind, self._name, owner)
+        if timeout == 0 and (self.state.ours or (self.first() is not None and self.state.in_use)):
+            raise self._not_acquired("it is in use by this process" if self.state.ours else self._taken, owner=owner)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        limit = math.inf if timeout is None else timeout or _TRY_ONCE
+        waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
+        alarm = None if timeout is None else loop.call_at(waiter.deadline, self._time_is_up, waiter)
+        self._waiters[waiter] = None
+        serve()
+        try:
+            await waiter.granted
+            return waiter.take()
+        except asyncio.CancelledError:
+            if waiter.hold is not None:
+                waiter.hold.end()
+            raise
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+            self._waiters.pop(waiter, None)
+            self._somebody_left.set()
+
+    # --- for who serves -----------------------------------------------------------------------------------------------
+
+    def first(self) -> Waiter | None:
+        """Return the first in line who still waits."""
+        while (first := next(iter(self._waiters), None)) is not None and first.granted.done():
+            del self._waiters[first]
+        return first
+
+    def grant(self, waiter: Waiter, hold: Section) -> None:
+        """End this wait with a hold."""
+        del self._waiters[waiter]
+        waiter.give(hold)
+
+    async def sleep_until(self, due: float) -> None:
+        """Wait, but not past the last look of the first in line, and no longer than anybody waits."""
+        loop = asyncio.get_running_loop()
+        while (first := self.first()) is not None and (now := loop.time()) < due:
+            last_look = now if first.once else first.deadline - _LAST_LOOK
+            if now >= last_look and first.since > self.state.asked:
+                return  # nobody has asked for it yet, and later is too late
+            self._somebody_left.clear()
+            try:
+                async with asyncio.timeout_at(min(due, last_look) if now < last_look else due):
+                    await self._somebody_left.wait()
+            except TimeoutError:
+                return
+
+    # --- what those who wait are told ---------------------------------------------------------------------------------
+
+    def refused(self) -> None:
+        """Somebody else has it: who asked once has the answer."""
+        self.state.refuse()
+        self.refuse_single_attempts(self._taken)
+
+    def failed(self, trouble: SingletonError) -> None:
+        """The storage gives no usable answer; when that lasts too long, all waits end with it."""
+        if self.state.fail(trouble):
+            self.refuse_all(trouble)
+
+    def refuse_single_attempts(self, why: str) -> None:
+        """End the waits of those who asked once, and could not get it."""
+        error = self._not_acquired(why)
+        for waiter in tuple(self._waiters):
+            if waiter.once:
+                waiter.refuse(error)
+
+    def refuse_all(self, error: SingletonError) -> None:
+        """End all waits."""
+        for waiter in tuple(self._waiters):
+            waiter.refuse(error)
+
+    def close(self) -> None:
+        """End all waits, and let nobody wait any more."""
+        self.closed = True
+        self.give_up()
+
+    def give_up(self) -> None:
+        """End all waits: nobody asks for them any more."""
+        self.refuse_all(closed_error(self._kind, self._name))
+        self._somebody_left.set()
+
+    def break_down(self, cause: BaseException) -> None:
+        """End all waits with an error that nobody expected."""
+        error = SingletonError(f"{self._kind} {self._name!r}: unexpected {cause!r}", lock=self._name)
+        error.__cause__ = cause
+        self.refuse_all(error)
+
+    def _time_is_up(self, waiter: Waiter) -> None:
+        """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer."""
+        state = self.state
+        in_use = state.was_in_use_since(waiter.since) or state.ours or (state.in_use and self.first() is not waiter)
+        if state.trouble is not None or not in_use:
+            waiter.refuse(state.trouble or storage_error(self._name, StoreFailure(detail="no answer yet")))
+        else:
+            waiter.refuse(self._not_acquired(self._taken, within=waiter.within))
+
+    def _not_acquired(self, why: str, *, within: str = "at once", owner: str | None = None) -> LockNotAcquired:
+        text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"
+        return LockNotAcquired(text, lock=self._name, owner=owner)

@@ -1,0 +1,162 @@
+"""What a lock of this process is doing: one state, and the moves between them.
+
+                    ┌──────────────────── nobody waits ────────────────────┐
+                    ▼                                                      │
+       begin      idle        ┌──► taken ────┐                             │
+    ┌───────────────┴─► asking│   (refused)  │ask again                    │
+    │                     ▲   ├──► trouble ──┤                             │
+    │                     │   │   (failed)   │                             │
+    │                     └───┼──────────────┘                             │
+    │                         │ won                   given back           │
+    └── aside ◄──┐            └──► held ───► giving back ──────────────────┤
+                 └───────────────── after a run of our own ────────────────┘
+
+``asking``, ``taken`` and ``trouble`` are one thing done, asking until the lease is ours, and three things known of it:
+nothing yet, that somebody else has it, that the storage gives no usable answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from singleton.base.errors import SingletonError
+    from singleton.locking.timing import Timing
+
+_log = logging.getLogger("singleton")
+
+_PATIENCE: Final = 60.0
+"""Seconds that storage may go without a usable answer before its waiters are told."""
+_TURN: Final = 1.1
+"""Polling intervals for which a process that had its run leaves the lock alone."""
+
+
+class Doing(enum.Enum):
+    """What is being done."""
+
+    IDLE = "idle"
+    ASIDE = "standing aside"
+    ASKING = "asking"
+    TAKEN = "asking, and somebody else has it"
+    TROUBLE = "asking, and the storage fails"
+    HELD = "held"
+    GIVING_BACK = "giving back"
+
+
+_IN_USE: Final = (Doing.ASIDE, Doing.TAKEN, Doing.HELD, Doing.GIVING_BACK)
+_OURS: Final = (Doing.HELD, Doing.GIVING_BACK)
+
+
+class State:
+    """The state of one lock or semaphore in this process; the running loop's clock tells when it moves.
+
+    Attributes:
+        doing: the state itself; only the moves below change it.
+        asked: when a request was last sent.
+        trouble: what to tell those who wait, while the storage fails; else None.
+    """
+
+    def __init__(self, what: str, timing: Timing) -> None:
+        self.doing = Doing.IDLE
+        self.asked = -math.inf
+        self.trouble: SingletonError | None = None
+        self._what = what
+        self._timing = timing
+        self._failing_since = 0.0
+        self._seen_taken = -math.inf
+        self._run_since = -math.inf
+        self._free_since = -math.inf
+
+    # --- moves --------------------------------------------------------------------------------------------------------
+
+    def stand_aside(self) -> None:
+        """Leave the lock to others for a while: for who asks here it is in use."""
+        self.doing = Doing.ASIDE
+
+    def begin(self) -> None:
+        """Begin to ask. Nothing is known, and what was known earlier does not count."""
+        self.doing = Doing.ASKING
+        self.trouble = None
+
+    def ask(self) -> None:
+        """Send a request. What the last answer said is still what is known."""
+        self.asked = _now()
+
+    def answer(self) -> None:
+        """The storage gives a usable answer."""
+        if self.doing is Doing.TROUBLE:
+            _log.info("%s: storage answers again", self._what)
+            self.begin()
+
+    def refuse(self) -> None:
+        """Somebody else has it."""
+        self.answer()
+        self.doing = Doing.TAKEN
+        self.see_taken()
+
+    def fail(self, trouble: SingletonError) -> bool:
+        """The storage gives no usable answer; tell whether it has gone without one for too long."""
+        if self.doing is not Doing.TROUBLE:
+            _log.warning("%s: storage fails (%s); trying again", self._what, trouble.reason)
+            self._failing_since = _now()
+        self.doing = Doing.TROUBLE
+        self.trouble = trouble
+        return _now() - self._failing_since >= _PATIENCE
+
+    def win(self) -> None:
+        """The lease is ours; a run of our own begins, unless others had no turn since the last."""
+        self.answer()
+        self.doing = Doing.HELD
+        if _now() >= self.aside_until:
+            self._run_since = _now()
+
+    def give_back(self) -> None:
+        """The lease is being given back."""
+        self.doing = Doing.GIVING_BACK
+
+    def given_back(self, free_since: float) -> None:
+        """Others can have it since then."""
+        self._free_since = free_since
+
+    def rest(self) -> None:
+        """Nobody here waits any more."""
+        self.begin()
+        self.doing = Doing.IDLE
+
+    def see_taken(self) -> None:
+        """Note that somebody else has it, or a part of it: evidence for those who wait now."""
+        self._seen_taken = _now()
+
+    # --- what follows -------------------------------------------------------------------------------------------------
+
+    @property
+    def ours(self) -> bool:
+        """Tell whether this process has the lease."""
+        return self.doing in _OURS
+
+    @property
+    def in_use(self) -> bool:
+        """Tell whether it is known to be in use, here or elsewhere."""
+        return self.doing in _IN_USE
+
+    def was_in_use_since(self, since: float) -> bool:
+        """Tell whether there is evidence, from then or later, that it was in use."""
+        return self._seen_taken >= since or self._free_since > since
+
+    @property
+    def had_its_run(self) -> bool:
+        """Tell whether this process has had the lock for so long that others should get their turn."""
+        return _now() - self._run_since >= self._timing.handoff_window
+
+    @property
+    def aside_until(self) -> float:
+        """When every waiter elsewhere has polled once since the lock became free."""
+        return self._free_since + self._timing.poll_max * _TURN
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
