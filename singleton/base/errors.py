@@ -15,7 +15,8 @@ Every error carries what is known as attributes and survives pickling.
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 
 class SingletonError(Exception):
@@ -37,6 +38,13 @@ class SingletonError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+    def another(self, owner: str | None = None) -> Self:
+        """Return a copy: of those who are told of one thing, each raises an error of its own."""
+        twin = copy.copy(self)
+        twin.__cause__ = self.__cause__
+        twin.owner = owner or self.owner
+        return twin
 
 
 def _rebuild(kind: type[SingletonError], args: tuple[Any, ...], state: dict[str, Any]) -> SingletonError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import copy
 import os
 import threading
 from contextlib import suppress
@@ -132,7 +131,7 @@ class Leadership:
             raise LockClosed(f"leadership {self.name!r} was not started in this process", lock=self.name)
         with self._guard:
             if self._over is not None:
-                raise copy.copy(self._over)
+                raise self._over.another()
             if (hold := self.hold) is not None:
                 waiting.set_result(hold)
             else:
@@ -174,4 +173,4 @@ class Leadership:
             waiting, self._waiting = self._waiting, set()
         for each in waiting:
             if each.set_running_or_notify_cancel():
-                each.set_exception(copy.copy(over))
+                each.set_exception(over.another())

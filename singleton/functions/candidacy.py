@@ -8,7 +8,6 @@ are waited for, and then the lease goes back (W-106). Where a body does not end,
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -170,9 +169,7 @@ class Candidacy:
             return LockNotAcquired(
                 f"{function} runs in another process, which is its listener (lock {name!r})", lock=name, owner=owner
             )
-        error = copy.copy(self._trouble)
-        error.owner = owner
-        return error
+        return self._trouble.another(owner)
 
     # --- seats --------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -68,10 +67,7 @@ class Waiter:
     def refuse(self, error: SingletonError) -> None:
         """End the wait with an error of its own, unless it has ended."""
         if not self.granted.done():
-            cause, error = error.__cause__, copy.copy(error)
-            error.__cause__ = cause
-            error.owner = self.owner
-            self.granted.set_exception(error)
+            self.granted.set_exception(error.another(self.owner))
 
 
 class Line:

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from singleton.process.registry import Registry
-from singleton.process.runtime import Runtime
+from singleton.process.runtime import Phase, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ def runtime() -> LockRuntime:
     if _provider is not None:
         return _provider()
     with _guard:
-        if _current is None:
+        if _current is None or _current.phase is Phase.OVER:  # it could not start: perhaps it can now
             with _loading:
                 importlib.import_module("singleton.process.opening")
             _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_sdk)

@@ -11,6 +11,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
+from singleton.process.runtime import Phase
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, guard_of, outcome
 from tests.unit.test_defer_invocations import Queue
 
@@ -160,7 +161,7 @@ def test_when_the_lock_thread_is_closed_a_running_body_ends_first_and_then_the_l
         running = pool.submit(call, a_job("sync", body, mode="listener"))
         assert entered.wait(10)
         closing = pool.submit(thread.runtime.close)
-        while not thread.runtime._closed:
+        while thread.runtime.phase is Phase.OPEN:
             time.sleep(0.001)
         leased = thread.leased()
         may_end.set()

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.base.errors import LockClosed, LockNotAcquired
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.process import current
 from singleton.process.lockloop import LockLoop
-from singleton.process.registry import Address, Place
+from singleton.process.registry import Address, Place, Registry
+from singleton.process.runtime import Runtime
 from singleton.settings.connection import BlobAccount
 from singleton.settings.options import SingletonOptions
+from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 
 if TYPE_CHECKING:
@@ -335,3 +338,41 @@ def test_a_time_out_of_nothing_asks_once(thread: LockThread) -> None:
     with pytest.raises(LockNotAcquired):
         acquire(thread, timeout=0)
     assert thread.memory.calls["acquire"] == before + 1
+
+
+def test_where_the_lock_thread_can_not_start_nobody_waits_and_the_cause_is_told() -> None:
+    may_go_on = threading.Event()
+
+    def prepare() -> None:
+        may_go_on.wait(5)
+        raise OSError("half an installation")
+
+    runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), prepare=prepare)
+    with ThreadPoolExecutor(2) as pool:
+        early = pool.submit(runtime.call, lambda registry: registry.acquire(address(), timeout=None, owner="early"))
+        time.sleep(0.01)
+        may_go_on.set()
+        with pytest.raises(SingletonError, match="could not start.*half an installation") as told:
+            early.result(5)
+        assert isinstance(told.value.__cause__, OSError)
+    with pytest.raises(SingletonError, match="could not start"):
+        runtime.call(lambda registry: registry.acquire(address(), timeout=None, owner="late"))
+    runtime.close()
+
+
+def test_after_a_lock_thread_that_could_not_start_the_next_use_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = ["once"]
+
+    def load_sdk() -> None:
+        if failing:
+            raise OSError(failing.pop())
+
+    monkeypatch.setattr(current, "_load_sdk", load_sdk)
+    current.shutdown()
+
+    async def nothing(_: Registry) -> None: ...
+
+    with pytest.raises(SingletonError, match="once"):
+        current.runtime().call(nothing)
+    current.runtime().call(nothing)
+    current.shutdown()
