@@ -97,7 +97,7 @@ async def test_a_time_out_names_the_lock_and_the_time(timeout: float, text: str)
     await network.service.create(NAME)
     await network.service.acquire(NAME, foreign_id(), -1)
     with pytest.raises(LockNotAcquired) as caught:
-        await lock_on(network).acquire(timeout=timeout)
+        await lock_on(network, poll_max=600.0).acquire(timeout=timeout)
     assert str(caught.value) == text
 
 

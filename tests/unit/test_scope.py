@@ -174,7 +174,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.sampled_from(["Id", "A:B", "A:B:Id"]), st.binary(max_size=60) | st.text(max_size=60) | JSON)
 def test_any_body_gives_a_text_or_a_scope_error(path: str, body: object) -> None:
     try:
@@ -184,7 +184,7 @@ def test_any_body_gives_a_text_or_a_scope_error(path: str, body: object) -> None
     assert found.strip()
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(JSON, st.sampled_from(["Id", "A:B", "A:B:Id"]))
 def test_a_body_and_what_a_parser_makes_of_it_have_the_same_scope(root: object, path: str) -> None:
     text = json.dumps(root)

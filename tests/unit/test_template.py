@@ -297,7 +297,7 @@ def test_an_offset_is_printed_with_its_sign_and_noon_is_pm() -> None:
     assert ScopeTemplate("{w:hh tt zzz z}").bind({}, {"w": when}) == "12 PM -16:30 -16"
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(st.text(alphabet="a.{}%:-N ", max_size=12) | st.text(max_size=30))
 def test_any_text_is_a_template_or_refused_as_configuration(text: str) -> None:
     try:
@@ -321,7 +321,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     st.sampled_from(["{a}", "{a.b}", "{a:N}", "{a:yyyyMMdd}", "{a.b:D}"]),
     st.dictionaries(st.sampled_from(["a", "b"]), VALUES),
