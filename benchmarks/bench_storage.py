@@ -19,7 +19,7 @@ from simulator.azurite import Azurite
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 from singleton.process.opening import open_container
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -73,7 +73,7 @@ def _dequeueable(blob: BlobClient) -> Cycle:
 
 async def measure(connection_string: str, cycles: int) -> dict[str, list[float]]:
     """Return the seconds of each cycle of each kind."""
-    store = open_container(BlobAccount(connection_string=connection_string), "webjobshost")
+    store = open_container(StorageAccount(connection_string=connection_string), "webjobshost")
     kinds: dict[str, Cycle] = {}
     try:
         for name in ("webjobs", "dequeueable"):

@@ -20,7 +20,7 @@ from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.network import Request
 from singleton.process.opening import open_container
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import BlobState, StoreFailure
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 _CONTAINER: Final = "webjobshost"
-_ACCOUNT: Final = BlobAccount(
+_ACCOUNT: Final = StorageAccount(
     connection_string="DefaultEndpointsProtocol=https;AccountName=explored;AccountKey=c2ltdWxhdGVk;EndpointSuffix=localhost"
 )
 _META: Final = "x-ms-meta-"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from azure.storage.blob.aio import ContainerClient
 
     from singleton.base.hold import Hold
-    from singleton.settings.connection import BlobAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
 
     Work: TypeAlias = Callable[[Registry], Coroutine[Any, Any, _T]]
@@ -198,7 +198,7 @@ class BaseClient:
 
 def _account(
     connection: str | Callable[[str], ContainerClient], credential: Any
-) -> BlobAccount | GivenAccount | GivenClients:
+) -> StorageAccount | GivenAccount | GivenClients:
     if isinstance(connection, str) and credential is None:
         if connection.startswith(("https://", "http://")):
             raise ConfigurationError(

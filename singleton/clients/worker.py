@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from singleton.base.errors import LockClosed
+from singleton.base.tasks import to_its_end
 from singleton.process.cancelling import cancelled_when_lost
 from singleton.process.current import runtime
 
@@ -124,7 +125,7 @@ class PeriodicWorker:
     async def __aexit__(self, *_: object) -> None:
         assert self._running is not None
         self.stop()
-        await _to_its_end(self._running)
+        await to_its_end(self._running)
         if not self._running.cancelled() and isinstance(self._running.exception(), LockClosed):
             _log.warning("worker %s ended: its client was closed", self.name)
 
@@ -142,7 +143,7 @@ class PeriodicWorker:
         due = loop.time()
         while not self._stopping.is_set():
             self._tick_task = loop.create_task(self._tick(), name=f"tick of {self.name}")
-            await _to_its_end(self._tick_task)
+            await to_its_end(self._tick_task)
             if not self._tick_task.cancelled():
                 self._report(self._tick_task.exception())
             due += self.every * max(1, math.ceil((loop.time() - due) / self.every))
@@ -180,7 +181,7 @@ class PeriodicWorker:
         elif self._thread is not None:
             self._work(hold)  # nothing else is on this thread's loop
         else:
-            await _to_its_end(working := asyncio.ensure_future(asyncio.to_thread(self._work, hold)), cancel=False)
+            await to_its_end(working := asyncio.ensure_future(asyncio.to_thread(self._work, hold)), cancel=False)
             working.result()
         hold.raise_if_lost()
 
@@ -189,19 +190,3 @@ class PeriodicWorker:
             raise error
         if error is not None:
             _log.error("worker %s failed; it tries again at its next tick", self.name, exc_info=error)
-
-
-async def _to_its_end(task: asyncio.Future[Any], *, cancel: bool = True) -> None:
-    """Wait for the task to end. A cancellation of the caller is handed on to it, or kept back, until it has ended."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-            if cancel:
-                task.cancel()
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()
-        raise cancelled

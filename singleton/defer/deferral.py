@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.stores.messages import GONE, Hidden
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -184,10 +184,7 @@ async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
     pauses = iter(_PAUSES)
     while True:
         try:
-            async with asyncio.timeout(_ANSWER):
-                return await request()
-        except TimeoutError:
-            raise StoreFailure(detail=f"no answer within {_ANSWER:g} s") from None
+            return await within(_ANSWER, request())
         except StoreFailure as failure:
             pause = next(pauses, None)
             if pause is None or failure.status is None or failure.meaning != "transient":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from singleton.settings.connection import QueueAccount
+    from singleton.settings.connection import StorageAccount
 
 
 Encoding = Literal["base64", "none"]
@@ -30,7 +30,7 @@ _LONGEST_NAME: Final = 63
 class QueuePlace:
     """A queue of a storage account, how the host encodes bodies in it, and how often it tries a message (H-33)."""
 
-    account: QueueAccount
+    account: StorageAccount
     queue: str
     encoding: Encoding = "base64"
     max_dequeue_count: int = 5
@@ -46,7 +46,7 @@ def queue_place(
     trigger: Mapping[str, Any],
     settings: Mapping[str, str],
     app_dir: Path | None,
-    account_named: Callable[[str], QueueAccount],
+    account_named: Callable[[str], StorageAccount],
 ) -> QueuePlace:
     """Return the queue that a trigger with these settings listens to; ``account_named`` resolves its connection.
 

@@ -9,12 +9,11 @@ Nothing here can lose or hold up a message: where the storage does not answer, t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Final
 from urllib.parse import quote
 
-from singleton.stores.protocol import NoteStore, StoreFailure
+from singleton.stores.protocol import NoteStore, StoreFailure, within
 
 _PREFIX: Final = "deferred"
 _KEY: Final = "failures"
@@ -33,10 +32,9 @@ async def strikes_of(store: object, queue: str, message_id: str) -> int:
     if not isinstance(store, NoteStore):
         return 0
     try:
-        async with asyncio.timeout(_ANSWER):
-            metadata = await store.noted(note_name(queue, message_id))
+        metadata = await within(_ANSWER, store.noted(note_name(queue, message_id)))
         return max(0, int(metadata.get(_KEY, "0")))
-    except (StoreFailure, TimeoutError, ValueError) as error:
+    except (StoreFailure, ValueError) as error:
         if not (isinstance(error, StoreFailure) and error.meaning == "missing"):
             _log.warning("message %s: whether it failed before is not known (%s)", message_id, error)
         return 0
@@ -48,7 +46,6 @@ async def note_strikes(store: object, queue: str, message_id: str, number: int) 
         return
     name = note_name(queue, message_id)
     try:
-        async with asyncio.timeout(_ANSWER):
-            await (store.note(name, {_KEY: str(number)}) if number else store.remove(name))
-    except (StoreFailure, TimeoutError) as error:
+        await within(_ANSWER, store.note(name, {_KEY: str(number)}) if number else store.remove(name))
+    except StoreFailure as error:
         _log.warning("message %s: that it failed %d times before is not noted (%s)", message_id, number, error)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from singleton.base.tasks import being_cancelled
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,18 +21,10 @@ def always_answered(function: str) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError as error:
-        if _being_cancelled():
+        if being_cancelled():
             raise
         raise RuntimeError(f"{function} raised CancelledError, and nobody had cancelled it") from error
     except SystemExit as error:
         raise RuntimeError(
             f"{function} called exit({error.code!r}): a function ends by returning or raising"
         ) from error
-
-
-def _being_cancelled() -> bool:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # a thread without a loop: a sync body
-        return False
-    return task is not None and task.cancelling() > 0

@@ -22,7 +22,7 @@ from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.defer.queueplace import Encoding, QueuePlace, queue_place
 from singleton.defer.strikes import note_strikes, strikes_of
 from singleton.functions.triggers import QUEUE
-from singleton.settings.connection import QueueAccount, resolve_queue_account
+from singleton.settings.connection import StorageAccount, resolve_queue_account
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,12 +202,12 @@ def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str
     return trigger
 
 
-def _account_named(connection: str) -> QueueAccount:
+def _account_named(connection: str) -> StorageAccount:
     """Resolve a trigger's connection; where locks live elsewhere, queues do, and no setting is asked."""
     from singleton.process.current import provided_account
 
     if provided_account(connection) is not None:
-        return QueueAccount()
+        return StorageAccount()
     return resolve_queue_account(connection, os.environ)
 
 

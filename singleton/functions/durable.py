@@ -12,10 +12,11 @@ import os
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
+from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.layouts.naming import lock_name
 from singleton.process.current import provided_account, runtime
@@ -27,13 +28,12 @@ from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import find_app_dir, load_options
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator
     from datetime import timedelta
 
-    from singleton.settings.connection import BlobAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
-_T = TypeVar("_T")
 
 _log = logging.getLogger("singleton")
 
@@ -110,8 +110,10 @@ async def start_singleton(
         if before.in_the_way:
             return Started(instance_id=instance_id, started=False, status=before.status)
         hold.raise_if_lost()
-        status = await _to_its_end(_start(client, orchestrator, instance_id, client_input, before))
-    return Started(instance_id=instance_id, started=True, status=status)
+        # The caller's cancellation does not stop the start: the lock is kept until what came of it is known.
+        starting = asyncio.ensure_future(_start(client, orchestrator, instance_id, client_input, before))
+        await to_its_end(starting, cancel=False, grace=2 * _UNTIL_VISIBLE)
+    return Started(instance_id=instance_id, started=True, status=starting.result())
 
 
 def _check_client(client: object) -> None:
@@ -148,7 +150,7 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
         await locks.release_async(hold)
 
 
-def _account(connection: str, options: SingletonOptions, app: str) -> BlobAccount:
+def _account(connection: str, options: SingletonOptions, app: str) -> StorageAccount:
     account = resolve_blob_account(connection, os.environ)
     warn_of_local_run(os.environ, account.endpoint, options, app)
     return account
@@ -209,15 +211,3 @@ async def _until_seen(client: Any, instance_id: str, before: _Seen, *, within: f
             return None
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-async def _to_its_end(start: Coroutine[Any, Any, _T]) -> _T:
-    """Await a start that the caller's cancellation does not stop: the lock is kept until what came of it is known."""
-    task = asyncio.ensure_future(start)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task}, timeout=2 * _UNTIL_VISIBLE)
-        raise
-    finally:
-        task.cancel()

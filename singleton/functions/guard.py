@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from singleton.process.runtime import LockRuntime
     from singleton.process.steps import Steps, Work
     from singleton.scopes.scope import ScopeTemplate
-    from singleton.settings.connection import BlobAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
 _log = logging.getLogger("singleton")
@@ -140,7 +140,7 @@ class Guard:
         return self.options.host_id or host_id(os.environ, self.app_dir)
 
     @cached_property
-    def _account(self) -> BlobAccount:
+    def _account(self) -> StorageAccount:
         from singleton.settings.connection import resolve_blob_account
         from singleton.settings.localrun import warn_of_local_run
 

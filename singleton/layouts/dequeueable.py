@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import Level, Stamp
     from singleton.layouts.dequeueable_options import DequeueableOptions
-    from singleton.settings.connection import BlobAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
 _OTHERS: Final = "locks/"
@@ -62,7 +62,7 @@ class DequeueableLayout:
             lock_acquisition_polling_interval=self.options.longest,
         )
 
-    def account(self, account: BlobAccount) -> BlobAccount:
+    def account(self, account: StorageAccount) -> StorageAccount:
         """See ``Layout.account``: with an identity, by ``BlobUriFormat`` (D-19, D-20)."""
         if self.options.account_url is None or account.credential is None:
             return account

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from singleton.base.kinds import Level, Stamp
-    from singleton.settings.connection import BlobAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
 
@@ -48,7 +48,7 @@ class Layout(Protocol):
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
         """Return the options with what this layout lays down: its container, above all."""
 
-    def account(self, account: BlobAccount) -> BlobAccount:
+    def account(self, account: StorageAccount) -> StorageAccount:
         """Return the account, reached in the way that this layout lays down."""
 
     def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
@@ -72,7 +72,7 @@ class Plain:
     of_the_host: ClassVar[bool] = False
     attempts: ClassVar[None] = None
 
-    def account(self, account: BlobAccount) -> BlobAccount:
+    def account(self, account: StorageAccount) -> StorageAccount:
         """See ``Layout.account``."""
         return account
 

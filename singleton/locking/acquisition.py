@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.locking.lease import Lease, as_failure
-from singleton.stores.protocol import LeaseStore, StoreFailure
+from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable
 
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.timing import Timing
 
-_T = TypeVar("_T")
 _log = logging.getLogger("singleton")
 
 _CALL = 5.0
@@ -61,7 +59,7 @@ class Acquisition:
             raise
         try:
             if self._fencing is not None:
-                await _call(self._fencing.stamp(lease.id, etag, owner))
+                await within(_CALL, self._fencing.stamp(lease.id, etag, owner))
         except BaseException:
             await self.give_back(lease)
             raise
@@ -99,13 +97,13 @@ class Acquisition:
         except StoreFailure as failure:
             if failure.meaning != "missing":
                 raise
-        await _call(self._store.create(self._name))
+        await within(_CALL, self._store.create(self._name))
         return await self._request()
 
     async def _request(self) -> tuple[Lease, str]:
         """The lease's clock starts before the request is sent (B4)."""
         sent = asyncio.get_running_loop().time()
-        etag = await _call(self._store.acquire(self._name, self._id, round(self._period)))
+        etag = await within(_CALL, self._store.acquire(self._name, self._id, round(self._period)))
         return self._leased(sent), etag
 
     def _leased(self, sent: float) -> Lease:
@@ -139,14 +137,6 @@ class Acquisition:
         """Make a random GUID (version 4), the only kind of lease id that the service takes."""
         bits = f"{self._rng.getrandbits(128):032x}"
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{'89ab'[int(bits[16], 16) % 4]}{bits[17:20]}-{bits[20:]}"
-
-
-async def _call(request: Awaitable[_T]) -> _T:
-    try:
-        async with asyncio.timeout(_CALL):
-            return await request
-    except TimeoutError:
-        raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
 
 
 def storage_error(lock: str, failure: StoreFailure) -> StorageError:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from singleton.base.tasks import being_cancelled
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Lease:
                 async with asyncio.timeout_at(self._call_ends(sent)):
                     replied = await self._store.renew(self.name, self.id)
             except (Exception, asyncio.CancelledError) as error:
-                if cancelled():
+                if being_cancelled():
                     raise
                 failure = as_failure(error)
                 if failure.meaning != "transient":
@@ -186,12 +187,6 @@ class Lease:
 
     async def _until(self, when: float) -> None:
         await asyncio.sleep(max(0.0, when - self._loop.time()))
-
-
-def cancelled() -> bool:
-    """Tell whether this task is being cancelled; a cancellation that it meets otherwise is its store's own (W-75)."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def as_failure(error: BaseException) -> StoreFailure:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from singleton.process.registry import Place
     from singleton.process.runtime import LockRuntime
-    from singleton.settings.connection import QueueAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenClients
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
@@ -67,7 +67,7 @@ def _open_store(place: Place) -> LeaseStore:
         return open_container(place.account, place.container)
 
 
-def _open_queue(account: QueueAccount, queue: str) -> MessageStore:
+def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
     from singleton.process.opening import open_queue
 
     with _loading:

@@ -14,10 +14,10 @@ from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from singleton.settings.connection import BlobAccount, QueueAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.stores.azure_queue import AzureMessageStore
 
-    Account: TypeAlias = BlobAccount | GivenAccount | GivenClients
+    Account: TypeAlias = StorageAccount | GivenAccount | GivenClients
 
 
 def open_container(account: Account, container: str, **transport: Any) -> AzureBlobLeaseStore:
@@ -47,7 +47,7 @@ def open_container(account: Account, container: str, **transport: Any) -> AzureB
     )
 
 
-def open_queue(account: QueueAccount, queue: str, **transport: Any) -> AzureMessageStore:
+def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMessageStore:
     """Make a store for a queue. Call it on the loop that will use it; ``transport`` as for ``open_container``."""
     from azure.storage.queue.aio import QueueClient
 

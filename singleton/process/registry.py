@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.kinds import Stamp
-    from singleton.settings.connection import BlobAccount, QueueAccount
+    from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
     from singleton.settings.options import SingletonOptions
     from singleton.stores.messages import MessageStore
@@ -40,7 +40,7 @@ _IDLE_LOCKS = 1024
 class Place:
     """A container of a storage account."""
 
-    account: BlobAccount | GivenAccount | GivenClients
+    account: StorageAccount | GivenAccount | GivenClients
     container: str
 
 
@@ -81,13 +81,13 @@ class Registry:
         open_store: Callable[[Place], LeaseStore],
         rng: random.Random | None = None,
         *,
-        open_queue: Callable[[QueueAccount, str], MessageStore] | None = None,
+        open_queue: Callable[[StorageAccount, str], MessageStore] | None = None,
     ) -> None:
         self._open_store = open_store
         self._open_queue = open_queue
         self.rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
         self._stores: dict[Place, LeaseStore] = {}
-        self._queues: dict[tuple[QueueAccount, str], MessageStore] = {}
+        self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
@@ -203,7 +203,7 @@ class Registry:
             self._stores[place] = self._open_store(place)
         return self._stores[place]
 
-    def queue(self, account: QueueAccount, name: str) -> MessageStore:
+    def queue(self, account: StorageAccount, name: str) -> MessageStore:
         """Return a queue; open it at the first call."""
         if (account, name) not in self._queues:
             assert self._open_queue is not None, "this registry was made without queues"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -22,14 +22,14 @@ DEFAULT_CONNECTION: Final = "AzureWebJobsStorage"
 
 
 @dataclass(frozen=True, slots=True)
-class BlobAccount:
-    """How to reach a storage account's blobs: by a connection string, or by a URL and perhaps an identity.
+class StorageAccount:
+    """How to reach a storage account's blobs or queues: by a connection string, or by a URL and perhaps an identity.
 
     Equal settings make equal accounts, so it may be the key of a cache. Its ``repr`` shows no secret.
 
     Attributes:
         connection_string: complete and checked, or None.
-        account_url: the blob service's URL where there is no connection string; it may hold a shared access signature.
+        account_url: the service's URL where there is no connection string; it may hold a shared access signature.
         credential: the identity to use with the URL; None with a connection string or signature.
     """
 
@@ -39,14 +39,14 @@ class BlobAccount:
 
     @property
     def endpoint(self) -> str:
-        """The blob service's URL, without anything secret in it: what to call this account in messages."""
+        """The service's URL, without anything secret in it: what to call this account in messages."""
         if self.connection_string is None:
             return (self.account_url or "").partition("?")[0]
         return parse_connection_string(self.connection_string, "the connection string").endpoint
 
     def __repr__(self) -> str:
-        """Return the endpoint and the way in: ``BlobAccount(https://orders.blob.core.windows.net by account key)``."""
-        return f"BlobAccount({self.endpoint} by {self._way_in()})"
+        """Return the endpoint and the way in, as in ``(https://orders.blob.core.windows.net by account key)``."""
+        return f"StorageAccount({self.endpoint} by {self._way_in()})"
 
     def _way_in(self) -> str:
         if self.credential is not None:
@@ -54,20 +54,7 @@ class BlobAccount:
         return "account key" if "AccountKey=" in (self.connection_string or "") else "shared access signature"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAccount:
-    """How to reach a storage account's queues: by a connection string, or by a URL and perhaps an identity."""
-
-    connection_string: str | None = None
-    account_url: str | None = None
-    credential: CredentialSpec | None = None
-
-    def __repr__(self) -> str:
-        where = "a connection string" if self.account_url is None else self.account_url.partition("?")[0]
-        return f"QueueAccount({where})"
-
-
-def resolve_blob_account(name: str, settings: Mapping[str, str]) -> BlobAccount:
+def resolve_blob_account(name: str, settings: Mapping[str, str]) -> StorageAccount:
     """Return the account that a connection names.
 
     A name N is looked up as ``ConnectionStrings:AzureWebJobsN``, ``AzureWebJobsN``, ``ConnectionStrings:N`` and N
@@ -79,33 +66,17 @@ def resolve_blob_account(name: str, settings: Mapping[str, str]) -> BlobAccount:
     """
     name = name.strip() or DEFAULT_CONNECTION
     if "=" in name:
-        return BlobAccount(checked_connection_string(name, "the connection string"))
-    return configured(name, settings).account(settings)
+        return StorageAccount(checked_connection_string(name, "the connection string"))
+    return configured(name, settings).account("blob", settings)
 
 
-def resolve_queue_account(name: str, settings: Mapping[str, str]) -> QueueAccount:
-    """Return the account that a queue trigger's connection names: ``__accountName``, then ``__queueServiceUri``.
+def resolve_queue_account(name: str, settings: Mapping[str, str]) -> StorageAccount:
+    """Return the account that a queue trigger's connection names: ``__accountName``, then ``__queueServiceUri`` (H-25).
 
     Raises:
         ConfigurationError: nothing is set for this name, or what is set is wrong.
     """
-    place = configured(name, settings)
-    if place.value:
-        return QueueAccount(checked_connection_string(place.value, f"app setting {place.name}"))
-    account, given = place.keys.get("accountname"), place.keys.get("queueserviceuri")
-    if account:
-        url = f"https://{checked_account_name(account, f'{place.name}__accountName')}.queue.core.windows.net"
-    elif given:
-        url = checked_url(given, f"{place.name}__queueServiceUri")
-    else:
-        raise ConfigurationError(
-            f"connection {place.name}: set {place.name}__accountName or {place.name}__queueServiceUri to reach queues"
-        )
-    if "sig=" in url.partition("?")[2]:
-        return QueueAccount(account_url=url)
-    if not url.startswith("https:"):
-        raise ConfigurationError(f"{place.name}: an identity is only used over https, not with {redact(url)}")
-    return QueueAccount(account_url=url, credential=credential_of(place.name, place.keys, settings))
+    return configured(name, settings).account("queue", settings)
 
 
 def configured(name: str, settings: Mapping[str, str]) -> _Place:
@@ -146,17 +117,17 @@ class _Place(NamedTuple):
         keys = {key: text.strip() for _, key, text in section(settings, name) if text.strip()}
         return cls(name, value, keys) if value or keys else None
 
-    def account(self, settings: Mapping[str, str]) -> BlobAccount:
+    def account(self, service: Literal["blob", "queue"], settings: Mapping[str, str]) -> StorageAccount:
         if self.value:  # wins over every setting below it (H-23)
-            return BlobAccount(checked_connection_string(self.value, f"app setting {self.name}"))
-        url = self._url()
+            return StorageAccount(checked_connection_string(self.value, f"app setting {self.name}"))
+        url = self._blob_url() if service == "blob" else self._queue_url()
         if "sig=" in url.partition("?")[2]:
-            return BlobAccount(account_url=url)
+            return StorageAccount(account_url=url)
         if not url.startswith("https:"):
             raise ConfigurationError(f"{self.name}: an identity is only used over https, not with {redact(url)}")
-        return BlobAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
+        return StorageAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
 
-    def _url(self) -> str:
+    def _blob_url(self) -> str:
         given, account = self.keys.get("blobserviceuri"), self.keys.get("accountname")
         if given:
             url = checked_url(given, f"{self.name}__blobServiceUri")
@@ -164,11 +135,24 @@ class _Place(NamedTuple):
                 self._warn_of_disagreement(account, url)
             return url
         if account:
-            return f"https://{checked_account_name(account, f'{self.name}__accountName')}.blob.core.windows.net"
+            return self._url_of_account(account, "blob")
         raise ConfigurationError(
             f"connection {self.name}: of its settings only {', '.join(sorted(self.keys))} "
             f"{'is' if len(self.keys) == 1 else 'are'} set; set {self.name}__accountName or {self.name}__blobServiceUri"
         )
+
+    def _queue_url(self) -> str:
+        if account := self.keys.get("accountname"):
+            return self._url_of_account(account, "queue")
+        if given := self.keys.get("queueserviceuri"):
+            return checked_url(given, f"{self.name}__queueServiceUri")
+        raise ConfigurationError(
+            f"connection {self.name}: set {self.name}__accountName or {self.name}__queueServiceUri to reach queues"
+        )
+
+    def _url_of_account(self, account: str, service: str) -> str:
+        name = checked_account_name(account, f"{self.name}__accountName")
+        return f"https://{name}.{service}.core.windows.net"
 
     def _warn_of_disagreement(self, account: str, url: str) -> None:
         import logging

@@ -43,21 +43,13 @@ class Limits(NamedTuple):
         return enough and number <= self.maximum and (number == int(number) if self.whole else True)
 
 
-def seconds(  # the range is part of the call, so that the message can state it
-    value: float | timedelta,
-    name: str,
-    *,
-    minimum: float = 0.0,
-    maximum: float = FOREVER,
-    above: float | None = None,
-    whole: bool = False,
-) -> float:
-    """Return an argument's duration in seconds, checked.
+def seconds(value: float | timedelta, name: str, *, above: float | None = None) -> float:
+    """Return an argument's duration in seconds: at least 0, or more than ``above``.
 
-    >>> seconds(timedelta(minutes=1), "lease", minimum=15, maximum=60)
+    >>> seconds(timedelta(minutes=1), "timeout")
     60.0
 
     Raises:
         ConfigurationError: it is no number or timedelta, not finite, or out of range.
     """
-    return Limits(minimum, maximum, above, whole).check(value, name)
+    return Limits(above=above).check(value, name)

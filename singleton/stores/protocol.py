@@ -7,13 +7,16 @@ exception classes and bare status codes mislead (all lease conflicts are 409).
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
 
     from singleton.base.kinds import LossReason
+
+_T = TypeVar("_T")
 
 Meaning = Literal["held", "lost", "missing", "deleting", "denied", "refused", "transient"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
@@ -92,6 +95,15 @@ class StoreFailure(Exception):
                 return "blob gone"
             case _:
                 return None
+
+
+async def within(seconds: float, request: Awaitable[_T]) -> _T:
+    """Await a request for so long, and take silence for a failure."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await request
+    except TimeoutError:
+        raise StoreFailure(detail=f"no answer within {seconds:g} s") from None
 
 
 _BY_CODE: tuple[tuple[frozenset[str], Meaning], ...] = (

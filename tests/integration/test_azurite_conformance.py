@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.process.opening import open_container
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import StoreConformance
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def stores(connection_string: str, container_name: str) -> AsyncIterator[list[AzureBlobLeaseStore]]:
-    account = BlobAccount(connection_string=connection_string)
+    account = StorageAccount(connection_string=connection_string)
     opened = [open_container(account, container_name) for _ in range(2)]
     yield opened
     for store in opened:
@@ -38,7 +38,7 @@ class TestAzurite(StoreConformance):
 
     @pytest.fixture(autouse=True)
     def account(self, connection_string: str, container_name: str) -> None:
-        self.where = BlobAccount(connection_string=connection_string), container_name
+        self.where = StorageAccount(connection_string=connection_string), container_name
 
     def open_store(self) -> AzureBlobLeaseStore:
         return open_container(*self.where)

@@ -16,7 +16,7 @@ from singleton.defer.strikes import note_strikes, strikes_of
 from singleton.functions.deferring import received
 from singleton.functions.triggers import Trigger
 from singleton.process.opening import open_container, open_queue
-from singleton.settings.connection import BlobAccount, QueueAccount
+from singleton.settings.connection import StorageAccount
 from tests.integration.defer_storm import Storm, report, run
 from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app
 
@@ -49,7 +49,7 @@ async def take(client: QueueClient, visibility: int = 600) -> Any:
 
 
 async def defer(connection: str, queue: str, raw: Any) -> str | None:
-    store = open_queue(QueueAccount(connection), queue)
+    store = open_queue(StorageAccount(connection), queue)
     try:
         message = received("job", TRIGGER, AsWorkerGivesIt(raw), "none")
         return await put_back(store, message, delay=1, handed_on=lambda _: None)
@@ -115,7 +115,7 @@ async def test_a_queue_that_is_gone_fails_the_invocation(connection_string: str,
 
 
 async def test_a_messages_failures_are_noted_on_a_blob(connection_string: str, container_name: str) -> None:
-    store = open_container(BlobAccount(connection_string), container_name)
+    store = open_container(StorageAccount(connection_string), container_name)
     try:
         await store.create("locks/made-with-its-container")
         assert await strikes_of(store, "orders", "m-1") == 0

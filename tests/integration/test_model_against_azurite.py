@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singleton.process.opening import open_container
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.conformance.histories import (
@@ -140,7 +140,7 @@ async def _ask_in_lock_step(
     connection_string: str, container_name: str, histories: list[list[list[Ask]]]
 ) -> list[list[Answer]]:
     """Ask all blobs in each round; between the rounds time passes for all of them."""
-    store = open_container(BlobAccount(connection_string=connection_string), container_name)
+    store = open_container(StorageAccount(connection_string=connection_string), container_name)
     try:
         await store.create("locks/first")
         begin = asyncio.get_running_loop().time()
@@ -173,7 +173,7 @@ def test_requests_in_any_order_get_the_same_answers_from_azurite_and_from_the_mo
     """No time passes here, so Hypothesis can shrink what it finds."""
     numbers = itertools.count()
     with asyncio.Runner() as runner:
-        store = open_container(BlobAccount(connection_string=connection_string), container_name)
+        store = open_container(StorageAccount(connection_string=connection_string), container_name)
 
         async def ask_all(asks: list[Ask]) -> list[Answer]:
             blob = RealBlob(store, f"locks/{next(numbers)}")

@@ -324,8 +324,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no time-out for requests",
-        file=ACQUISITION,
-        old="        async with asyncio.timeout(_CALL):\n            return await request\n",
+        file=PROTOCOL,
+        old="        async with asyncio.timeout(seconds):\n            return await request\n",
         new="        return await request\n",
         breaks="a lost message is waited for for ever",
     ),

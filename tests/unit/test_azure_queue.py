@@ -9,7 +9,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.process.opening import open_queue
-from singleton.settings.connection import QueueAccount
+from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Client:
 
 async def test_each_request_is_made_once_and_no_answer_says_so() -> None:
     wire = Wire(OSError("connection reset"))
-    store = open_queue(QueueAccount(STRING), "orders", transport=wire)
+    store = open_queue(StorageAccount(STRING), "orders", transport=wire)
     for request in (
         store.create,
         lambda: store.hide("m-1", "r", 60),
@@ -68,7 +68,7 @@ async def test_each_request_is_made_once_and_no_answer_says_so() -> None:
 @pytest.mark.parametrize(("life", "shown"), [(100, "messagettl=100"), (None, "messagettl=-1")])
 async def test_a_message_without_an_end_is_sent_without_one(life: int | None, shown: str) -> None:
     wire = Wire(OSError())
-    store = open_queue(QueueAccount(STRING), "orders", transport=wire)
+    store = open_queue(StorageAccount(STRING), "orders", transport=wire)
     with pytest.raises(StoreFailure):
         await store.send("text", delay=10, life=life)
     assert shown in wire.requests[0].url
@@ -78,7 +78,7 @@ async def test_a_message_without_an_end_is_sent_without_one(life: int | None, sh
 
 async def test_carriage_returns_are_escaped_as_xml_would_drop_them() -> None:
     wire = Wire(OSError())
-    store = open_queue(QueueAccount(STRING), "orders", transport=wire)
+    store = open_queue(StorageAccount(STRING), "orders", transport=wire)
     with pytest.raises(StoreFailure):
         await store.send("a\r\nb", delay=0, life=None)
     (request,) = wire.requests

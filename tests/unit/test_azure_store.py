@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.process.opening import open_container
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.states import Call, request
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
@@ -28,7 +28,7 @@ CALLS: list[Call] = ["acquire", "renew", "release", "break", "write", "read"]
 @asynccontextmanager
 async def answering(*answers: Answer) -> AsyncIterator[tuple[AzureBlobLeaseStore, ScriptedServer]]:
     async with ScriptedServer(*answers) as server:
-        store = open_container(BlobAccount(connection_string=server.connection_string), "locks")
+        store = open_container(StorageAccount(connection_string=server.connection_string), "locks")
         try:
             yield store, server
         finally:
@@ -80,7 +80,7 @@ async def test_a_connection_that_breaks_says_nothing_about_the_lease(call: Call,
 async def test_nobody_there_says_nothing_about_the_lease(call: Call) -> None:
     async with ScriptedServer(Answer()) as server:
         text = server.connection_string
-    store = open_container(BlobAccount(connection_string=text), "locks")
+    store = open_container(StorageAccount(connection_string=text), "locks")
     failure = await failure_of(store, call)
     assert failure.status is None
     assert failure.meaning == "transient"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
 from singleton.settings import connection
-from singleton.settings.connection import BlobAccount, redact, resolve_blob_account
+from singleton.settings.connection import StorageAccount, redact, resolve_blob_account
 from singleton.settings.credentials import CredentialSpec
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def refusal(name: str, settings: dict[str, str]) -> str:
     return str(caught.value)
 
 
-def account_name(account: BlobAccount) -> str | None:
+def account_name(account: StorageAccount) -> str | None:
     """The account as the SDK understands it."""
     assert account.connection_string
     return BlobServiceClient.from_connection_string(account.connection_string).account_name
@@ -150,7 +150,7 @@ def test_a_connection_that_is_not_set_up_is_refused_with_what_to_set(
 def test_a_connection_string_is_completed_for_the_sdk(text: str, endpoint: str, way_in: str) -> None:
     account = resolve_blob_account(text, {})
     assert account.endpoint == endpoint
-    assert repr(account) == f"BlobAccount({endpoint} by {way_in})"
+    assert repr(account) == f"StorageAccount({endpoint} by {way_in})"
     assert account.connection_string
     with BlobServiceClient.from_connection_string(account.connection_string) as client:
         assert client.url.partition("?")[0].rstrip("/") == endpoint.rstrip("/")
@@ -223,8 +223,8 @@ def test_any_connection_is_resolved_or_refused_as_configuration(text: str) -> No
 def test_an_account_is_named_by_uri_or_name(keys: dict[str, str], url: str, separator: str) -> None:
     """H-24."""
     account = resolve_blob_account("Orders", {f"Orders{separator}{key}": value for key, value in keys.items()})
-    assert account == BlobAccount(account_url=url, credential=CredentialSpec(kind="default"))
-    assert (account.endpoint, repr(account)) == (url, f"BlobAccount({url} by default)")
+    assert account == StorageAccount(account_url=url, credential=CredentialSpec(kind="default"))
+    assert (account.endpoint, repr(account)) == (url, f"StorageAccount({url} by default)")
 
 
 def test_the_uri_wins_over_the_name_and_a_disagreement_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -337,7 +337,7 @@ def test_accounts_are_values_that_can_be_keys_of_a_cache() -> None:
 
 
 @pytest.mark.parametrize("show", [repr, str, lambda account: f"{account}", lambda account: f"{[account]}"])
-def test_an_account_never_shows_its_secrets(show: Callable[[BlobAccount], str]) -> None:
+def test_an_account_never_shows_its_secrets(show: Callable[[StorageAccount], str]) -> None:
     for text in (
         ORDERS,
         f"AccountName=orders;SharedAccessSignature={SIGNED}",

@@ -15,7 +15,7 @@ from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.locking.timing import Timing
 from singleton.process.registry import Address, Place, Registry
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from tests.support.network import Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
 
@@ -128,7 +128,7 @@ class Host:
         self.network = Network()
         self.layout = DequeueableLayout(options)
         self.registry = Registry(lambda _: self.network, Dice(0.5))
-        place = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
+        place = Place(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
         self.address = Address(place, NAME, Timing(period=60, poll_min=0.1, poll_max=5))
 
     async def take(self, timeout: float | None, owner: str) -> Hold:

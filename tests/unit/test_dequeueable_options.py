@@ -7,7 +7,7 @@ import pytest
 from singleton.base.errors import ConfigurationError
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions, load_dequeueable
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.settings.credentials import CredentialSpec
 from singleton.settings.options import SingletonOptions
 
@@ -161,13 +161,13 @@ IDENTITY = CredentialSpec(kind="default")
 )
 def test_an_identity_goes_where_the_uri_format_says(given: str, expected: str) -> None:
     """D-20."""
-    account = BlobAccount(account_url="https://orders.blob.core.windows.net", credential=IDENTITY)
+    account = StorageAccount(account_url="https://orders.blob.core.windows.net", credential=IDENTITY)
     layout = DequeueableLayout(load_dequeueable(setting("BlobUriFormat", given)))
-    assert layout.account(account) == BlobAccount(account_url=expected, credential=IDENTITY)
+    assert layout.account(account) == StorageAccount(account_url=expected, credential=IDENTITY)
 
 
 def test_a_connection_string_goes_where_it_says_itself() -> None:
     """D-19."""
     layout = DequeueableLayout(load_dequeueable(setting("BlobUriFormat", "https://a/{containerName}/{blobName}")))
-    account = BlobAccount(connection_string="UseDevelopmentStorage=true")
+    account = StorageAccount(connection_string="UseDevelopmentStorage=true")
     assert layout.account(account) is account

@@ -13,7 +13,7 @@ from singleton.base import timespan
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import FOREVER, format_timespan, host_json_timespan, parse_timespan
 from singleton.settings import durations
-from singleton.settings.durations import seconds
+from singleton.settings.durations import Limits, seconds
 
 DAY = 86_400.0
 
@@ -100,7 +100,7 @@ def test_any_text_is_read_or_refused_as_configuration(text: str) -> None:
 
 @pytest.mark.parametrize("value", [15, 15.0, timedelta(seconds=15)])
 def test_an_argument_may_be_a_number_or_a_timedelta(value: float | timedelta) -> None:
-    checked = seconds(value, "lease", minimum=15, maximum=60, whole=True)
+    checked = seconds(value, "lease")
     assert checked == 15.0
     assert type(checked) is float
 
@@ -130,7 +130,7 @@ def test_an_argument_out_of_range_is_refused_with_name_value_and_range(
     value: object, limits: dict[str, float], message: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        seconds(value, "lease", **limits)  # type: ignore[arg-type]
+        Limits(**limits).check(value, "lease")  # type: ignore[arg-type]
     assert str(caught.value).startswith(message)
     assert len(str(caught.value)) < 250
 

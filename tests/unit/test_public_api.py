@@ -25,7 +25,7 @@ from singleton.settings.connection import resolve_blob_account
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:
-    from singleton.settings.connection import BlobAccount
+    from singleton.settings.connection import StorageAccount
 
 ROOT = Path(__file__).resolve().parents[2]
 BUDGET = 0.025
@@ -142,7 +142,7 @@ def test_no_error_and_no_log_shows_a_secret(
     assert [secrets_in(text) for text in shown if secrets_in(text)] == []
 
 
-def failures(account: BlobAccount) -> list[BaseException]:
+def failures(account: StorageAccount) -> list[BaseException]:
     """Return the errors of storage that can't be reached: the decorator's, the client's, and the SDK's own beneath."""
 
     async def acquire() -> None:

@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from singleton.process.registry import Place, Registry
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.world import now, virtual
 
@@ -51,5 +51,5 @@ async def test_a_store_that_fails_to_close_keeps_no_other_open(caplog: pytest.Lo
 def _registry_of(stores: dict[str, _Store]) -> Registry:
     registry = Registry(lambda place: stores[place.container], random.Random(1))
     for container in stores:
-        registry.store(Place(BlobAccount("UseDevelopmentStorage=true"), container))
+        registry.store(Place(StorageAccount("UseDevelopmentStorage=true"), container))
     return registry

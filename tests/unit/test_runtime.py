@@ -18,7 +18,7 @@ from singleton.process import current
 from singleton.process.lockloop import LockLoop
 from singleton.process.registry import Address, Place, Registry
 from singleton.process.runtime import Runtime
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 LOCK = "locks/app/job"
-PLACE = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
+PLACE = Place(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
 QUICK = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 
 
@@ -352,7 +352,7 @@ def test_where_the_lock_thread_can_not_start_nobody_waits_and_the_cause_is_told(
         early = pool.submit(runtime.call, lambda registry: registry.acquire(address(), timeout=None, owner="early"))
         time.sleep(0.01)
         may_go_on.set()
-        with pytest.raises(SingletonError, match="could not start.*half an installation") as told:
+        with pytest.raises(SingletonError, match=r"could not start.*half an installation") as told:
             early.result(5)
         assert isinstance(told.value.__cause__, OSError)
     with pytest.raises(SingletonError, match="could not start"):

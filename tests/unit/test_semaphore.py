@@ -13,7 +13,7 @@ from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, S
 from singleton.locking.lock import release
 from singleton.locking.slots import MOST
 from singleton.process.registry import Address, Place, Registry
-from singleton.settings.connection import BlobAccount
+from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, Request, answered
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
 
-PLACE = Place(BlobAccount("UseDevelopmentStorage=true"), "webjobshost")
+PLACE = Place(StorageAccount("UseDevelopmentStorage=true"), "webjobshost")
 OPTIONS = SingletonOptions()
 NAME = "reports"
 
