@@ -158,7 +158,7 @@ def replay(file: Path, app: Path | None) -> int:
 
 
 def _check_app(app: str) -> None:
-    from simulator.host.errors import HostError
+    from simulator.host.app.errors import HostError
     from simulator.virtual.userapp import load
 
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.checks import Finding, count, note, unproven, violation
+from simulator.checks.findings import Finding, count, note, unproven, violation
 from simulator.checks.messages import LOCK_FAULTS, Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history import History
+    from simulator.history.facts import History
 
 
 def judge_activity(history: History, messages: Messages) -> list[Finding]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from simulator.checks import Finding, count, note, unproven, violation
+from simulator.checks.findings import Finding, count, note, unproven, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history import History, Invocation, Message
+    from simulator.history.facts import History, Invocation, Message
 
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
 """Errors by which the lock itself fails an invocation."""

@@ -13,13 +13,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from simulator.checks import count, label
+from simulator.checks.findings import count, label
 from simulator.report.words import Line, fine_print, headline, summary
 
 if TYPE_CHECKING:
-    from simulator.board import Board, Event, HostNow, LockNow
-    from simulator.report import Progress
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
+    from simulator.report.board import Board, Event, HostNow, LockNow
+    from simulator.report.reporter import Progress
 
 FRAMES: Final = 8
 STYLES: Final = {"good": "green", "bad": "bold red", "open": "yellow", "note": "dim"}

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.messages import encode
+from simulator.host.triggers.messages import encode
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, message, without_options
 from simulator.virtual.judged import declare, note_end, note_start
@@ -28,7 +28,7 @@ from singleton.base.errors import SingletonError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.messages import Message
+    from simulator.host.triggers.messages import Message
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
 

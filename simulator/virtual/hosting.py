@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from simulator.host.hostjson import QueueOptions
-from simulator.host.queue import QueueListener
+from simulator.host.app.hostjson import QueueOptions
+from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.handles import HOST
 from simulator.virtual.putting_back import Account, VirtualQueue
 from simulator.virtual.queues import QueueClient, Queues
@@ -19,7 +19,7 @@ from singleton.base.events import subscribe
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from simulator.host.messages import Message
+    from simulator.host.triggers.messages import Message
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
 
@@ -31,7 +31,7 @@ _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_00
 
 
 class VirtualClock:
-    """``simulator.host.timer.Clock`` on virtual time."""
+    """``simulator.host.triggers.timer.Clock`` on virtual time."""
 
     def now(self) -> float:
         """Seconds since the epoch, by this machine's clock."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from simulator.journal import Record
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
+from simulator.history.journal import Record
 from singleton.decorator import guards_of
 
 if TYPE_CHECKING:

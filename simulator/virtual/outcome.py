@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections import Counter
 
-    from simulator.journal import Record
+    from simulator.history.journal import Record
     from simulator.virtual.oracle import Violation
 
 

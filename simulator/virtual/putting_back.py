@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.messages import MessageGone
+from simulator.host.triggers.messages import MessageGone
 from simulator.virtual.network import Network, Request
 from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure

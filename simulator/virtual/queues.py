@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simulator.host.messages import Message, MessageGone, QueueMissing, QueueTrouble
+from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
 from simulator.virtual.network import Network, Request
 from singleton.stores.protocol import StoreFailure
 

@@ -6,14 +6,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks import label
+from simulator.checks.findings import label
 from simulator.virtual import callers, conduct, deferrals, leaders, oracle, semaphores, world
 from simulator.virtual.network import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.journal import Record
+    from simulator.history.journal import Record
     from simulator.virtual.oracle import Violation
     from simulator.virtual.outcome import Run
     from simulator.virtual.scenario import Scenario

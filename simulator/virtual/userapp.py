@@ -10,24 +10,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.apps import AppFunction
-from simulator.feed import KEYS, make_body
-from simulator.host.app import load_functions
-from simulator.host.bindings import Out, queue_bodies, queue_input, timer_input
-from simulator.host.messages import encode
+from simulator.host.app.bindings import Out, queue_bodies, queue_input, timer_input
+from simulator.host.app.loading import load_functions
+from simulator.host.app.settings import local_settings, redirect
 from simulator.host.plan import Plan, connections, make_plans
-from simulator.host.settings import local_settings, redirect
-from simulator.host.timer import Tick, TimerListener
+from simulator.host.triggers.messages import encode
+from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.virtual.hosting import Feed, QueueWorld, VirtualClock
 from simulator.virtual.jobs import Context
 from simulator.virtual.judged import note_end, note_start, told_of
 from simulator.virtual.locks import Baton
+from simulator.work.apps import AppFunction
+from simulator.work.feed import KEYS, make_body
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.messages import Message
+    from simulator.host.triggers.messages import Message
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.messages import encode
+from simulator.host.triggers.messages import encode
 from simulator.virtual.deferrals import start_deferrals
 from simulator.virtual.hosting import Feed, QueueWorld
 from simulator.virtual.jobs import Context, Job, guarded_jobs, message
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from simulator.host.messages import Message
+    from simulator.host.triggers.messages import Message
     from simulator.virtual.machine import Machine
     from simulator.virtual.world import World
 

@@ -25,7 +25,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from simulator.journal import Record
+from simulator.history.journal import Record
 from simulator.virtual.handles import HOST
 from simulator.virtual.judged import broken_promises
 from simulator.virtual.locks import VirtualRuntime

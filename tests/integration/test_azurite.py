@@ -19,8 +19,9 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from simulator import azurite_npm
-from simulator.azurite import Azurite, AzuriteError, ensure_installed
+from simulator.azurite import install
+from simulator.azurite.install import AzuriteError, ensure_installed
+from simulator.azurite.server import Azurite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 START = """
 import json, sys, time
-from simulator.azurite import Azurite
+from simulator.azurite.server import Azurite
 azurite = Azurite()
 azurite.start()
 print(json.dumps([azurite.pid, azurite.blob_port]), flush=True)
@@ -224,9 +225,9 @@ def test_an_installation_that_does_not_start_says_what_it_wrote_and_what_to_remo
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SINGLETON_SIM_CACHE", str(tmp_path))
-    folder = azurite_npm.installation()
-    (folder / azurite_npm.ENTRY).parent.mkdir(parents=True)
-    (folder / azurite_npm.ENTRY).write_text("throw new Error('half of me is missing')")
+    folder = install.installation()
+    (folder / install.ENTRY).parent.mkdir(parents=True)
+    (folder / install.ENTRY).write_text("throw new Error('half of me is missing')")
     with pytest.raises(AzuriteError) as caught:
         Azurite().start()
     message = str(caught.value)
@@ -279,7 +280,7 @@ def test_two_runs_that_start_together_install_once_and_clear_up_after_earlier_on
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SINGLETON_SIM_CACHE", str(tmp_path))
-    name = azurite_npm.installation().name
+    name = install.installation().name
     (tmp_path / name / "node_modules").mkdir(parents=True)
     (tmp_path / f"{name}.new-1234").mkdir()
     command = [sys.executable, "-m", "simulator.azurite"]

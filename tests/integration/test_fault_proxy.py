@@ -40,7 +40,7 @@ from simulator.faults import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 QUICK: dict[str, Any] = {"retry_total": 0, "connection_timeout": 5}
 NAME = "locks/a host/Fünktion.x%2Fy"

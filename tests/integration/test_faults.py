@@ -20,7 +20,7 @@ from tests.support.fault_world import DEADLINE, OPTIONS, PERIOD, RENEWAL, SLACK,
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("faults")]
 AT_THE_NEXT_RENEWAL = RENEWAL + 0.5

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 LOCK = "reports"
 QUICK = SingletonOptions(lock_acquisition_polling_interval=0.5, lock_acquisition_min_polling_interval=0.01)

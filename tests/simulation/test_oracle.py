@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.host.messages import Message, encode
+from simulator.host.triggers.messages import Message, encode
 from simulator.virtual import deferrals, leaders, semaphores, workloads
 from simulator.virtual import loop as loops
 from simulator.virtual.hosting import Feed, QueueWorld

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.historian import read_history
-from simulator.host.queue import QueueListener
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
+from simulator.history.historian import read_history
+from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.faults import KINDS, Crash, Operator, Pause
 from simulator.virtual.judged import broken_promises
 from simulator.virtual.oracle import Oracle, Violation

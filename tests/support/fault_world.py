@@ -28,7 +28,7 @@ from tests.support.lock_thread import Context, an_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 ROOT = Path(__file__).resolve().parents[2]
 PERIOD, MARGIN = 15.0, 1.0
