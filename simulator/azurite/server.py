@@ -10,7 +10,6 @@ first and the storage under them last, and it ends by itself when this process d
 
 from __future__ import annotations
 
-import asyncio
 import re
 import tempfile
 import time
@@ -51,7 +50,7 @@ def connection_string(blob_port: int, queue_port: int, table_port: int) -> str:
 
 
 class Azurite:
-    """A storage emulator of one's own, from `start()` to `stop()`; a context manager, `with` and `async with` alike."""
+    """A storage emulator of one's own, from `start()` to `stop()`; a context manager."""
 
     def __init__(self, progress: Callable[[str], None] = lambda _: None) -> None:
         """Prepare one; nothing runs yet. `progress` gets a line now and then while `start` installs or waits."""
@@ -60,7 +59,7 @@ class Azurite:
         self._output: IO[bytes] | None = None
         self._ports: dict[str, int] = {}
 
-    def start(self, progress: Callable[[str], None] | None = None) -> None:
+    def start(self) -> None:
         """Install Azurite if need be, start it, and return when blobs, queues and tables answer.
 
         Raises:
@@ -68,13 +67,12 @@ class Azurite:
         """
         if self._process is not None:
             raise AzuriteError("This Azurite is running already.")
-        report = progress or self._progress
-        folder = ensure_installed(report)
+        folder = ensure_installed(self._progress)
         # Unlinked from the start: a file that nobody has to remove.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open until stop()
         try:
             self._process = start_node(folder / ENTRY, *FLAGS, cwd=folder, output=self._output)
-            self._wait(report)
+            self._wait()
         except AzuriteError as error:
             remedy = f"If it happens again, remove the folder {folder}: it is installed anew then."
             said = f"\nIts last lines:\n{tail(self._output)}" if self._process else ""
@@ -139,35 +137,12 @@ class Azurite:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    async def __aenter__(self) -> Self:
-        abandoned = False
-
-        def report(line: str) -> None:
-            if abandoned:
-                raise AzuriteError("The start of Azurite was given up.")
-            self._progress(line)
-
-        starting = asyncio.ensure_future(asyncio.to_thread(self.start, report))
-        try:
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            # A thread can't be cancelled: it finds out at its next report, within a second or so.
-            abandoned = True
-            await asyncio.wait({starting})
-            if starting.exception() is None:
-                self.stop()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.stop)
-
     def _port(self, service: str) -> int:
         if service not in self._ports:
             raise AzuriteError("This Azurite is not running.")
         return self._ports[service]
 
-    def _wait(self, progress: Callable[[str], None]) -> None:
+    def _wait(self) -> None:
         """Wait until it has said on which ports it listens, which it does once each server accepts connections."""
         if self._process is None or self._output is None:
             raise AzuriteError("This Azurite is not running.")
@@ -182,7 +157,7 @@ class Azurite:
             if seconds > READY_WITHIN:
                 raise AzuriteError(f"Azurite {version()} was not ready after {READY_WITHIN:.0f} s.")
             if seconds >= reported:
-                progress(f"Starting Azurite {version()}: {seconds:.0f} s")
+                self._progress(f"Starting Azurite {version()}: {seconds:.0f} s")
                 reported += 1
             time.sleep(0.02)
-        progress(f"Azurite {version()} is ready ({time.monotonic() - started:.1f} s)")
+        self._progress(f"Azurite {version()} is ready ({time.monotonic() - started:.1f} s)")

@@ -57,63 +57,54 @@ class Function:
 
 
 @dataclass(slots=True, kw_only=True)
-class Section:
-    """One run of a guarded body, from its first line to its last."""
+class Deed:
+    """What all that is done about a lock has: which lock, and whose doing."""
 
     lock: str
     function: str
     host: str
     owner: str
+    mode: Mode = "function"
+
+
+@dataclass(slots=True, kw_only=True)
+class Section(Deed):
+    """One run of a guarded body, from its first line to its last."""
+
     token: int | None
     start: float
     end: float
     ending: Ending = "open"
     held: bool = False
-    mode: Mode = "function"
     told: float | None = None  # when its host said that the lock is lost
 
 
 @dataclass(slots=True, kw_only=True)
-class Wait:
+class Wait(Deed):
     """The time between asking for a lock and getting it, giving up, or dying.
 
     A process that wants to be a function's listener does so, without an owner, until it is.
     """
 
-    lock: str
-    function: str
-    host: str
-    owner: str
     start: float
     end: float
     outcome: str = "open"
-    mode: Mode = "function"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acquisition:
+@dataclass(slots=True, kw_only=True)
+class Acquisition(Deed):
     """A lock was got; a listener's once, for all bodies of its process."""
 
     t: float
-    lock: str
-    function: str
-    host: str
-    owner: str
     token: int | None
-    mode: Mode = "function"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+@dataclass(slots=True, kw_only=True)
+class Refusal(Deed):
     """A lock was asked for and given up: the body did not run."""
 
     t: float
-    lock: str
-    function: str
-    host: str
-    owner: str
     reason: str
-    mode: Mode = "function"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,7 +195,6 @@ class History:
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)
-    poison_found: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
 
     def function(self, name: str) -> Function:
@@ -237,12 +227,12 @@ class History:
         """Whether anything may have struck, the network to the queues and operators among it: as in virtual worlds."""
         return bool(self.setup.get("rough"))
 
-    def operated_before(self, thing: Acquisition | Section, t: float) -> bool:
+    def operated_before(self, thing: Deed, t: float) -> bool:
         """Tell whether an operator ended a lease of this lock shortly before: who had it may not know that yet."""
         since = t - 2 * self.function(thing.function).lease_in(thing.mode)
         return any(lock == thing.lock and since <= at <= t for at, lock in self.operated)
 
-    def stood_still_asking(self, thing: Acquisition | Section, t: float) -> bool:
+    def stood_still_asking(self, thing: Deed, t: float) -> bool:
         """Tell whether its host stood still between asking for this lock and the time ``t``."""
         if not any(pause.host == thing.host for pause in self.pauses):
             return False

@@ -67,16 +67,7 @@ class _Reader:
         if ordered:
             history.end = ordered[-1].t
             history.start = history.start or ordered[0].t
-        for invocation in self._running.values():
-            history.invocations.append(invocation)
-        for section in [section for sections in self._bodies.values() for section in sections]:
-            section.end = history.end
-            history.sections.append(section)
-        for wait in [wait for waits in self._waiting.values() for wait in waits]:
-            wait.end = history.end
-            history.waits.append(wait)
-        for invocation in self._running.values():
-            invocation.end = history.end
+        self._end_all(None, history.end, "open")
         history.sections.sort(key=lambda section: (section.start, section.end))
         history.waits.sort(key=lambda wait: wait.start)
         history.invocations.sort(key=lambda invocation: invocation.start)
@@ -134,9 +125,6 @@ class _Reader:
         queue = record.text("queue")
         self.history.ready_left[queue] = {str(name) for name in record.get("ids") or ()}
         self.history.invisible_left[queue] = int(record.get("invisible") or 0)
-
-    def _on_poison(self, record: Record) -> None:
-        self.history.poison_found[record.text("queue")] = len(record.get("ids") or ())
 
     # -- the hosts ----------------------------------------------------------------------------------
 
@@ -214,10 +202,8 @@ class _Reader:
                 self._end_wait(key, record.t, "failed")
 
     def _on_lock(self, record: Record) -> None:
-        kind, mode = record.text("kind"), _mode(record.get("mode"))
+        kind, about = record.text("kind"), _about(record)
         key = (record.host, record.text("lock"), record.text("owner"))
-        function = record.text("function")
-        about: dict[str, Any] = {"lock": key[1], "function": function, "host": key[0], "owner": key[2], "mode": mode}
         if kind == "waiting":
             self._waiting[key].append(Wait(start=record.t, end=record.t, **about))
         elif kind == "acquired":
@@ -233,7 +219,8 @@ class _Reader:
         elif kind == "poisoned":
             self._message_called(record.text("message_id")).poisoned = True
         elif kind == "body_started":
-            self._start_body(key, record)
+            holder = (key[0], key[1], "") if about["mode"] == "listener" else key
+            self._bodies[key].append(section_of(record, held=holder in self._held))
         elif kind == "body_ended":
             self._end_body(key, record)
         elif kind in {"lost", "released"}:
@@ -242,23 +229,6 @@ class _Reader:
                 self.history.losses.append((record.t, key[0], key[1], record.text("reason")))
                 for section in self._bodies.get(key, ()):
                     section.told = record.t
-
-    def _start_body(self, key: tuple[str, str, str], record: Record) -> None:
-        mode = _mode(record.get("mode"))
-        holder = (key[0], key[1], "") if mode == "listener" else key
-        self._bodies[key].append(
-            Section(
-                lock=key[1],
-                function=record.text("function"),
-                host=key[0],
-                owner=key[2],
-                token=_token(record),
-                start=record.t,
-                end=record.t,
-                held=holder in self._held,
-                mode=mode,
-            )
-        )
 
     def _end_body(self, key: tuple[str, str, str], record: Record) -> None:
         if self._bodies.get(key):
@@ -279,17 +249,17 @@ class _Reader:
         self.history.deaths[host] = t
         self._end_all(host, t, ending)
 
-    def _end_all(self, host: str, t: float, ending: Ending) -> None:
-        """End all that a host was at."""
-        for key in [key for key in self._bodies if key[0] == host]:
+    def _end_all(self, host: str | None, t: float, ending: Ending) -> None:
+        """End all that a host was at, or all hosts."""
+        for key in [key for key in self._bodies if host in {None, key[0]}]:
             for section in self._bodies.pop(key):
                 section.end, section.ending = t, ending
                 self.history.sections.append(section)
-        for key in [key for key in self._waiting if key[0] == host]:
+        for key in [key for key in self._waiting if host in {None, key[0]}]:
             for wait in self._waiting.pop(key):
                 wait.end, wait.outcome = t, ending
                 self.history.waits.append(wait)
-        for where in [where for where in self._running if where[0] == host]:
+        for where in [where for where in self._running if host in {None, where[0]}]:
             invocation = self._running.pop(where)
             invocation.end, invocation.ending = t, ending
             self.history.invocations.append(invocation)
@@ -319,6 +289,17 @@ class _Reader:
         if name not in self.history.messages:
             self.history.messages[name] = Message(id=name, queue=queue, ids={name})
         return self.history.messages[name]
+
+
+def section_of(record: Record, *, held: bool) -> Section:
+    """Return the body that starts with this record, under its lock or not."""
+    return Section(token=_token(record), start=record.t, end=record.t, held=held, **_about(record))
+
+
+def _about(record: Record) -> dict[str, Any]:
+    """Return which lock a record speaks of, and whose doing it is."""
+    named = {name: record.text(name) for name in ("lock", "function", "owner")}
+    return {**named, "host": record.host, "mode": _mode(record.get("mode"))}
 
 
 def _token(record: Record) -> int | None:

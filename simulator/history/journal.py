@@ -17,7 +17,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +33,13 @@ class JournalError(Exception):
 def clock() -> float:
     """Seconds on the machine-wide clock that all journals are stamped with; it never goes back."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
+class Write(Protocol):
+    """How the parts of a host tell what they do; `Journal.write` is one."""
+
+    def __call__(self, event: str, /, **fields: object) -> None:
+        """Append ``event`` with its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class Journal:
 
 
 class Tail:
-    """Read a growing journal bit by bit; a line is returned once it is complete."""
+    """Read a growing journal bit by bit, which need not exist yet; a line is returned once it is complete."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -131,11 +138,6 @@ class Tail:
             if line.strip():
                 records.append(_parse(line, self.path, self._line))
         return records
-
-
-def tail(path: Path | str) -> Tail:
-    """Return an incremental reader of the journal at `path`, which need not exist yet."""
-    return Tail(path)
 
 
 def read_journal(path: Path | str) -> list[Record]:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
+    from simulator.history.journal import Write
     from simulator.host.app.config import HostConfig
     from simulator.host.app.hostjson import QueueOptions
     from simulator.host.app.model import IndexedFunction
     from simulator.host.plan import Plan
     from simulator.host.runner import Runner
-    from simulator.host.triggers.events import Write
     from simulator.host.triggers.messages import QueueService
     from simulator.host.triggers.schedule import Schedule
     from singleton.settings.options import SingletonOptions

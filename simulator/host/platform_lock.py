@@ -18,7 +18,7 @@ from singleton.client import AsyncLockClient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.triggers.events import Write
+    from simulator.history.journal import Write
     from singleton.base.hold import Hold
     from singleton.settings.options import SingletonOptions
 

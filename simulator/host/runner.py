@@ -7,10 +7,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.bindings import queue_input, timer_input
 from simulator.host.app.errors import HostError
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
+from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.triggers.messages import Message, QueueTrouble
 from simulator.host.worker import Call, Worker, describe
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
+    from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
-    from simulator.host.triggers.events import Write
     from simulator.host.triggers.outputs import Outputs
     from simulator.host.triggers.timer import Tick
 

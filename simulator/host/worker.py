@@ -16,8 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.bindings import Out
 from simulator.host.context import Context, RetryContext, TraceContext
+from simulator.host.triggers.bindings import Out
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 

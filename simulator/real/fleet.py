@@ -11,10 +11,10 @@ import random
 import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from simulator.history.facts import LEASE
+from simulator.history.facts import LEASE, Section
 from simulator.history.journal import Journal, Record, Tail, clock, in_order
 from simulator.real.hosts import Host, stop_all
-from simulator.report.board import Board, HostNow, Inside
+from simulator.report.board import Board, HostNow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ PAST_LEASE: Final = (3.0, 8.0)  # seconds for which a paused host goes on standi
 SETTLED_EXITS: Final = (0, -15)
 
 
-Strike: TypeAlias = "Callable[[Host, list[Inside]], None]"
+Strike: TypeAlias = "Callable[[Host, list[Section]], None]"
 """What is done to a host that stands still inside these bodies."""
 
 
@@ -173,10 +173,10 @@ class Fleet:
         for host in self.hosts:
             host.kill()
 
-    def _targets(self) -> list[Inside]:
+    def _targets(self) -> list[Section]:
         return [inside for host in self.board.alive() for inside in self._choices(host)]
 
-    def _choices(self, host: HostNow) -> list[Inside]:
+    def _choices(self, host: HostNow) -> list[Section]:
         """Return the bodies for whose sake a host may be killed: those under a lock, if anything is locked.
 
         Then what it is the listener of, while none of its bodies runs.
@@ -191,7 +191,7 @@ class Fleet:
         }
         return list(inside.values())
 
-    def _rank(self, inside: Inside) -> int:
+    def _rank(self, inside: Section) -> int:
         """Prefer locks that others wait for, then those of timers, which all hosts ask for at each tick.
 
         A listener with no body inside comes last.
@@ -223,11 +223,11 @@ class Fleet:
         self.look()
         return True
 
-    def _kill(self, host: Host, choices: list[Inside]) -> None:
+    def _kill(self, host: Host, choices: list[Section]) -> None:
         self.journal.write("kill", host=host.name, pid=host.pid, holds=[self._hold(inside) for inside in choices])
         host.kill()
 
-    def _pause(self, host: Host, choices: list[Inside]) -> None:
+    def _pause(self, host: Host, choices: list[Section]) -> None:
         functions = [self.board.functions.get(inside.function) for inside in choices]
         lease = max(float(function.get("lease") or LEASE) if function else LEASE for function in functions)
         self.journal.write("pause", host=host.name, holds=[self._hold(inside) for inside in choices])
@@ -266,7 +266,7 @@ class Fleet:
     def _process(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)
 
-    def _hold(self, inside: Inside) -> dict[str, object]:
+    def _hold(self, inside: Section) -> dict[str, object]:
         function = self.board.functions.get(inside.function)
         return {
             "lock": inside.lock,

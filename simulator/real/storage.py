@@ -139,41 +139,28 @@ class Storage:
                 raise
 
     def _count(self, queue: str) -> int:
-        from azure.core.exceptions import ResourceNotFoundError
-
-        def count() -> int:
-            try:
-                return int(self._client(queue).get_queue_properties().approximate_message_count or 0)
-            except ResourceNotFoundError:
-                return 0
-
-        return int(self._ask(f"look into the queue {queue!r}", count))
+        properties = self._ask(f"look into the queue {queue!r}", self._client(queue).get_queue_properties, missing=None)
+        return int(properties.approximate_message_count or 0) if properties else 0
 
     def _peek(self, queue: str) -> list[str]:
-        from azure.core.exceptions import ResourceNotFoundError
-
-        def peek() -> list[str]:
-            try:
-                return [str(message.id) for message in self._client(queue).peek_messages(max_messages=PEEK)]
-            except ResourceNotFoundError:
-                return []
-
-        found: list[str] = self._ask(f"look into the queue {queue!r}", peek)
-        return found
+        peek = partial(self._client(queue).peek_messages, max_messages=PEEK)
+        return [str(message.id) for message in self._ask(f"look into the queue {queue!r}", peek, missing=())]
 
     def _client(self, queue: str) -> Any:
         if queue not in self._clients:
             self._clients[queue] = self._service.get_queue_client(queue)
         return self._clients[queue]
 
-    def _ask(self, what: str, request: Callable[[], Any]) -> Any:
-        """Make a request; once more if no answer came."""
-        from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+    def _ask(self, what: str, request: Callable[[], Any], *, missing: Any = ...) -> Any:
+        """Make a request, again if no answer came; `missing`, if given, is the answer where the thing is not there."""
+        from azure.core.exceptions import AzureError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
 
         for left in reversed(range(TRIES)):
             try:
                 return request()
             except (AzureError, ValueError) as error:
+                if missing is not ... and isinstance(error, ResourceNotFoundError):
+                    return missing
                 if left and isinstance(error, ServiceRequestError | ServiceResponseError):
                     time.sleep(PAUSE)
                     continue

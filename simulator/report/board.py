@@ -7,30 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import count, label
+from simulator.history.historian import section_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simulator.history.facts import Section
     from simulator.history.journal import Record
 
 EVENTS: Final = 200
 
 State = Literal["starting", "ready", "stopping", "stopped", "killed", "failed"]
 Tone = Literal["plain", "good", "bad", "faint"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
-    """A guarded body that runs."""
-
-    host: str
-    lock: str
-    function: str
-    owner: str
-    token: int | None
-    since: float
-    held: bool
-    mode: str = "function"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,9 +28,9 @@ class HostNow:
     name: str
     pid: int = 0
     state: State = "starting"
-    inside: dict[tuple[str, str], Inside] = field(default_factory=dict)
+    inside: dict[tuple[str, str], Section] = field(default_factory=dict)
     held: set[tuple[str, str]] = field(default_factory=set)
-    leads: dict[str, Inside] = field(default_factory=dict)
+    leads: dict[str, Section] = field(default_factory=dict)
     waiting: dict[tuple[str, str], float] = field(default_factory=dict)
     stopped_in: set[tuple[str, str]] = field(default_factory=set)  # the bodies in which it stood still
     bodies: int = 0
@@ -83,12 +71,10 @@ class Board:
         self.start = 0.0
         self.sections: Counter[str] = Counter()
         self.outages: dict[str, tuple[float, str]] = {}
-        self.kills = 0
         self.took_over = 0
         self.sent = 0
         self.done = 0
         self.overlaps = 0
-        self.progress = 0.0
         self._open: dict[str, tuple[str, str]] = {}
         self._poisoned: Counter[str] = Counter()
         self._early: set[str] = set()
@@ -108,7 +94,7 @@ class Board:
         """Return the hosts that work."""
         return [host for host in self.hosts.values() if host.state == "ready"]
 
-    def inside(self) -> Iterator[Inside]:
+    def inside(self) -> Iterator[Section]:
         """Yield the guarded bodies that run on hosts that work."""
         for host in self.alive():
             yield from host.inside.values()
@@ -163,7 +149,6 @@ class Board:
         locks = [str(hold.get("lock")) for hold in record.get("holds") or ()]
         held = label(locks[0]) if locks else "nothing"
         more = f" and {len(locks) - 1} more" if len(locks) > 1 else ""
-        self.kills += 1
         locked = any(inside.held for inside in host.inside.values()) or not host.inside
         where = f"while it held {held}" if locked else f"inside {held}"
         self.tell(record.t, f"{host.name} (pid {record.get('pid')}) killed {where}{more}", "bad")
@@ -240,7 +225,6 @@ class Board:
         host = self.host(record.host)
         lock = record.text("lock")
         key = (lock, record.text("owner"))
-        self.progress = record.t
         match record.get("kind"):
             case "waiting":
                 host.waiting[key] = record.t
@@ -248,7 +232,7 @@ class Board:
                 host.waiting.pop(key, None)
                 host.held.add(key)
                 if record.get("mode") == "listener":
-                    host.leads[lock] = _inside(record, held=True)
+                    host.leads[lock] = section_of(record, held=True)
                 self._last_token[lock] = record.get("token")
                 self._taken_over(record)
             case "deferred":
@@ -277,10 +261,10 @@ class Board:
         if other is not None:
             self.overlaps += 1
             self.tell(record.t, f"OVERLAP: {host.name} entered {label(lock)} with {other.host} inside", "bad")
-        host.inside[key] = _inside(record, held=(lock, "") in host.held if led else key in host.held)
+        host.inside[key] = section_of(record, held=(lock, "") in host.held if led else key in host.held)
         self.sections[lock] += 1
 
-    def _stood_still(self, inside: Inside) -> bool:
+    def _stood_still(self, inside: Section) -> bool:
         """Tell whether its host was stopped in this body: it has to expect company."""
         return (inside.lock, inside.owner) in self.host(inside.host).stopped_in
 
@@ -297,7 +281,6 @@ class Board:
             self.tell(record.t, f"{record.host} took {label(lock)} over after {record.t - since:.1f} s", "good")
 
     def _close(self, record: Record) -> None:
-        self.progress = record.t
         if self._open.pop(record.text("id"), None) is None:
             self._early.add(record.text("id"))
 
@@ -314,16 +297,3 @@ class Board:
         host.held.clear()
         host.leads.clear()
         host.waiting.clear()
-
-
-def _inside(record: Record, *, held: bool) -> Inside:
-    return Inside(
-        host=record.host,
-        lock=record.text("lock"),
-        function=record.text("function"),
-        owner=record.text("owner"),
-        token=record.get("token"),
-        since=record.t,
-        held=held,
-        mode=record.text("mode") or "function",
-    )

@@ -172,7 +172,7 @@ def _inside(host: HostNow, now: float) -> Text:
     for body in list(host.inside.values()):
         text.append("  " if text else "")
         text.append(label(body.lock), style="cyan")
-        text.append(f" {max(now - body.since, 0):.1f} s", style="dim")
+        text.append(f" {max(now - body.start, 0):.1f} s", style="dim")
     return text
 
 

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.app.bindings import Out, queue_bodies, queue_input, timer_input
 from simulator.host.app.loading import load_functions
 from simulator.host.app.settings import local_settings, redirect
 from simulator.host.plan import Plan, connections, make_plans
+from simulator.host.triggers.bindings import Out, queue_bodies, queue_input, timer_input
 from simulator.host.triggers.messages import encode
 from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.virtual.hosting import Feed, QueueWorld, VirtualClock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -189,36 +188,6 @@ def test_check_tells_that_it_ended_by_itself() -> None:
         assert not holds(runs, within=5)
         with pytest.raises(AzuriteError, match=r"ended by itself \(exit code -9\)"):
             azurite.check()
-
-
-async def test_it_is_an_async_context_manager_too() -> None:
-    async with Azurite() as azurite:
-        assert await asyncio.to_thread(containers, azurite) == []
-        pid = azurite.pid
-    assert gone(pid, within=0)
-
-
-async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
-    waiting = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def progress(_: str) -> None:
-        loop.call_soon_threadsafe(waiting.set)
-
-    azurite = Azurite(progress)
-
-    async def enter() -> None:
-        async with azurite:
-            pytest.fail("It was cancelled before it could start.")
-
-    entering = asyncio.create_task(enter())
-    await waiting.wait()
-    entering.cancel()
-    await asyncio.wait({entering})
-    assert entering.cancelled()
-    # The fixture of all tests looks for the process.
-    with pytest.raises(AzuriteError, match="not running"):
-        azurite.check()
 
 
 def test_an_installation_that_does_not_start_says_what_it_wrote_and_what_to_remove(

@@ -21,7 +21,8 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 from azure.storage.blob.aio import BlobClient as AsyncBlobClient
 from azure.storage.queue import QueueClient
 
-from simulator.faults import (
+from simulator.faults.proxy import FaultProxy, ProxyThread
+from simulator.faults.rules import (
     Answer,
     Delay,
     DelayReply,
@@ -29,9 +30,7 @@ from simulator.faults import (
     DropReply,
     DropRequest,
     Exchange,
-    FaultProxy,
     Hang,
-    ProxyThread,
     Truncate,
     everything,
     on,

@@ -10,8 +10,8 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from simulator.host.app.bindings import ScheduleStatus, queue_bodies, queue_input, timer_input
 from simulator.host.app.indexing import index_function
+from simulator.host.triggers.bindings import ScheduleStatus, queue_bodies, queue_input, timer_input
 from simulator.host.triggers.messages import Message
 
 if typing.TYPE_CHECKING:

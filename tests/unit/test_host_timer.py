@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.host.app.bindings import ScheduleStatus
+from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.schedule import Schedule
 from simulator.host.triggers.timer import Tick, TimerListener, WallClock
 from simulator.virtual.loop import run_virtual

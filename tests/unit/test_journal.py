@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.history.journal import Journal, JournalError, clock, read_journal, read_journals, tail
+from simulator.history.journal import Journal, JournalError, Tail, clock, read_journal, read_journals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_a_record_may_be_about_another_host(tmp_path: Path) -> None:
 
 def test_a_cut_last_line_is_left_out_and_read_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "host-1.jsonl"
-    reader = tail(path)
+    reader = Tail(path)
     assert reader.read() == []
     path.write_bytes(b'{"t":1,"host":"h","event":"a"}\n{"t":2,"ho')
     assert [record.event for record in reader.read()] == ["a"]

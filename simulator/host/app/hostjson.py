@@ -42,6 +42,18 @@ class QueueOptions:
     message_encoding: Encoding = "base64"
 
 
+def read_json(path: Path) -> Any:
+    """Return what a settings file holds.
+
+    Raises:
+        SettingsError: it can't be read, or is no JSON.
+    """
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path.name} can't be read: {error}") from error
+
+
 def read_host_json(app: Path) -> dict[str, Any]:
     """Return the app's ``host.json``; a missing file is an empty one (H-30).
 
@@ -51,10 +63,7 @@ def read_host_json(app: Path) -> dict[str, Any]:
     path = app / "host.json"
     if not path.is_file():
         return {"version": "2.0"}
-    try:
-        raw = json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"host.json can't be read: {error}") from error
+    raw = read_json(path)
     if not isinstance(raw, dict):
         raise SettingsError("host.json must be a JSON object")
     if raw.get("version") != "2.0":

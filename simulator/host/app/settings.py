@@ -7,13 +7,14 @@ account is never touched.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.errors import SettingsError
+from simulator.host.app.hostjson import read_json
 from singleton.base.words import did_you_mean, quoted
 from singleton.settings.appsettings import normalised, setting
+from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
@@ -28,7 +29,6 @@ _PERCENT_NAME: Final = re.compile(r"%([^%]*)%")
 _PREFIX: Final = "AzureWebJobs"
 _PLACES: Final = ("ConnectionStrings__", "CUSTOMCONNSTR_", "")
 _IDENTITY_KEYS: Final = frozenset({"accountname", "blobserviceuri", "queueserviceuri", "tableserviceuri"})
-DEFAULT_CONNECTION: Final = "AzureWebJobsStorage"
 _FILES: Final = ("local.settings.json", "local.settings.example.json")
 
 
@@ -41,10 +41,7 @@ def local_settings(app: Path) -> dict[str, str]:
     path = next((app / name for name in _FILES if (app / name).is_file()), None)
     if path is None:
         return {}
-    try:
-        raw = json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{path.name} can't be read: {error}") from error
+    raw = read_json(path)
     values = raw.get("Values", {}) if isinstance(raw, dict) else None
     if not isinstance(values, dict):
         raise SettingsError(f'{path.name} must be a JSON object whose "Values" is an object of settings')

@@ -10,7 +10,7 @@ from typing import Final
 from azure.core.exceptions import AzureError, HttpResponseError
 from azure.storage.blob.aio import ContainerClient
 
-from simulator.host.app.bindings import ScheduleStatus
+from simulator.host.triggers.bindings import ScheduleStatus
 
 CONTAINER: Final = "azure-webjobs-hosts"
 _TIMEOUT: Final = 15.0

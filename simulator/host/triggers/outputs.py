@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.app.bindings import queue_bodies
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.settings import resolve
+from simulator.host.triggers.bindings import queue_bodies
 from simulator.host.triggers.messages import QueueService, encode, is_queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from simulator.history.journal import Write
     from simulator.host.app.hostjson import Encoding
     from simulator.host.app.model import Parameter
-    from simulator.host.triggers.events import Write
 
 _log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from simulator.host.triggers.messages import (
 if TYPE_CHECKING:
     from random import Random
 
+    from simulator.history.journal import Write
     from simulator.host.app.hostjson import QueueOptions
-    from simulator.host.triggers.events import Write
 
 _log = logging.getLogger(__name__)
 # A completion that the service refuses for the moment is asked for again this often, this long apart.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from simulator.host.app.bindings import ScheduleStatus
+from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.schedule import NEVER, Schedule
 
 _log = logging.getLogger(__name__)

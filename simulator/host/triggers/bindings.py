@@ -10,7 +10,7 @@ import importlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
 
@@ -18,21 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from simulator.host.app.model import Parameter
+    from simulator.host.triggers.messages import Message
 
 _BINARY: Final = (2, 3)
 _EARLIEST: Final = "0001-01-01T00:00:00+00:00"
-
-
-class ReceivedMessage(Protocol):
-    """A queue message as its listener received it; the body is decoded already."""
-
-    id: str
-    body: bytes
-    dequeue_count: int
-    pop_receipt: str
-    inserted: datetime | None
-    expires: datetime | None
-    next_visible: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +57,7 @@ class Out:
         return self._value
 
 
-def queue_input(parameter: Parameter, message: ReceivedMessage) -> Any:
+def queue_input(parameter: Parameter, message: Message) -> Any:
     """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for."""
     binary = parameter.data_type in _BINARY
     body = message.body if binary else message.body.decode("utf-8", "replace")
