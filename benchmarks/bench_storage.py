@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measuring import heading, machine, say, table
-from simulator.azurite import Azurite
+from simulator.azurite.server import Azurite
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 from singleton.process.opening import open_container

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, machine, say, table
-from simulator.virtual.explore import Plan, Summary, explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.loop import VirtualLoop
-from simulator.virtual.machine import Machine
-from simulator.virtual.network import Network, NetworkStore
-from simulator.virtual.service import Service
-from simulator.virtual.workloads import WORKLOADS
+from simulator.virtual.search.explore import Plan, Summary, explore
+from simulator.virtual.storage.network import Network
+from simulator.virtual.storage.service import Service
+from simulator.virtual.storage.store import NetworkStore
+from simulator.virtual.time.loop import VirtualLoop
+from simulator.virtual.time.machine import Machine
+from simulator.virtual.workloads.workloads import WORKLOADS
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, say, table
-from simulator.virtual.faults import Drift
-from simulator.virtual.netfaults import Partition
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.workloads import start_workload
-from simulator.virtual.world import World, prepare_process
+from simulator.virtual.faults import Drift, Partition
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.workloads.workloads import start_workload
+from simulator.virtual.worlds.runtime import prepare_process
+from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simulator.virtual.outcome import Run
+    from simulator.virtual.worlds.outcome import Run
 
 PERCENTS: Final = (
     *(-10.0, -9.5, -9.0, -8.5, -8.0, -7.5, -7.25, -7.0, -6.9, -6.8, -6.7, -6.6, -6.5, -6.0, -5.0, -4.0, -3.0, -2.0),

@@ -20,17 +20,17 @@ import click
 
 from simulator.explore_cli import explore, replay
 from simulator.program import PROGRAM, called_as
+from simulator.real.run import Outcome, Trouble, run
+from simulator.real.signals import Interrupt, Signals
 from simulator.report.json import JsonReporter
 from simulator.report.plain import PlainReporter
-from simulator.run import Outcome, Trouble, run
-from simulator.scenario import LOAD, Scenario, ScenarioError, default_app
-from simulator.signals import Interrupt, Signals
+from simulator.work.scenario import LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.report import Reporter
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
+    from simulator.report.reporter import Reporter
 
 HOLDS: Final = 0
 VIOLATED: Final = 1

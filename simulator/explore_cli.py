@@ -15,7 +15,7 @@ from simulator.program import called_as
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
-    from simulator.virtual.explore import Plan, Summary
+    from simulator.virtual.search.explore import Plan, Summary
 
 _MOST_HOSTS: Final = 50
 _BETWEEN_LINES: Final = 5.0
@@ -76,11 +76,11 @@ def explore(
     that stop, crash and drift, a service that throttles and fails, and operators that break leases. An oracle knows
     what the service knows. A seed gives the same worlds every time.
     """
-    from simulator.virtual.explore import Plan, find, kinds_named, save_story
-    from simulator.virtual.explore import explore as run_plan
     from simulator.virtual.faults import KINDS
-    from simulator.virtual.story import tell
-    from simulator.virtual.workloads import WORKLOADS
+    from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
+    from simulator.virtual.search.explore import explore as run_plan
+    from simulator.virtual.search.story import tell
+    from simulator.virtual.workloads.workloads import WORKLOADS
 
     _check("--scenarios", scenarios, 1, 100_000_000)
     _check("--hosts", hosts, 1, _MOST_HOSTS)
@@ -130,9 +130,9 @@ def explore(
 )
 def replay(file: Path, app: Path | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
-    from simulator.virtual.explore import load_story
-    from simulator.virtual.story import tell
-    from simulator.virtual.world import prepare_process
+    from simulator.virtual.search.explore import load_story
+    from simulator.virtual.search.story import tell
+    from simulator.virtual.worlds.runtime import prepare_process
 
     try:
         story = load_story(file)
@@ -158,8 +158,8 @@ def replay(file: Path, app: Path | None) -> int:
 
 
 def _check_app(app: str) -> None:
-    from simulator.host.errors import HostError
-    from simulator.virtual.userapp import load
+    from simulator.host.app.errors import HostError
+    from simulator.virtual.search.userapp import load
 
     try:
         plans = load(app)
@@ -205,7 +205,7 @@ def _with_lines(plan: Plan, run_plan: object) -> Summary:
 
 
 def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:
-    from simulator.virtual.moments import MOMENTS
+    from simulator.virtual.oracle.moments import MOMENTS
 
     hours = summary.virtual_seconds / 3600
     rate = summary.scenarios / max(summary.elapsed, 1e-9)

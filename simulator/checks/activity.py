@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from simulator.checks import Finding, count, note, unproven, violation
-from simulator.checks.messages import LOCK_FAULTS, Messages
+from simulator.checks.findings import Finding, count, note, unproven, violation
+from simulator.checks.messages import LOCK_FAULTS, Messages, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history import History
+    from simulator.history.facts import History
 
 
 def judge_activity(history: History, messages: Messages) -> list[Finding]:
     """Find what did not happen though it should have, and hosts that failed."""
-    findings = [*_hosts(history), *_kills(history), *_pauses(history), *_work(history, messages), *_notes(history)]
+    findings = [*_hosts(history), *_strikes(history), *_work(history, messages), *_notes(history)]
     if history.interrupted:
         findings.append(unproven(f"the run was broken off after {history.end - history.start:.0f} s"))
     return findings
@@ -31,19 +32,11 @@ def _hosts(history: History) -> Iterator[Finding]:
         yield unproven(f"only {len(history.ready)} of {count(asked, 'host')} became ready")
 
 
-def _kills(history: History) -> Iterator[Finding]:
-    asked = _whole(history.setup.get("kill"))
-    if len(history.kills) < asked and not history.interrupted:
-        yield unproven(
-            f"{count(asked, 'kill')} asked for, {len(history.kills)} done: no further host was caught holding a lock"
-        )
-
-
-def _pauses(history: History) -> Iterator[Finding]:
-    asked = _whole(history.setup.get("pause"))
-    if len(history.pauses) < asked and not history.interrupted:
-        done = len(history.pauses)
-        yield unproven(f"{count(asked, 'pause')} asked for, {done} done: no further host was caught holding a lock")
+def _strikes(history: History) -> Iterator[Finding]:
+    for what, done in (("kill", len(history.kills)), ("pause", len(history.pauses))):
+        asked = _whole(history.setup.get(what))
+        if done < asked and not history.interrupted:
+            yield unproven(f"{count(asked, what)} asked for, {done} done: no further host was caught holding a lock")
 
 
 def _work(history: History, messages: Messages) -> Iterator[Finding]:
@@ -65,18 +58,13 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
 def _notes(history: History) -> Iterator[Finding]:
     for remark in history.notes:
         yield note(remark)
-    own: dict[tuple[str, str], int] = {}
-    for invocation in history.invocations:
-        if invocation.ending == "error":
-            name = invocation.error.partition(":")[0].rpartition(".")[2] or "an error"
-            own[invocation.function, name] = own.get((invocation.function, name), 0) + 1
+    failed = [call for call in history.invocations if call.ending == "error"]
+    own = Counter((call.function, error_name(call) or "an error") for call in failed)
     for (function, name), number in sorted(own.items()):
         by = "the lock" if name in LOCK_FAULTS else "its own code"
         by = "its policy" if name == "LockNotAcquired" else by
         yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")
-    reasons: dict[str, int] = {}
-    for _, _, _, reason in history.losses:
-        reasons[reason] = reasons.get(reason, 0) + 1
+    reasons = Counter(reason for _, _, _, reason in history.losses)
     for reason, number in sorted(reasons.items()):
         yield note(f"{count(number, 'hold')} lost ({reason or 'no reason given'})")
 

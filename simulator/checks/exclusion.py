@@ -10,12 +10,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.checks import Finding, count, label, note, violation
+from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simulator.history import History, Section
+    from simulator.history.facts import History, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from simulator.checks import Finding, label, unproven, violation
+from simulator.checks.findings import Finding, label, unproven, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history import Acquisition, Held, History, Kill, Wait
+    from simulator.history.facts import Acquisition, Held, History, Kill, Wait
 
 SLACK = 1.5
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from simulator.checks import Finding, count, note, unproven, violation
+from simulator.checks.findings import Finding, count, note, unproven, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history import History, Invocation, Message
+    from simulator.history.facts import History, Invocation, Message
 
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
 """Errors by which the lock itself fails an invocation."""
@@ -202,7 +202,7 @@ def _judge(messages: Messages) -> Iterator[Finding]:
 def _judge_poison(history: History, message: Message) -> Finding:
     """Poison is the function's own doing if its own errors, or its own policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
-    names = {call.error.partition(":")[0].rpartition(".")[2] for call in failed}
+    names = {error_name(call) for call in failed}
     where = f"poisoned from {message.queue!r}"
     if faults := sorted(names & LOCK_FAULTS):
         return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
@@ -215,6 +215,11 @@ def _judge_poison(history: History, message: Message) -> Finding:
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
+
+
+def error_name(call: Invocation) -> str:
+    """Return the class of the error with which a call failed, without its module."""
+    return call.error.partition(":")[0].rpartition(".")[2]
 
 
 def _merged(findings: list[Finding]) -> Iterator[Finding]:

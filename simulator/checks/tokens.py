@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from simulator.checks import Finding, count, label, violation
+from simulator.checks.findings import Finding, count, label, violation
 
 if TYPE_CHECKING:
-    from simulator.history import Acquisition, History, Section
+    from simulator.history.facts import Acquisition, History, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,4 @@
-"""One fake Functions host: a process that runs a user's ``function_app.py`` the way the real host and worker do."""
+"""One fake Azure Functions host: a process that imports the user's app and calls its functions.
+
+Only the fleet, and what explores, stand above it; it knows nothing of either.
+"""

@@ -6,23 +6,23 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simulator.host.monitor import BlobStatusStore
 from simulator.host.platform_lock import Listener, LockedListener
-from simulator.host.queue import QueueListener
-from simulator.host.timer import TimerListener
+from simulator.host.triggers.monitor import BlobStatusStore
+from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.timer import TimerListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from simulator.host.config import HostConfig
-    from simulator.host.events import Write
-    from simulator.host.hostjson import QueueOptions
-    from simulator.host.messages import QueueService
-    from simulator.host.model import IndexedFunction
+    from simulator.history.journal import Write
+    from simulator.host.app.config import HostConfig
+    from simulator.host.app.hostjson import QueueOptions
+    from simulator.host.app.model import IndexedFunction
     from simulator.host.plan import Plan
     from simulator.host.runner import Runner
-    from simulator.host.schedule import Schedule
+    from simulator.host.triggers.messages import QueueService
+    from simulator.host.triggers.schedule import Schedule
     from singleton.settings.options import SingletonOptions
 
 

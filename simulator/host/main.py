@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
-from simulator.host.config import HostConfig
-from simulator.host.errors import HostError
+from simulator.history.journal import Journal
+from simulator.host.app.config import HostConfig
+from simulator.host.app.errors import HostError
 from simulator.host.process import REFUSED, STOPPED, Host
 from simulator.host.startup import describe
-from simulator.journal import Journal
 from singleton.process.current import shutdown
 
 _USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"

@@ -6,17 +6,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.errors import HostError, SettingsError
-from simulator.host.outputs import queue_name
-from simulator.host.schedule import NEVER, Schedule, ScheduleError
-from simulator.host.settings import is_connection_string, is_disabled, resolve
+from simulator.host.app.errors import HostError, SettingsError
+from simulator.host.app.settings import is_connection_string, is_disabled, resolve
+from simulator.host.triggers.outputs import queue_name
+from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from singleton.decorator import declared_guards, guards_of
 from singleton.functions.deferring import JITTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from simulator.host.model import IndexedFunction
+    from simulator.host.app.model import IndexedFunction
     from singleton.functions.guard import Guard
 
 

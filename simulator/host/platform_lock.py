@@ -11,14 +11,14 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from simulator.host.monitor import CONTAINER
+from simulator.host.triggers.monitor import CONTAINER
 from singleton.base.errors import LockNotAcquired, StorageError
 from singleton.client import AsyncLockClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.host.events import Write
+    from simulator.history.journal import Write
     from singleton.base.hold import Hold
     from singleton.settings.options import SingletonOptions
 

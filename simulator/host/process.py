@@ -15,19 +15,19 @@ from dataclasses import asdict, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from simulator.host.azure_queue import AzureQueues
-from simulator.host.errors import HostError
+from simulator.host.app.errors import HostError
 from simulator.host.listeners import Listeners, Wakers
-from simulator.host.outputs import Outputs
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, prepare_app
+from simulator.host.triggers.azure_queue import AzureQueues
+from simulator.host.triggers.outputs import Outputs
 from simulator.host.worker import Worker
 from singleton.base.events import LockEvent, subscribe
 from singleton.process.current import shutdown
 
 if TYPE_CHECKING:
-    from simulator.host.config import HostConfig
-    from simulator.journal import Journal
+    from simulator.history.journal import Journal
+    from simulator.host.app.config import HostConfig
 
 STOPPED: Final = 0
 FAILED: Final = 1

@@ -7,21 +7,21 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.backoff import Backoff
-from simulator.host.bindings import queue_input, timer_input
+from simulator.host.app.errors import HostError
 from simulator.host.context import RetryContext
-from simulator.host.errors import HostError
-from simulator.host.messages import Message, QueueTrouble
+from simulator.host.triggers.backoff import Backoff
+from simulator.host.triggers.bindings import queue_input, timer_input
+from simulator.host.triggers.messages import Message, QueueTrouble
 from simulator.host.worker import Call, Worker, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
-    from simulator.host.events import Write
-    from simulator.host.model import IndexedFunction
-    from simulator.host.outputs import Outputs
-    from simulator.host.timer import Tick
+    from simulator.history.journal import Write
+    from simulator.host.app.model import IndexedFunction
+    from simulator.host.triggers.outputs import Outputs
+    from simulator.host.triggers.timer import Tick
 
 _FOREVER: Final = -1
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from simulator.host.app import load_functions, script_name
-from simulator.host.config import HostConfig
-from simulator.host.errors import AppError, SettingsError
-from simulator.host.hostjson import QueueOptions, queue_options, read_host_json
+from simulator.host.app.config import HostConfig
+from simulator.host.app.errors import AppError, SettingsError
+from simulator.host.app.hostjson import QueueOptions, queue_options, read_host_json
+from simulator.host.app.loading import load_functions, script_name
+from simulator.host.app.settings import prepare, redirect
 from simulator.host.plan import Plan, connections, make_plans, unguarded
-from simulator.host.settings import prepare, redirect
 from singleton.base.errors import ConfigurationError
 from singleton.settings.appsettings import filled
 from singleton.settings.options import SingletonOptions, load_options

@@ -16,15 +16,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.bindings import Out
 from simulator.host.context import Context, RetryContext, TraceContext
+from simulator.host.triggers.bindings import Out
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simulator.host.model import IndexedFunction, Parameter
+    from simulator.host.app.model import IndexedFunction, Parameter
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
 _log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.board import Board
-    from simulator.report import Progress, Reporter
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
+    from simulator.report.board import Board
+    from simulator.report.reporter import Progress, Reporter
 
 
 class JsonReporter:

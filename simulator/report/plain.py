@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TextIO
 
-from simulator.checks import count, label
-from simulator.journal import clock
+from simulator.checks.findings import count, label
+from simulator.history.journal import clock
 from simulator.report.words import Line, fine_print, headline, summary
 
 if TYPE_CHECKING:
-    from simulator.board import Board
-    from simulator.report import Progress
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
+    from simulator.report.board import Board
+    from simulator.report.reporter import Progress
 
 PULSE: Final = 2.0
 SHOWN: Final = 3

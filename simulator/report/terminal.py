@@ -13,13 +13,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from simulator.checks import count, label
+from simulator.checks.findings import count, label
 from simulator.report.words import Line, fine_print, headline, summary
 
 if TYPE_CHECKING:
-    from simulator.board import Board, Event, HostNow, LockNow
-    from simulator.report import Progress
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
+    from simulator.report.board import Board, Event, HostNow, LockNow
+    from simulator.report.reporter import Progress
 
 FRAMES: Final = 8
 STYLES: Final = {"good": "green", "bad": "bold red", "open": "yellow", "note": "dim"}
@@ -172,7 +172,7 @@ def _inside(host: HostNow, now: float) -> Text:
     for body in list(host.inside.values()):
         text.append("  " if text else "")
         text.append(label(body.lock), style="cyan")
-        text.append(f" {max(now - body.since, 0):.1f} s", style="dim")
+        text.append(f" {max(now - body.start, 0):.1f} s", style="dim")
     return text
 
 

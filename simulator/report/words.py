@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks import count, label
 from simulator.checks.failover import SLACK, Failover, TakeOver
+from simulator.checks.findings import count, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
 
 Mark = Literal["good", "bad", "open", "note"]
 OVERLAPS_SHOWN: Final = 5

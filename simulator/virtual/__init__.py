@@ -1,1 +1,4 @@
-"""Deterministic virtual time for the shipped lock code."""
+"""Many hosts in one process, on virtual time: worlds that are the same for the same seed, and are judged.
+
+Real hosts, real storage and the command line may not enter.
+"""

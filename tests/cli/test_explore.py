@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from simulator import explore_cli
 from simulator.cli import cli, main
 from simulator.virtual.faults import KINDS
-from simulator.virtual.moments import MOMENTS
+from simulator.virtual.oracle.moments import MOMENTS
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_the_summary_counts_scenarios_virtual_hours_faults_by_kind_and_the_state
 
 def test_every_state_of_the_summary_is_one_that_worlds_reach() -> None:
     """A counter that nobody counts up would always say 0."""
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "virtual").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "virtual").rglob("*.py"))
     for state in (*explore_cli._STATES, *MOMENTS):
         assert f'"{state}"' in source or state.endswith(" applied, reply lost"), state
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.journal import read_journals
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
+from simulator.history.journal import read_journals
 from tests.cli.apps import MIXED, SMALL, write_app
 from tests.cli.running import ROOT, Sim
 

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.virtual.loop import VirtualLoop
+from simulator.virtual.time.loop import VirtualLoop
 from singleton.stores.azure_blob import judged
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.loop import run_virtual
+from simulator.virtual.time.loop import run_virtual
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import StoreConformance
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.azurite import Azurite
+from simulator.azurite.server import Azurite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

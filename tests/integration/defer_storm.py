@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from simulator.azurite import Azurite
-from simulator.board import Board
-from simulator.journal import Journal, Record, Tail, in_order, read_journals
-from simulator.verdict import Verdict, judge
+from simulator.azurite.server import Azurite
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.journal import Journal, Record, Tail, in_order, read_journals
+from simulator.report.board import Board
 from tests.integration.hosts import Queue, RunningHost, seen, write_app
 
 if TYPE_CHECKING:

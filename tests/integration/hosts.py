@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueServiceClient
 
-from simulator.journal import Record, read_journal
+from simulator.history.journal import Record, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

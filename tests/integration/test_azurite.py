@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -19,8 +18,9 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from simulator import azurite_npm
-from simulator.azurite import Azurite, AzuriteError, ensure_installed
+from simulator.azurite import install
+from simulator.azurite.install import AzuriteError, ensure_installed
+from simulator.azurite.server import Azurite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 START = """
 import json, sys, time
-from simulator.azurite import Azurite
+from simulator.azurite.server import Azurite
 azurite = Azurite()
 azurite.start()
 print(json.dumps([azurite.pid, azurite.blob_port]), flush=True)
@@ -190,43 +190,13 @@ def test_check_tells_that_it_ended_by_itself() -> None:
             azurite.check()
 
 
-async def test_it_is_an_async_context_manager_too() -> None:
-    async with Azurite() as azurite:
-        assert await asyncio.to_thread(containers, azurite) == []
-        pid = azurite.pid
-    assert gone(pid, within=0)
-
-
-async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
-    waiting = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def progress(_: str) -> None:
-        loop.call_soon_threadsafe(waiting.set)
-
-    azurite = Azurite(progress)
-
-    async def enter() -> None:
-        async with azurite:
-            pytest.fail("It was cancelled before it could start.")
-
-    entering = asyncio.create_task(enter())
-    await waiting.wait()
-    entering.cancel()
-    await asyncio.wait({entering})
-    assert entering.cancelled()
-    # The fixture of all tests looks for the process.
-    with pytest.raises(AzuriteError, match="not running"):
-        azurite.check()
-
-
 def test_an_installation_that_does_not_start_says_what_it_wrote_and_what_to_remove(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SINGLETON_SIM_CACHE", str(tmp_path))
-    folder = azurite_npm.installation()
-    (folder / azurite_npm.ENTRY).parent.mkdir(parents=True)
-    (folder / azurite_npm.ENTRY).write_text("throw new Error('half of me is missing')")
+    folder = install.installation()
+    (folder / install.ENTRY).parent.mkdir(parents=True)
+    (folder / install.ENTRY).write_text("throw new Error('half of me is missing')")
     with pytest.raises(AzuriteError) as caught:
         Azurite().start()
     message = str(caught.value)
@@ -279,7 +249,7 @@ def test_two_runs_that_start_together_install_once_and_clear_up_after_earlier_on
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SINGLETON_SIM_CACHE", str(tmp_path))
-    name = azurite_npm.installation().name
+    name = install.installation().name
     (tmp_path / name / "node_modules").mkdir(parents=True)
     (tmp_path / f"{name}.new-1234").mkdir()
     command = [sys.executable, "-m", "simulator.azurite"]

@@ -21,7 +21,8 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 from azure.storage.blob.aio import BlobClient as AsyncBlobClient
 from azure.storage.queue import QueueClient
 
-from simulator.faults import (
+from simulator.faults.proxy import FaultProxy, ProxyThread
+from simulator.faults.rules import (
     Answer,
     Delay,
     DelayReply,
@@ -29,9 +30,7 @@ from simulator.faults import (
     DropReply,
     DropRequest,
     Exchange,
-    FaultProxy,
     Hang,
-    ProxyThread,
     Truncate,
     everything,
     on,
@@ -40,7 +39,7 @@ from simulator.faults import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 QUICK: dict[str, Any] = {"retry_total": 0, "connection_timeout": 5}
 NAME = "locks/a host/Fünktion.x%2Fy"

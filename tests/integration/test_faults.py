@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.faults import Answer, Delay, Drip, DropReply, DropRequest, Hang, PassOn, on
+from simulator.faults.rules import Answer, Delay, Drip, DropReply, DropRequest, Hang, PassOn, on
 from singleton import StorageUnavailable, current_hold
 from tests.support.fault_world import DEADLINE, OPTIONS, PERIOD, RENEWAL, SLACK, World, run_all
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("faults")]
 AT_THE_NEXT_RENEWAL = RENEWAL + 0.5

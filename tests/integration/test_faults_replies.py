@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.faults import Answer, DropReply, DropRequest, Hang, Truncate, on
+from simulator.faults.rules import Answer, DropReply, DropRequest, Hang, Truncate, on
 from singleton import LockClient, StorageDenied, StorageUnavailable, current_hold
 from tests.support.fault_world import OPTIONS, PERIOD, SLACK, World, run_all
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("faults")]
 ONE_CALL = 5.0

@@ -10,7 +10,7 @@ from tests.integration.hosts import Queue, RunningHost, hosts, seen, wait_until,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.journal import Record
+    from simulator.history.journal import Record
 
 
 def locks(running: list[RunningHost], kind: str) -> list[Record]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.storage.blob import BlobClient, BlobLeaseClient
 
-from simulator.faults import ProxyThread, on
+from simulator.faults.proxy import ProxyThread
+from simulator.faults.rules import on
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, singleton
 from tests.support.fault_world import script
 from tests.support.lock_thread import an_app, outcome
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 LOCK = "reports"
 QUICK = SingletonOptions(lock_acquisition_polling_interval=0.5, lock_acquisition_min_polling_interval=0.01)

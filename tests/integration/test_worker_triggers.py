@@ -16,7 +16,7 @@ from tests.integration.workers import Worker, both, needs_worker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
     from tests.integration.workers import Invocation
 
 pytestmark = [pytest.mark.timeout(120), needs_worker]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.virtual.world import prepare_process
+from simulator.virtual.worlds.runtime import prepare_process
 
 
 @pytest.fixture(autouse=True)

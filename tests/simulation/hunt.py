@@ -29,10 +29,10 @@ def main(folder: str, scenarios: int, seed: int) -> None:
     _bound_memory()
     sys.path.insert(0, folder)
     import singleton
-    from simulator.virtual.explore import Plan
     from simulator.virtual.faults import KINDS
-    from simulator.virtual.workloads import WORKLOADS
-    from simulator.virtual.world import prepare_process
+    from simulator.virtual.search.explore import Plan
+    from simulator.virtual.workloads.workloads import WORKLOADS
+    from simulator.virtual.worlds.runtime import prepare_process
 
     if not Path(singleton.__file__).is_relative_to(Path(folder)):
         raise SystemExit(f"{singleton.__file__} is not below {folder}")

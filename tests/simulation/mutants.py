@@ -37,7 +37,7 @@ DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/process/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
 MEMORY = "singleton/stores/memory.py"
-QUEUE = "simulator/host/queue.py"
+QUEUE = "simulator/host/triggers/queue.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # --- the lease ---

@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.jobs import guarded_jobs
-from simulator.virtual.network import NetworkStore
-from simulator.virtual.world import World
+from simulator.virtual.storage.store import NetworkStore
+from simulator.virtual.workloads.jobs import guarded_jobs
+from simulator.virtual.worlds.world import World
 from singleton.base.events import LockEvent, emit
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
@@ -17,7 +17,7 @@ from singleton.functions.invocation import _current
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from simulator.virtual.machine import Machine
+    from simulator.virtual.time.machine import Machine
     from singleton.base.events import EventKind
     from singleton.base.kinds import LossReason
 

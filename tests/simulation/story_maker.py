@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from simulator.virtual.explore import Plan, explore, find, save_story
 from simulator.virtual.faults import KINDS
-from simulator.virtual.world import prepare_process
+from simulator.virtual.search.explore import Plan, explore, find, save_story
+from simulator.virtual.worlds.runtime import prepare_process
 from tests.simulation.bugs import bug
 
 STORIES: Final = Path(__file__).with_name("stories")

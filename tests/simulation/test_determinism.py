@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.workloads import WORKLOADS
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.workloads.workloads import WORKLOADS
 from tests.simulation.planting import ROOT
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 HISTORIES = """
 from simulator.virtual.faults import KINDS
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.world import prepare_process
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.worlds.runtime import prepare_process
 prepare_process()
 print(*(Scenario.draw(seed, hosts=5, kinds=tuple(KINDS)).run().history for seed in range(8)))
 """
@@ -32,9 +32,9 @@ def scenario(seed: int, workload: str = "mixed") -> Scenario:
 
 EXPLORED = """
 from dataclasses import replace
-from simulator.virtual.explore import Plan, explore
+from simulator.virtual.search.explore import Plan, explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.workloads import WORKLOADS
+from simulator.virtual.workloads.workloads import WORKLOADS
 
 if __name__ == "__main__":
     for jobs in (1, 2):

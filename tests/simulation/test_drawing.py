@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.workloads import WORKLOADS
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.workloads.workloads import WORKLOADS
 
 
 def drawn(seed: int, *workloads: str) -> Scenario:

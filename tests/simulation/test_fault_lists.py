@@ -7,11 +7,25 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from simulator.virtual.fault import KINDS, Fault
-from simulator.virtual.faults import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
-from simulator.virtual.netfaults import Fading, Failing, Lossy, OneMessage, Partition, Slow
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.story import tell
+from simulator.virtual.faults import (
+    KINDS,
+    BlockedLoop,
+    Crash,
+    Drift,
+    Fading,
+    Failing,
+    Fault,
+    Lossy,
+    OneMessage,
+    Operator,
+    Partition,
+    Pause,
+    PauseBetweenSteps,
+    ShutDown,
+    Slow,
+)
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug
 
 HOSTS = 3

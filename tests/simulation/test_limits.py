@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.faults import Crash, Operator, Pause, PauseBetweenSteps
-from simulator.virtual.jobs import Context, message
-from simulator.virtual.locks import Baton
-from simulator.virtual.netfaults import Partition
-from simulator.virtual.resource import Refused
-from simulator.virtual.world import World
+from simulator.virtual.faults import Crash, Operator, Partition, Pause, PauseBetweenSteps
+from simulator.virtual.time.baton import Baton
+from simulator.virtual.workloads.jobs import Context, message
+from simulator.virtual.worlds.resource import Refused
+from simulator.virtual.worlds.world import World
 from singleton import LockLost, current_hold, singleton
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import foreign_id, held, lock_on, settled, virtual

@@ -45,10 +45,10 @@ OPTIONS = {
 
 EXPLORE = """
 import json, sys
-from simulator.virtual.explore import Plan
+from simulator.virtual.search.explore import Plan
 from simulator.virtual.faults import KINDS
-from simulator.virtual.workloads import WORKLOADS
-from simulator.virtual.world import prepare_process
+from simulator.virtual.workloads.workloads import WORKLOADS
+from simulator.virtual.worlds.runtime import prepare_process
 
 prepare_process()
 plan = Plan(scenarios=0, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=20, app=sys.argv[1])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.virtual.faults import KINDS
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.workloads import start_workload
-from simulator.virtual.world import World
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.workloads.workloads import start_workload
+from simulator.virtual.worlds.world import World
 from tests.support.mutants import Mutant, applied
 
 if TYPE_CHECKING:
-    from simulator.virtual.oracle import Violation
+    from simulator.virtual.oracle.evidence import Violation
 
 BUGS = {
     "starved": Mutant(

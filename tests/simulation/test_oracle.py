@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.host.messages import Message, encode
-from simulator.virtual import deferrals, leaders, semaphores, workloads
-from simulator.virtual import loop as loops
-from simulator.virtual.hosting import Feed, QueueWorld
-from simulator.virtual.jobs import Job
-from simulator.virtual.oracle import Body
-from simulator.virtual.story import promises
+from simulator.host.triggers.messages import Message, encode
+from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.search.story import promises
+from simulator.virtual.time import loop as loops
+from simulator.virtual.workloads import deferrals, leaders, semaphores, workloads
+from simulator.virtual.workloads.hosting import Feed, QueueWorld
+from simulator.virtual.workloads.jobs import Job
 from singleton.base.hold import Hold
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
@@ -23,9 +23,9 @@ from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.virtual.network import Passage, Request
+    from simulator.virtual.storage.network import Passage, Request
 
-VIRTUAL = Path(workloads.__file__).parent
+VIRTUAL = Path(workloads.__file__).parents[1]
 SITUATIONS: dict[str, Callable[[Scene], None]] = {}
 
 
@@ -445,8 +445,8 @@ def test_there_is_a_situation_for_every_check_that_the_docstrings_name() -> None
 
 
 def test_every_check_that_is_made_is_in_a_docstring() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in VIRTUAL.glob("*.py"))
-    made = re.findall(r"(?:\bblame|_violated|_blame)\(\s*\"([^\"]+)\"", source)
+    source = "".join(path.read_text(encoding="utf-8") for path in VIRTUAL.rglob("*.py"))
+    made = re.findall(r"(?:\bblame|_blame)\(\s*\"([^\"]+)\"", source)
     assert len(made) > 40
     assert set(made) == set(promises())
 

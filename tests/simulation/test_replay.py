@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.virtual.explore import load_story, save_story
 from simulator.virtual.faults import KINDS
-from simulator.virtual.scenario import Scenario
+from simulator.virtual.search.explore import load_story, save_story
+from simulator.virtual.search.scenario import Scenario
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:

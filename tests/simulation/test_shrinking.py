@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simulator.virtual import shrink as shrinking
-from simulator.virtual.faults import BlockedLoop, Crash, Pause
-from simulator.virtual.netfaults import Lossy, OneMessage, Partition
-from simulator.virtual.oracle import Violation
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.shrink import shrink
+from simulator.virtual.faults import BlockedLoop, Crash, Lossy, OneMessage, Partition, Pause
+from simulator.virtual.oracle.evidence import Violation
+from simulator.virtual.search import shrink as shrinking
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.shrink import shrink
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
     import pytest
 
-    from simulator.virtual.outcome import Run
+    from simulator.virtual.worlds.outcome import Run
 
 NOISE = (
     OneMessage(at=3.217, host=1, call="release", fate="reply lost"),

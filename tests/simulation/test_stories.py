@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.virtual.explore import load_story
-from simulator.virtual.story import tell
+from simulator.virtual.search.explore import load_story
+from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug
 
 STORIES = sorted(Path(__file__).with_name("stories").glob("*.json"))

@@ -7,11 +7,9 @@ import re
 
 import pytest
 
-from simulator.virtual.fault import KINDS, Fault, fault_from
-from simulator.virtual.faults import Crash, Pause
-from simulator.virtual.netfaults import OneMessage, Partition, Slow
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.story import promises, tell
+from simulator.virtual.faults import KINDS, Crash, Fault, OneMessage, Partition, Pause, Slow, fault_from
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.story import promises, tell
 from tests.simulation.bugs import bug
 
 LINE = re.compile(r" *\d+\.\d{3} s  [^ ].*[^.]\.")

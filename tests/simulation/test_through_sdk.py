@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from simulator.explore_cli import explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.sdk import Containers, open_store, read_request
-from simulator.virtual.world import World
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.worlds.sdk import Containers, open_store, read_request
+from simulator.virtual.worlds.world import World
 from singleton.stores.protocol import StoreFailure
 from tests.support.mutants import Mutant, applied
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from simulator.virtual.loop import VirtualLoop
-    from simulator.virtual.network import Passage, Request
-    from simulator.virtual.outcome import Run
+    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.worlds.outcome import Run
     from singleton.stores.protocol import LeaseStore
 
 A, B = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "ab")

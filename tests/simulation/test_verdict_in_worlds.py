@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.historian import read_history
-from simulator.host.queue import QueueListener
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
+from simulator.history.historian import read_history
+from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.faults import KINDS, Crash, Operator, Pause
-from simulator.virtual.judged import broken_promises
-from simulator.virtual.oracle import Oracle, Violation
-from simulator.virtual.scenario import Scenario
-from simulator.virtual.workloads import WORKLOADS
+from simulator.virtual.oracle.oracle import Oracle
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.workloads.workloads import WORKLOADS
+from simulator.virtual.worlds.verdict import broken_promises
 from tests.simulation.bugs import bug
 from tests.unit.journals import TIMER, Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.virtual.outcome import Run
+    from simulator.virtual.oracle.evidence import Violation
+    from simulator.virtual.worlds.outcome import Run
 
 
 def run(seed: int, *workloads: str) -> Run:
@@ -31,13 +32,13 @@ def run(seed: int, *workloads: str) -> Run:
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Switch off every check of the oracle: only the verdict is left."""
-    violated = Oracle._violated
+    blame = Oracle.blame
 
     def only_the_verdict(oracle: Oracle, check: str, text: str) -> None:
         if check == "verdict":
-            violated(oracle, check, text)
+            blame(oracle, check, text)
 
-    monkeypatch.setattr(Oracle, "_violated", only_the_verdict)
+    monkeypatch.setattr(Oracle, "blame", only_the_verdict)
 
 
 @contextmanager

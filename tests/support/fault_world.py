@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from azure.storage.blob import BlobClient, BlobLeaseClient, BlobServiceClient
 
-from simulator.faults import ProxyThread
+from simulator.faults.proxy import ProxyThread
 from singleton import LockClient, LockLost, SingletonOptions, current_hold, singleton
 from tests.support.lock_thread import Context, an_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from simulator.azurite import Azurite
+    from simulator.azurite.server import Azurite
 
 ROOT = Path(__file__).resolve().parents[2]
 PERIOD, MARGIN = 15.0, 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.loop import VirtualLoop
+from simulator.virtual.time.loop import VirtualLoop
 
 if TYPE_CHECKING:
     import asyncio

@@ -8,7 +8,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from simulator.virtual.loop import VirtualLoop, run_virtual
+from simulator.virtual.time.loop import VirtualLoop, run_virtual
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from simulator.journal import Record
+from simulator.history.journal import Record
 
 TIMER = "locks/shared/import_eligibility"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.hostjson import QueueOptions
-from simulator.host.messages import Message, MessageGone, QueueMissing, QueueTrouble
-from simulator.host.queue import QueueListener
+from simulator.host.app.hostjson import QueueOptions
+from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
+from simulator.host.triggers.queue import QueueListener
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 350
 MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROOT / package).rglob("*.py"))
-NPM = ROOT / "simulator" / "azurite_npm"
+NPM = ROOT / "simulator" / "azurite"
 
 
 def test_imports_follow_the_arrows() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.board import Board
+from simulator.report.board import Board
 from tests.unit.journals import TIMER, Story, good_story, key_lock
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from simulator.virtual.loop import run_virtual
+from simulator.virtual.time.loop import run_virtual
 from tests.support.chaos import World
 from tests.support.mutants import Mutant, applied
 from tests.unit import test_lock_schedules as schedules

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.apps import App, AppFunction
-from simulator.feed import KEYS, UNDER_WAY, Feeder, Outgoing, make_body, read_messages
-from simulator.scenario import ScenarioError
+from simulator.work.apps import App, AppFunction
+from simulator.work.feed import KEYS, UNDER_WAY, Feeder, Outgoing, make_body, read_messages
+from simulator.work.scenario import ScenarioError
 from singleton.scopes.scope import ScopeTemplate, value_at
 
 

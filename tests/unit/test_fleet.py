@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.fleet import Fleet, FleetTrouble
-from simulator.hosts import Host
-from simulator.journal import Record, read_journal
-from simulator.scenario import Scenario
+from simulator.history.journal import Record, read_journal
+from simulator.real.fleet import Fleet, FleetTrouble
+from simulator.real.hosts import Host
+from simulator.work.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # In and out of a body hundreds of times a second, each time for a fraction of a millisecond; `out` never enters.
 PROGRAM = """
 import json, signal, sys, time
-from simulator.journal import Journal
+from simulator.history.journal import Journal
 config = json.load(open(sys.argv[1]))
 mode = config["lock_host_id"]
 if mode == "broken":
@@ -94,8 +94,8 @@ def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: P
 def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
     fleet: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.fleet.LEASE", 0.4)
-    monkeypatch.setattr("simulator.fleet.PAST_LEASE", (0.1, 0.2))
+    monkeypatch.setattr("simulator.real.fleet.LEASE", 0.4)
+    monkeypatch.setattr("simulator.real.fleet.PAST_LEASE", (0.1, 0.2))
     end = time.monotonic() + 20
     while not fleet.pause_one(wanted=False):
         assert time.monotonic() < end

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.loop import run_virtual
+from simulator.virtual.time.loop import run_virtual
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
 from singleton.locking.lock import release

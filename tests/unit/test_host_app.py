@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import simulator
-from simulator.host.errors import HostError
+from simulator.host.app.errors import HostError
 from simulator.host.startup import apply_time_zone, describe
 from singleton.functions.deferring import JITTER
 

@@ -10,12 +10,12 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from simulator.host.bindings import ScheduleStatus, queue_bodies, queue_input, timer_input
-from simulator.host.indexing import index_function
-from simulator.host.messages import Message
+from simulator.host.app.indexing import index_function
+from simulator.host.triggers.bindings import ScheduleStatus, queue_bodies, queue_input, timer_input
+from simulator.host.triggers.messages import Message
 
 if typing.TYPE_CHECKING:
-    from simulator.host.model import IndexedFunction, Parameter
+    from simulator.host.app.model import IndexedFunction, Parameter
 
 HERE = Path(__file__).parent
 

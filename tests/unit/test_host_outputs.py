@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from simulator.host.config import HostConfig
-from simulator.host.errors import SettingsError
-from simulator.host.hostjson import QueueOptions
+from simulator.host.app.config import HostConfig
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.hostjson import QueueOptions
+from simulator.host.app.model import IndexedFunction, Parameter
 from simulator.host.listeners import Listeners, Wakers
-from simulator.host.model import IndexedFunction, Parameter
-from simulator.host.outputs import Outputs
 from simulator.host.plan import Plan
+from simulator.host.triggers.outputs import Outputs
 from singleton.settings.options import SingletonOptions
 from tests.unit.memory_queues import MemoryQueues
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.host.queue import QueueListener
     from simulator.host.runner import Runner
+    from simulator.host.triggers.queue import QueueListener
 
 
 def output(queue: str, binding: str = "queue") -> Parameter:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.host.platform_lock import LockedListener
-from simulator.virtual.loop import run_virtual
+from simulator.virtual.time.loop import run_virtual
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.settings.options import SingletonOptions
 

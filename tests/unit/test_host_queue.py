@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.backoff import Backoff
-from simulator.virtual.loop import run_virtual
+from simulator.host.triggers.backoff import Backoff
+from simulator.virtual.time.loop import run_virtual
 from tests.unit.memory_queues import Host
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.host.messages import Message
+    from simulator.host.triggers.messages import Message
 
 
 def in_virtual_time(test: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from simulator.host.schedule import NEVER, Schedule, ScheduleError
+from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.host.config import HostConfig
-from simulator.host.errors import SettingsError
-from simulator.host.hostjson import QueueOptions, queue_options, read_host_json
-from simulator.host.settings import is_disabled, local_settings, prepare, redirect, resolve
+from simulator.host.app.config import HostConfig
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.hostjson import QueueOptions, queue_options, read_host_json
+from simulator.host.app.settings import is_disabled, local_settings, prepare, redirect, resolve
 from singleton.settings.connection import resolve_blob_account
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.host.bindings import ScheduleStatus
-from simulator.host.schedule import Schedule
-from simulator.host.timer import Tick, TimerListener, WallClock
-from simulator.virtual.loop import run_virtual
+from simulator.host.triggers.bindings import ScheduleStatus
+from simulator.host.triggers.schedule import Schedule
+from simulator.host.triggers.timer import Tick, TimerListener, WallClock
+from simulator.virtual.time.loop import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
+from simulator.host.app.indexing import index_function
 from simulator.host.context import RetryContext
-from simulator.host.indexing import index_function
 from simulator.host.worker import Call, Outcome, Worker, describe, thread_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
-    from simulator.host.model import IndexedFunction
+    from simulator.host.app.model import IndexedFunction
 
 WAIT = 20.0
 HERE = Path(__file__).parent

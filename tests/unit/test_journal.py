@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.journal import Journal, JournalError, clock, read_journal, read_journals, tail
+from simulator.history.journal import Journal, JournalError, Tail, clock, read_journal, read_journals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_a_record_may_be_about_another_host(tmp_path: Path) -> None:
 
 def test_a_cut_last_line_is_left_out_and_read_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "host-1.jsonl"
-    reader = tail(path)
+    reader = Tail(path)
     assert reader.read() == []
     path.write_bytes(b'{"t":1,"host":"h","event":"a"}\n{"t":2,"ho')
     assert [record.event for record in reader.read()] == ["a"]
@@ -98,7 +98,7 @@ def test_writing_to_a_closed_journal_does_nothing(tmp_path: Path) -> None:
 def test_what_a_killed_process_had_written_stays_written(tmp_path: Path) -> None:
     path = tmp_path / "host-1.jsonl"
     program = (
-        "import sys, time\nfrom simulator.journal import Journal\n"
+        "import sys, time\nfrom simulator.history.journal import Journal\n"
         "journal = Journal(sys.argv[1], 'host-1')\njournal.write('inside')\nprint('ready', flush=True)\ntime.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE)
@@ -112,6 +112,6 @@ def test_what_a_killed_process_had_written_stays_written(tmp_path: Path) -> None
 
 def test_processes_share_one_clock() -> None:
     before = clock()
-    program = "from simulator.journal import clock; print(clock())"
+    program = "from simulator.history.journal import clock; print(clock())"
     there = float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
     assert before < there < clock()

@@ -7,7 +7,7 @@ import math
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulator.virtual.loop import run_virtual
+from simulator.virtual.time.loop import run_virtual
 from tests.support.chaos import Actor, Fault, Meddling, World
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from simulator.board import Board
-from simulator.report import Phase, Progress
+from simulator.checks.verdict import Verdict, judge
+from simulator.report.board import Board
 from simulator.report.json import JsonReporter
 from simulator.report.plain import PlainReporter, pulse
+from simulator.report.reporter import Phase, Progress
 from simulator.report.terminal import ASCII_MARKS, MARKS, TerminalReporter, last_screen, view
 from simulator.report.words import headline, summary
-from simulator.verdict import Verdict, judge
 from tests.unit.journals import TIMER, Story, good_story, key_lock
 
 

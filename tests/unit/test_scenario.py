@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.scenario import Scenario, ScenarioError, default_app
+from simulator.work.scenario import Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from pathlib import Path

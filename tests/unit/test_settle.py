@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.settle import HUNG, LONGEST, Settling
+from simulator.real.settle import HUNG, LONGEST, Settling
 from tests.unit.journals import TIMER, Story, good_story, key_lock
 
 SETTLING = Settling(visibility=20)

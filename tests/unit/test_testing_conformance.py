@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.virtual.loop import run_virtual
+from simulator.virtual.time.loop import run_virtual
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import BlobState, StoreFailure
 from singleton.testing import StoreConformance

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.journal import Record
-from simulator.verdict import Verdict, judge
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.journal import Record
 from tests.unit.journals import TIMER, Story, good_story, key_lock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.checks.failover import SLACK
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
 from tests.unit.journals import TIMER, Story, key_lock
 
 LOCK = key_lock("a")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.board import Board
-from simulator.journal import Record
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
+from simulator.history.journal import Record
+from simulator.report.board import Board
 from tests.unit.journals import Story
 
 if TYPE_CHECKING:
-    from simulator.verdict import Verdict
+    from simulator.checks.verdict import Verdict
 
 LOCK = "locks/shared/watch~listener"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.verdict import judge
+from simulator.checks.verdict import judge
 from tests.unit.journals import Story, good_story, key_lock
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.checks.exclusion import overlapping
-from simulator.history import Section
-from simulator.verdict import Verdict, judge
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.facts import Section
 from tests.unit.journals import TIMER, Story, key_lock
 
 

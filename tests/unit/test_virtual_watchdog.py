@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual import world as worlds
-from simulator.virtual.watchdog import Stuck, watched
-from simulator.virtual.world import World
+from simulator.virtual.time.watchdog import Stuck, watched
+from simulator.virtual.worlds import world as worlds
+from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -1,0 +1,163 @@
+"""One Azurite: the storage that the fake hosts share, started on free ports and gone without a trace afterwards.
+
+    with Azurite() as azurite:
+        client = BlobServiceClient.from_connection_string(azurite.connection_string)
+
+It keeps everything in memory, so there is no folder to leave behind. The system chooses the ports and Azurite says
+which it got: two runs can't collide. It is in a process group of its own, so that Ctrl-C at the terminal ends our hosts
+first and the storage under them last, and it ends by itself when this process does, even by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from typing import IO, TYPE_CHECKING, Self
+
+from simulator.azurite.install import ENTRY, AzuriteError, ensure_installed, read, start_node, stop_node, tail, version
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+ACCOUNT = "devstoreaccount1"
+# Not a secret: the key that every storage emulator has, published in Microsoft's documentation.
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+SERVICES = ("Blob", "Queue", "Table")
+READY_WITHIN = 60.0
+# There is nothing that it would have to save.
+GRACE = 1.0
+FLAGS = (
+    "--inMemoryPersistence",
+    # The SDKs speak newer versions of the protocol than Azurite knows.
+    "--skipApiVersionCheck",
+    "--silent",
+    "--disableTelemetry",
+    # Port 0: the system chooses.
+    *(f"--{service.lower()}Port=0" for service in SERVICES),
+    # Longer than clients keep theirs, as the service: else a request may meet a connection that has just been closed.
+    *(f"--{service.lower()}KeepAliveTimeout=60" for service in SERVICES),
+)
+LISTENING = re.compile(r"Azurite (\w+) service is successfully listening at http://[^\s:]+:(\d+)")
+
+
+def connection_string(blob_port: int, queue_port: int, table_port: int) -> str:
+    """Return the connection string of an emulator on these ports of this machine."""
+    ports = {"Blob": blob_port, "Queue": queue_port, "Table": table_port}
+    endpoints = "".join(f"{name}Endpoint=http://127.0.0.1:{port}/{ACCOUNT};" for name, port in ports.items())
+    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};{endpoints}"
+
+
+class Azurite:
+    """A storage emulator of one's own, from `start()` to `stop()`; a context manager."""
+
+    def __init__(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Prepare one; nothing runs yet. `progress` gets a line now and then while `start` installs or waits."""
+        self._progress = progress
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+        self._ports: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Install Azurite if need be, start it, and return when blobs, queues and tables answer.
+
+        Raises:
+            AzuriteError: it can't be installed, or it ended or stayed silent instead of listening.
+        """
+        if self._process is not None:
+            raise AzuriteError("This Azurite is running already.")
+        folder = ensure_installed(self._progress)
+        # Unlinked from the start: a file that nobody has to remove.
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open until stop()
+        try:
+            self._process = start_node(folder / ENTRY, *FLAGS, cwd=folder, output=self._output)
+            self._wait()
+        except AzuriteError as error:
+            remedy = f"If it happens again, remove the folder {folder}: it is installed anew then."
+            said = f"\nIts last lines:\n{tail(self._output)}" if self._process else ""
+            self.stop()
+            raise AzuriteError(f"{error}{said}\n{remedy}" if said else str(error)) from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it and free its ports; everything stored in it is gone. May be called at any time, and twice."""
+        process, self._process = self._process, None
+        output, self._output = self._output, None
+        self._ports = {}
+        if process is not None:
+            stop_node(process, grace=GRACE)
+        if output is not None:
+            output.close()
+
+    @property
+    def connection_string(self) -> str:
+        """The connection string for blobs, queues and tables."""
+        return connection_string(self.blob_port, self.queue_port, self.table_port)
+
+    @property
+    def blob_port(self) -> int:
+        """The port on which blobs are served."""
+        return self._port("Blob")
+
+    @property
+    def queue_port(self) -> int:
+        """The port on which queues are served."""
+        return self._port("Queue")
+
+    @property
+    def table_port(self) -> int:
+        """The port on which tables are served."""
+        return self._port("Table")
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        if self._process is None:
+            raise AzuriteError("This Azurite is not running.")
+        return self._process.pid
+
+    def check(self) -> None:
+        """Make sure that it still runs.
+
+        Raises:
+            AzuriteError: it has ended, with its last lines.
+        """
+        if self._process is None or self._output is None:
+            raise AzuriteError("This Azurite is not running.")
+        if (code := self._process.poll()) is not None:
+            raise AzuriteError(f"Azurite ended by itself (exit code {code}). Its last lines:\n{tail(self._output)}")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _port(self, service: str) -> int:
+        if service not in self._ports:
+            raise AzuriteError("This Azurite is not running.")
+        return self._ports[service]
+
+    def _wait(self) -> None:
+        """Wait until it has said on which ports it listens, which it does once each server accepts connections."""
+        if self._process is None or self._output is None:
+            raise AzuriteError("This Azurite is not running.")
+        started = time.monotonic()
+        reported = 0
+        while len(self._ports) < len(SERVICES):
+            ended = self._process.poll() is not None
+            self._ports = {service: int(port) for service, port in LISTENING.findall(read(self._output))}
+            seconds = time.monotonic() - started
+            if ended:
+                raise AzuriteError(f"Azurite {version()} ended at once (exit code {self._process.returncode}).")
+            if seconds > READY_WITHIN:
+                raise AzuriteError(f"Azurite {version()} was not ready after {READY_WITHIN:.0f} s.")
+            if seconds >= reported:
+                self._progress(f"Starting Azurite {version()}: {seconds:.0f} s")
+                reported += 1
+            time.sleep(0.02)
+        self._progress(f"Azurite {version()} is ready ({time.monotonic() - started:.1f} s)")

@@ -1,0 +1,56 @@
+"""How a check says what it found, and how locks and numbers are named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence on what is wrong.
+
+    Attributes:
+        kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but something that the run
+            was to show did not happen. ``note``: worth knowing, and no fault of the lock.
+        text: the sentence.
+    """
+
+    kind: Literal["violation", "unproven", "note"]
+    text: str
+
+
+def violation(text: str) -> Finding:
+    """Say that a promise was broken."""
+    return Finding("violation", text)
+
+
+def unproven(text: str) -> Finding:
+    """Say that something was not shown."""
+    return Finding("unproven", text)
+
+
+def note(text: str) -> Finding:
+    """Say something worth knowing."""
+    return Finding("note", text)
+
+
+def label(lock: str) -> str:
+    """Name a lock as people do: its blob's path without folders, host id and escapes.
+
+    Example:
+        >>> label("locks/my-host/ship.tenant%2Da")
+        'ship.tenant-a'
+    """
+    return unquote(lock.rsplit("/", 1)[-1])
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Write a number with its noun.
+
+    Example:
+        >>> count(1, "kill"), count(1200, "body", "bodies")
+        ('1 kill', '1,200 bodies')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

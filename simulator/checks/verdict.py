@@ -1,0 +1,264 @@
+"""The verdict: a pure function from what was written down to whether the lock kept its promises.
+
+    holds      every check passed, and what the run was to show was shown
+    violated   a promise was broken: two inside at once, a message lost, a token out of order, a failover late…
+    unproven   nothing was broken, but something that the run was to show did not happen
+
+`judge` looks at nothing but the records: no clock, no process, no file. Whoever keeps the journals
+(``singleton-sim --keep``) can have the same verdict again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from simulator.checks.activity import judge_activity
+from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
+from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
+from simulator.checks.messages import Messages, check_messages
+from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
+from simulator.history.historian import read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.checks.findings import Finding
+    from simulator.history.facts import History
+    from simulator.history.journal import Record
+
+SCHEMA: Final = 1
+EXAMPLES: Final = 50
+
+Outcome = Literal["holds", "violated", "unproven"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """One host: what it did, and how it ended (``stopped``, ``killed``, ``crashed``, ``failed``)."""
+
+    name: str
+    pid: int
+    ended: str
+    bodies: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionReport:
+    """One function of the app: whether it is guarded, and how often it ran."""
+
+    name: str
+    trigger: str
+    queue: str
+    guarded: bool
+    on_contention: str
+    invocations: int
+    bodies: int
+    skipped: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a run showed.
+
+    Attributes:
+        verdict: ``holds``, ``violated`` or ``unproven``.
+        reasons: why it does not hold, one sentence each; empty if it holds.
+        violations: those of the reasons that say that a promise was broken.
+        notes: what else is worth knowing.
+        sections: how many guarded bodies ran, on how many `locks`.
+        overlaps: every two bodies of one lock that ran at the same time, the longest first.
+        caught: those in which a host that had been paused woke inside its body, was told, and ended it as lost.
+        failovers: one entry a kill, in order.
+        singleton: False for a run with ``--no-singleton``.
+        interrupted: the run was broken off.
+        duration: seconds from the first to the last record.
+        seed: what the run's choices were made from.
+    """
+
+    verdict: Outcome
+    reasons: tuple[str, ...]
+    violations: tuple[str, ...]
+    notes: tuple[str, ...]
+    sections: int
+    locks: int
+    overlaps: tuple[Overlap, ...]
+    caught: tuple[Overlap, ...]
+    failovers: tuple[Failover, ...]
+    messages: Messages
+    tokens: Tokens
+    kills: int
+    pauses: int
+    hosts: tuple[HostReport, ...]
+    functions: tuple[FunctionReport, ...]
+    singleton: bool
+    same_app: bool
+    interrupted: bool
+    duration: float
+    seed: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept, and shown to be."""
+        return self.verdict == "holds"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON data, the form of ``singleton-sim --json``.
+
+        Its keys are stable for one value of ``schema``; times are seconds, rounded to the millisecond:
+
+            schema, verdict, reasons[], notes[], seed, duration, singleton, same_app, interrupted,
+            sections, locks, kills, pauses,
+            overlap_count, overlaps[] (at most 50): {lock, at, seconds, first, second}, caught_count, caught[] likewise,
+                first and second: {host, function, owner, token, start, end, ending},
+            failovers[]: {host, pid, at, ok, lock, function, token, state, lease, by, token_after, seconds, wanted,
+                bound, also[]}, also: the victim's other locks, {lock, function, token, state, …, bound, ok};
+                seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
+            messages: {sent, completed, skipped, poisoned, stuck, lost, open, duplicated, redelivered,
+                deferred, deferrals, troubles[]: {id, queue, key, what}},
+            tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
+            hosts[]: {name, pid, ended, bodies, skipped},
+            functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed}
+        """
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "notes": list(self.notes),
+            "seed": self.seed,
+            "duration": round(self.duration, 3),
+            "singleton": self.singleton,
+            "same_app": self.same_app,
+            "interrupted": self.interrupted,
+            "sections": self.sections,
+            "locks": self.locks,
+            "kills": self.kills,
+            "pauses": self.pauses,
+            "overlap_count": len(self.overlaps),
+            "overlaps": [_plain(asdict(overlap)) for overlap in self.overlaps[:EXAMPLES]],
+            "caught_count": len(self.caught),
+            "caught": [_plain(asdict(overlap)) for overlap in self.caught[:EXAMPLES]],
+            "failovers": [_failover(failover) for failover in self.failovers],
+            "messages": _plain(asdict(self.messages)),
+            "tokens": {**_plain(asdict(self.tokens)), "increasing": self.tokens.increasing},
+            "hosts": [_plain(asdict(host)) for host in self.hosts],
+            "functions": [_plain(asdict(function)) for function in self.functions],
+        }
+
+
+def judge(records: Sequence[Record]) -> Verdict:
+    """Judge a run by its records, given in any order."""
+    history = read_history(records)
+    overlaps, caught = find_overlaps(history)
+    failovers = measure_failovers(history)
+    tokens = check_tokens(history)
+    messages, findings = check_messages(history)
+    findings = [
+        *judge_overlaps(overlaps, caught),
+        *judge_guards(history),
+        *judge_tokens(tokens),
+        *judge_failovers(failovers),
+        *findings,
+        *judge_activity(history, messages),
+    ]
+    seed = history.setup.get("seed")
+    return Verdict(
+        verdict=_outcome(findings),
+        reasons=tuple(finding.text for finding in findings if finding.kind != "note"),
+        violations=tuple(finding.text for finding in findings if finding.kind == "violation"),
+        notes=tuple(finding.text for finding in findings if finding.kind == "note"),
+        sections=len(history.bodies),
+        locks=len({section.lock for section in history.sections}),
+        overlaps=tuple(overlaps),
+        caught=tuple(caught),
+        failovers=tuple(failovers),
+        messages=messages,
+        tokens=tokens,
+        kills=len(history.kills),
+        pauses=len(history.pauses),
+        hosts=_hosts(history),
+        functions=_functions(history),
+        singleton=bool(history.setup.get("singleton", True)),
+        same_app=bool(history.setup.get("same_app", False)),
+        interrupted=history.interrupted,
+        duration=history.end - history.start,
+        seed=seed if isinstance(seed, int) else 0,
+    )
+
+
+def _outcome(findings: Sequence[Finding]) -> Outcome:
+    kinds = {finding.kind for finding in findings}
+    if "violation" in kinds:
+        return "violated"
+    return "unproven" if "unproven" in kinds else "holds"
+
+
+def _hosts(history: History) -> tuple[HostReport, ...]:
+    crashed = {host for host, _ in history.crashes}
+    failed = {host for host, _ in history.errors}
+    reports = []
+    for name in sorted(history.hosts, key=_natural):
+        ended = "killed" if history.killed(name) else "failed" if name in failed else "stopped"
+        reports.append(
+            HostReport(
+                name=name,
+                pid=history.hosts[name],
+                ended="crashed" if name in crashed and ended == "stopped" else ended,
+                bodies=sum(section.host == name for section in history.bodies),
+                skipped=sum(refusal.host == name for refusal in history.refusals),
+            )
+        )
+    return tuple(reports)
+
+
+def _functions(history: History) -> tuple[FunctionReport, ...]:
+    return tuple(
+        FunctionReport(
+            name=name,
+            trigger=function.trigger,
+            queue=function.queue,
+            guarded=function.guarded,
+            on_contention=function.on_contention if function.guarded else "",
+            invocations=sum(call.function == name for call in history.invocations),
+            bodies=sum(section.function == name for section in history.bodies),
+            skipped=sum(refusal.function == name for refusal in history.refusals),
+            failed=sum(call.function == name and call.ending == "error" for call in history.invocations),
+        )
+        for name, function in sorted(history.functions.items())
+    )
+
+
+def _failover(failover: Failover) -> dict[str, Any]:
+    main = _take_over(failover.main) if failover.main else dict.fromkeys(TakeOver.__slots__)
+    return {
+        "host": failover.host,
+        "pid": failover.pid,
+        "at": round(failover.at, 3),
+        **main,
+        "ok": failover.ok,
+        "also": [_take_over(over) for over in failover.also],
+    }
+
+
+def _take_over(over: TakeOver) -> dict[str, Any]:
+    return {**_plain(asdict(over)), "ok": over.ok}
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Round times, and give tuples JSON's form, at any depth."""
+    return {name: _plain_value(value) for name, value in data.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return _plain(value)
+    return [_plain_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _natural(name: str) -> tuple[str, int]:
+    stem, _, number = name.rpartition("-")
+    return (stem, int(number)) if number.isdigit() else (name, 0)

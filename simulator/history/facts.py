@@ -1,0 +1,241 @@
+"""What happened in a run: who was inside which body when, who waited, who died.
+
+Facts without any judgement: `simulator.history.historian` reads them from the journals, `simulator.checks.verdict`
+judges them. All times are the journals' own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+LEASE = 15.0
+POLL = 5.0
+
+LISTENER_LEASE = 60.0
+RECOVERY = 60.0
+
+Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "open"]
+Mode = Literal["function", "listener"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function of the app, as its hosts indexed it.
+
+    Attributes:
+        mode: of the guard around its body; it may have a listener's guard around that.
+        lease: how long the lease of a lock around an invocation lasts.
+        poll: how long who waits for such a lock leaves it alone.
+        listener_lease: how long the lease of its listener lasts.
+        recovery: how long who isn't its listener leaves that lock alone.
+        tick: the longest pause between two ticks of its timer.
+    """
+
+    name: str
+    trigger: str = ""
+    queue: str = ""
+    guarded: bool = False
+    mode: Mode = "function"
+    on_contention: str = "wait"
+    lease: float = LEASE
+    poll: float = POLL
+    listener_lease: float = LISTENER_LEASE
+    recovery: float = RECOVERY
+    tick: float = 0.0
+    away: float = 0.0  # how long a message that is put back stays away at most
+    sync: bool = False  # a thread runs its body: nobody can end that
+
+    def lease_in(self, mode: Mode) -> float:
+        """Return how long the lease of its lock of this mode lasts."""
+        return self.listener_lease if mode == "listener" else self.lease
+
+    def poll_in(self, mode: Mode) -> float:
+        """Return how long who wants its lock of this mode leaves it alone between two attempts."""
+        return self.recovery if mode == "listener" else self.poll
+
+
+@dataclass(slots=True, kw_only=True)
+class Deed:
+    """What all that is done about a lock has: which lock, and whose doing."""
+
+    lock: str
+    function: str
+    host: str
+    owner: str
+    mode: Mode = "function"
+
+
+@dataclass(slots=True, kw_only=True)
+class Section(Deed):
+    """One run of a guarded body, from its first line to its last."""
+
+    token: int | None
+    start: float
+    end: float
+    ending: Ending = "open"
+    held: bool = False
+    told: float | None = None  # when its host said that the lock is lost
+
+
+@dataclass(slots=True, kw_only=True)
+class Wait(Deed):
+    """The time between asking for a lock and getting it, giving up, or dying.
+
+    A process that wants to be a function's listener does so, without an owner, until it is.
+    """
+
+    start: float
+    end: float
+    outcome: str = "open"
+
+
+@dataclass(slots=True, kw_only=True)
+class Acquisition(Deed):
+    """A lock was got; a listener's once, for all bodies of its process."""
+
+    t: float
+    token: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Refusal(Deed):
+    """A lock was asked for and given up: the body did not run."""
+
+    t: float
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Invocation:
+    """One call of one function."""
+
+    id: str
+    function: str
+    host: str
+    message: str
+    start: float
+    end: float
+    ending: Ending = "open"
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A lock that a host held when it was killed."""
+
+    lock: str
+    function: str
+    owner: str
+    token: int | None
+    mode: Mode = "function"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """A host was killed; the first of its holds is the one it was killed for."""
+
+    t: float
+    host: str
+    pid: int
+    holds: tuple[Held, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Pause:
+    """A host stood still for a time, and went on."""
+
+    host: str
+    start: float
+    end: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Message:
+    """What became of one message that was put into a queue, and of the copies as which it was put back."""
+
+    id: str
+    ids: set[str] = field(default_factory=set)  # its own, and those of its copies
+    deferred: int = 0
+    most_dequeued: int = 0  # the highest count under any of its ids
+    queue: str = ""
+    key: str = ""
+    sent: float | None = None  # None: it was in the queue before the run
+    receipts: list[tuple[float, str]] = field(default_factory=list)
+    completed: list[str] = field(default_factory=list)  # the hosts that deleted it after a success
+    poisoned: bool = False
+    invocations: list[Invocation] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that the checks look at."""
+
+    start: float = 0.0
+    end: float = 0.0
+    setup: dict[str, object] = field(default_factory=dict)
+    interrupted: bool = False
+    hosts: dict[str, int] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    deaths: dict[str, float] = field(default_factory=dict)
+    crashes: list[tuple[str, str]] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)  # what hosts remarked, once each
+    functions: dict[str, Function] = field(default_factory=dict)
+    sections: list[Section] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    acquisitions: list[Acquisition] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    losses: list[tuple[float, str, str, str]] = field(default_factory=list)
+    invocations: list[Invocation] = field(default_factory=list)
+    ticks: list[tuple[float, str, str]] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
+    messages: dict[str, Message] = field(default_factory=dict)
+    ready_left: dict[str, set[str]] = field(default_factory=dict)
+    invisible_left: dict[str, int] = field(default_factory=dict)
+    operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
+
+    def function(self, name: str) -> Function:
+        """Return what is known about a function, with the usual numbers where nothing is."""
+        return self.functions.get(name) or Function(name=name)
+
+    def reads(self, queue: str) -> bool:
+        """Tell whether a function of the app reads this queue; also where no function is known."""
+        return not self.functions or any(function.queue == queue for function in self.functions.values())
+
+    @property
+    def bodies(self) -> list[Section]:
+        """The runs of guarded bodies, each once: where two locks guard one, its innermost."""
+        return [section for section in self.sections if section.mode == self.function(section.function).mode]
+
+    def killed(self, host: str) -> bool:
+        """Tell whether the fleet killed this host on purpose."""
+        return any(kill.host == host for kill in self.kills)
+
+    def paused(self, host: str, start: float, end: float) -> bool:
+        """Tell whether the fleet had this host stand still at some time between these two."""
+        return any(pause.host == host and pause.start <= end and pause.end >= start for pause in self.pauses)
+
+    def stands_still(self, host: str, t: float) -> bool:
+        """Tell whether a host has been paused at this time, and never went on."""
+        return any(pause.host == host and pause.start <= t and pause.end == math.inf for pause in self.pauses)
+
+    @property
+    def rough(self) -> bool:
+        """Whether anything may have struck, the network to the queues and operators among it: as in virtual worlds."""
+        return bool(self.setup.get("rough"))
+
+    def operated_before(self, thing: Deed, t: float) -> bool:
+        """Tell whether an operator ended a lease of this lock shortly before: who had it may not know that yet."""
+        since = t - 2 * self.function(thing.function).lease_in(thing.mode)
+        return any(lock == thing.lock and since <= at <= t for at, lock in self.operated)
+
+    def stood_still_asking(self, thing: Deed, t: float) -> bool:
+        """Tell whether its host stood still between asking for this lock and the time ``t``."""
+        if not any(pause.host == thing.host for pause in self.pauses):
+            return False
+        who = (thing.host, thing.lock, thing.owner)
+        asked = (wait.start for wait in self.waits if (wait.host, wait.lock, wait.owner) == who)
+        return any(self.paused(thing.host, start, t) for start in asked if start <= t)

@@ -1,0 +1,83 @@
+"""The configuration of one fake host, as the fleet writes it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from simulator.host.app.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostConfig:
+    """What one host is told by the fleet that starts it.
+
+    Attributes:
+        name: the host's name in the journals.
+        app: folder that holds ``function_app.py``.
+        journal: file that the host appends to.
+        storage: connection string of the only storage account that this host may touch.
+        host_id: its Functions host id (H-1).
+        lock_host_id: the id under which its locks are kept; equal for all hosts that must exclude each other.
+        singleton: False runs the guarded bodies without locking.
+        same_app: whether the hosts are instances of one app, among which the platform's own timer lock works (W-111).
+        seed: of the host's random back-off.
+        timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
+        visibility: seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600).
+        max_polling_interval: upper bound in seconds of the queues' polling interval (H-43).
+        parent: the process with which the host ends; 0 is the one that started it.
+    """
+
+    name: str
+    app: Path
+    journal: Path
+    storage: str
+    host_id: str
+    lock_host_id: str
+    singleton: bool = True
+    same_app: bool = False
+    seed: int = 0
+    timer_every: float = 5.0
+    visibility: float = 20.0
+    max_polling_interval: float = 1.0
+    parent: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the JSON file at ``path``.
+
+        Raises:
+            SettingsError: it can't be read, or is no configuration.
+        """
+        try:
+            raw = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"can't read the host's configuration {path}: {error}") from error
+        if not isinstance(raw, dict):
+            raise SettingsError(f"the host's configuration {path} is not a JSON object")
+        return cls.from_json(raw)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Check a parsed configuration.
+
+        Raises:
+            SettingsError: a key is unknown or missing, or a value is out of range.
+        """
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(raw.keys() - known):
+            raise SettingsError(f"unknown key in the host's configuration: {', '.join(unknown)}")
+        required = ("name", "app", "journal", "storage", "host_id", "lock_host_id")
+        if missing := [key for key in required if key not in raw]:
+            raise SettingsError(f"missing in the host's configuration: {', '.join(missing)}")
+        config = cls(**{**raw, "app": Path(raw["app"]).resolve(), "journal": Path(raw["journal"])})
+        for name, least in (("timer_every", 0.0), ("visibility", 1.0), ("max_polling_interval", 0.1)):
+            value = getattr(config, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+                raise SettingsError(f"{name} in the host's configuration is {value!r}: give {least:g} seconds or more")
+        return config

@@ -1,0 +1,139 @@
+"""Import the user's ``function_app.py``, unchanged, and find its functions by the Python worker's rules."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.app.errors import AppError
+from simulator.host.app.indexing import index_function
+from singleton.settings.appsettings import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from simulator.host.app.model import IndexedFunction
+
+_DEFAULT_SCRIPT: Final = "function_app.py"
+_SCRIPT_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py\Z")
+
+
+def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFunction]:
+    """Import the app in ``app`` and index its functions, once, as the worker does at its start.
+
+    The folder becomes the working directory and is searched for the app's own modules, after the installed ones.
+
+    Raises:
+        AppError: there is no app, it doesn't import, or the worker would not index it.
+    """
+    script = app / script_name(app, settings)
+    functions_library = _azure_functions()
+    os.chdir(app)
+    if str(app) not in sys.path:
+        # After what is installed, as in the worker; but before the simulator's own checkout, if it runs from one.
+        root = str(Path(__file__).resolve().parents[3])
+        sys.path.insert(sys.path.index(root) if root in sys.path else len(sys.path), str(app))
+    module = _import(script, app)
+    found = _app_object(module, functions_library.FunctionRegister, script.name)
+    try:
+        functions = found.get_functions()
+    except Exception as error:
+        raise AppError(f"{script.name} can't be indexed: {_one_line(error)}") from error
+    if not functions:
+        raise AppError(f"{script.name} has no functions: decorate at least one with a trigger of its FunctionApp")
+    return [index_function(function, app) for function in functions]
+
+
+def script_name(app: Path, settings: Mapping[str, str]) -> str:
+    """Return the name of the app's script, which is there.
+
+    Raises:
+        AppError: the folder or the script is missing, or the script's name is not allowed.
+    """
+    if not app.is_dir():
+        raise AppError(f"{app} is not a folder")
+    name = setting(settings, "PYTHON_SCRIPT_FILE_NAME") or _DEFAULT_SCRIPT
+    if not _SCRIPT_NAME.match(name):
+        raise AppError(f"PYTHON_SCRIPT_FILE_NAME is {name!r}: the worker takes a file name such as {_DEFAULT_SCRIPT}")
+    if not (app / name).is_file():
+        raise AppError(f"no {name} in {app}: give the folder of a Python v2 Functions app")
+    return name
+
+
+def _azure_functions() -> Any:
+    try:
+        import azure.functions
+    except ImportError as error:
+        version = ".".join(map(str, sys.version_info[:3]))
+        raise AppError(
+            f"azure-functions can't be imported in this Python ({version}): {_one_line(error)}; run: "
+            "pip install azure-functions"
+        ) from error
+    return azure.functions
+
+
+def _import(script: Path, app: Path) -> ModuleType:
+    # By its path, not by its name: another function_app.py may come first on sys.path.
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[script.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        del sys.modules[script.stem]
+        raise AppError(_import_failure(error, script, app)) from error
+    return module
+
+
+def _import_failure(error: BaseException, script: Path, app: Path) -> str:
+    message = f"{_place(error, app) or script.name} does not import: {_one_line(error)}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        message += (
+            f"; if {error.name.partition('.')[0]!r} is one of the app's requirements, install them "
+            "into this environment (pip install -r requirements.txt)"
+        )
+    elif isinstance(error, SystemExit):
+        message += "; an app must not exit while it is imported"
+    return message
+
+
+def _place(error: BaseException, app: Path) -> str | None:
+    """Return file and line of the app at which the import failed."""
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    for filename, line in reversed(places):
+        try:
+            relative = Path(filename).resolve().relative_to(app.resolve())
+        except (ValueError, OSError):
+            continue
+        return f"{relative}, line {line}"
+    return None
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _app_object(module: ModuleType, kind: type, script: str) -> Any:
+    # The worker looks at every name of the module: the same app under two names counts twice.
+    names = [name for name in dir(module) if isinstance(getattr(module, name, None), kind)]
+    if len(names) > 1:
+        raise AppError(
+            f"{script} has {len(names)} top-level function apps ({', '.join(names)}): the worker takes exactly one; "
+            "use func.Blueprint for the others and register them"
+        )
+    if not names:
+        raise AppError(f"{script} has no function app at its top level: it needs `app = func.FunctionApp()`")
+    return getattr(module, names[0])

@@ -1,0 +1,145 @@
+"""The app settings of a fake host: ``local.settings.json``, the environment, and what the simulator puts in place.
+
+The process environment is what the user's code, the triggers and `singleton` read, as in the real worker, so it is
+prepared before the app is imported. Whatever names a storage account is pointed at the simulator's own: a user's cloud
+account is never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.hostjson import read_json
+from singleton.base.words import did_you_mean, quoted
+from singleton.settings.appsettings import normalised, setting
+from singleton.settings.connection import DEFAULT_CONNECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, MutableMapping
+    from pathlib import Path
+
+    from simulator.host.app.config import HostConfig
+
+_STORAGE_STRING: Final = re.compile(
+    r"(?i)(^|;)\s*(UseDevelopmentStorage|DefaultEndpointsProtocol|AccountName|(Blob|Queue|Table|File)Endpoint)\s*="
+)
+_PERCENT_NAME: Final = re.compile(r"%([^%]*)%")
+_PREFIX: Final = "AzureWebJobs"
+_PLACES: Final = ("ConnectionStrings__", "CUSTOMCONNSTR_", "")
+_IDENTITY_KEYS: Final = frozenset({"accountname", "blobserviceuri", "queueserviceuri", "tableserviceuri"})
+_FILES: Final = ("local.settings.json", "local.settings.example.json")
+
+
+def local_settings(app: Path) -> dict[str, str]:
+    """Return the ``Values`` of the app's local settings, or those of its example of them, or nothing.
+
+    Raises:
+        SettingsError: the file is no JSON, is encrypted, or its values are no texts, numbers or booleans.
+    """
+    path = next((app / name for name in _FILES if (app / name).is_file()), None)
+    if path is None:
+        return {}
+    raw = read_json(path)
+    values = raw.get("Values", {}) if isinstance(raw, dict) else None
+    if not isinstance(values, dict):
+        raise SettingsError(f'{path.name} must be a JSON object whose "Values" is an object of settings')
+    if raw.get("IsEncrypted"):
+        raise SettingsError(f"{path.name} is encrypted: run `func settings decrypt` first")
+    return {name: _text(path.name, name, value) for name, value in values.items()}
+
+
+def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
+    """Put the settings of a host's app into ``environment``: local settings first, what is there already wins.
+
+    Raises:
+        SettingsError: the app's local settings can't be used.
+    """
+    for name, value in local_settings(config.app).items():
+        if setting(environment, name) is None:
+            environment[name] = value
+    for name, value in list(environment.items()):
+        if _STORAGE_STRING.search(value):
+            environment[name] = config.storage
+    identities = [normalised(name).rpartition("__") for name in environment]
+    redirect(environment, {name for name, _, key in identities if name and key in _IDENTITY_KEYS}, config.storage)
+    redirect(environment, [DEFAULT_CONNECTION], config.storage)
+    fixed = {
+        "AzureFunctionsWebHost__hostid": config.host_id,
+        "AzureFunctionsJobHost__singleton__hostId": config.lock_host_id,
+        "AzureWebJobsScriptRoot": str(config.app),
+        "FUNCTIONS_WORKER_RUNTIME": "python",
+    }
+    if not config.singleton:
+        fixed["AzureFunctionsJobHost__singleton__enabled"] = "false"
+    for name, value in fixed.items():
+        _drop(environment, name)
+        environment[name] = value
+
+
+def redirect(environment: MutableMapping[str, str], connections: Iterable[str], storage: str) -> None:
+    """Point every spelling of each connection at ``storage`` (H-21), and drop its identity settings (H-23)."""
+    for connection in connections:
+        name = connection or DEFAULT_CONNECTION
+        wanted = {normalised(place + base) for place in _PLACES for base in (name, _PREFIX + name)}
+        for spelt in list(environment):
+            known = normalised(spelt)
+            if known in wanted:
+                environment[spelt] = storage
+            elif any(known.startswith(f"{spelling}__") for spelling in wanted):
+                del environment[spelt]
+        environment[name] = storage
+
+
+def resolve(text: str, settings: Mapping[str, str], where: str) -> str:
+    """Replace each ``%NAME%`` by the app setting of that name (W-41).
+
+    Raises:
+        SettingsError: a ``%`` is not closed, or there is no such setting.
+    """
+    if text.count("%") % 2:
+        raise SettingsError(f"{where}: the last % of {quoted(text)} is not closed")
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        found = setting(settings, name) if name else None
+        if found is None:
+            raise SettingsError(
+                f"{where}: %{name}% does not resolve to a value: add {quoted(name)} to the Values of "
+                f"local.settings.json or to the environment{did_you_mean(name, settings)}"
+            )
+        return found
+
+    return _PERCENT_NAME.sub(value, text)
+
+
+def is_connection_string(text: str) -> bool:
+    """Tell whether ``text`` is a storage connection string rather than the name of a setting."""
+    return _STORAGE_STRING.search(text) is not None
+
+
+def is_disabled(function: str, settings: Mapping[str, str]) -> bool:
+    """Tell whether an app setting switches the function off (``AzureWebJobs.<name>.Disabled``)."""
+    for name in (f"{_PREFIX}.{function}.Disabled", f"{_PREFIX}_{function}_Disabled"):
+        if (setting(settings, name) or "").strip().lower() in {"true", "1"}:
+            return True
+    return False
+
+
+def _drop(environment: MutableMapping[str, str], name: str) -> None:
+    wanted = normalised(name)
+    for spelt in [spelt for spelt in environment if normalised(spelt) == wanted]:
+        del environment[spelt]
+
+
+def _text(file: str, name: str, value: object) -> str:
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool | int | float):
+        text = str(value)
+    else:
+        raise SettingsError(f"{file}: the value of {quoted(name)} must be a text, not {quoted(value)}")
+    if "\0" in text or "\0" in name or "=" in name or not name:
+        raise SettingsError(f"{file}: {quoted(name)} has a character that an app setting can't have")
+    return text

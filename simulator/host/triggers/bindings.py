@@ -1,0 +1,156 @@
+"""Turn what the host has into what the function takes, and what it gives into messages, by the worker's own converters.
+
+``azure.functions`` brings the converters; plain text and bytes go through the worker's "generic" binding, whose few
+rules are repeated here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.app.indexing import binding_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from simulator.host.app.model import Parameter
+    from simulator.host.triggers.messages import Message
+
+_BINARY: Final = (2, 3)
+_EARLIEST: Final = "0001-01-01T00:00:00+00:00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStatus:
+    """What the host remembers of a timer: instants in seconds since the epoch, 0 for "never"."""
+
+    last: float = 0.0
+    next: float = 0.0
+    last_updated: float = 0.0
+
+    def to_json(self) -> dict[str, str]:
+        """Return the form in which it is stored and shown to the function (H-60)."""
+        return {"Last": _iso(self.last), "Next": _iso(self.next), "LastUpdated": _iso(self.last_updated)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, str]) -> ScheduleStatus:
+        """Read the stored form."""
+        return cls(last=_epoch(raw["Last"]), next=_epoch(raw["Next"]), last_updated=_epoch(raw["LastUpdated"]))
+
+
+class Out:
+    """The object behind a ``func.Out`` parameter."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+
+    def set(self, val: Any) -> None:
+        """Set the output's value."""
+        self._value = val
+
+    def get(self) -> Any:
+        """Return the value that was set last, or None."""
+        return self._value
+
+
+def queue_input(parameter: Parameter, message: Message) -> Any:
+    """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for."""
+    binary = parameter.data_type in _BINARY
+    body = message.body if binary else message.body.decode("utf-8", "replace")
+    if parameter.converter == "generic":
+        # As in the worker, the annotation does not decide: bytes come only with data_type=BINARY.
+        return body
+    dates = {
+        "ExpirationTime": message.expires,
+        "InsertionTime": message.inserted,
+        "NextVisibleTime": message.next_visible,
+    }
+    metadata = {
+        "Id": _datum(message.id, "string"),
+        "PopReceipt": _datum(message.pop_receipt, "string"),
+        "DequeueCount": _datum(json.dumps(message.dequeue_count), "json"),
+        **{name: _datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
+    }
+    return binding_class(parameter.converter).decode(
+        _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata
+    )
+
+
+def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool) -> Any:
+    """Return the trigger's value: a ``TimerRequest``, or its JSON where text is asked for."""
+    info = json.dumps(
+        {
+            "Schedule": {"AdjustForDST": True},
+            "ScheduleStatus": None if status is None else status.to_json(),
+            "IsPastDue": past_due,
+        }
+    )
+    if parameter.converter == "generic":
+        return info
+    return binding_class(parameter.converter).decode(_datum(info, "json"), trigger_metadata=None)
+
+
+def queue_bodies(parameter: Parameter, value: Any) -> list[bytes]:
+    """Return the bodies that the host enqueues for the value of a queue output or return value.
+
+    Raises:
+        TypeError: the worker can't send such a value.
+    """
+    if parameter.converter == "generic":
+        return _generic_bodies(value)
+    try:
+        datum = binding_class(parameter.converter).encode(value, expected_type=parameter.annotation)
+    except NotImplementedError:
+        raise TypeError(
+            f'unable to encode outgoing data: unsupported type "{parameter.converter}" for Python type '
+            f'"{type(value).__name__}"'
+        ) from None
+    if datum is None or datum.value is None:
+        return []
+    if datum.type != "json":
+        return [_bytes(datum.value)]
+    parsed = json.loads(datum.value)
+    return [_bytes(_body(item)) for item in (parsed if isinstance(parsed, list) else [parsed])]
+
+
+def _generic_bodies(value: Any) -> list[bytes]:
+    if isinstance(value, list):
+        return [_bytes(_body(item)) for item in value]
+    if isinstance(value, str | bytes | bytearray | dict | int | float):
+        return [_bytes(_body(value))]
+    raise TypeError(f'unable to encode outgoing data: unsupported Python type "{type(value).__name__}"')
+
+
+def _body(item: Any) -> str | bytes:
+    if isinstance(item, dict) and set(item) == {"id", "body"}:
+        # A func.QueueMessage on its way through JSON.
+        return str(item["body"])
+    if isinstance(item, bytes | bytearray):
+        return bytes(item)
+    return item if isinstance(item, str) else json.dumps(item)
+
+
+def _bytes(body: str | bytes | Iterable[int]) -> bytes:
+    return body.encode() if isinstance(body, str) else bytes(body)
+
+
+def _datum(value: Any, kind: str) -> Any:
+    meta: Any = importlib.import_module("azure.functions.meta")
+    return meta.Datum(value, kind)
+
+
+def _utc(date: datetime) -> str:
+    return date.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
+
+
+def _iso(instant: float) -> str:
+    return datetime.fromtimestamp(instant, UTC).isoformat() if instant else _EARLIEST
+
+
+def _epoch(text: str) -> float:
+    date = datetime.fromisoformat(text)
+    return 0.0 if date.year == 1 else date.timestamp()

@@ -1,0 +1,81 @@
+"""What becomes of the outputs of a function: queue messages are sent, everything else is noted once."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.settings import resolve
+from simulator.host.triggers.bindings import queue_bodies
+from simulator.host.triggers.messages import QueueService, encode, is_queue_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from simulator.history.journal import Write
+    from simulator.host.app.hostjson import Encoding
+    from simulator.host.app.model import Parameter
+
+_log = logging.getLogger(__name__)
+
+
+class Outputs:
+    """Sends the outputs of the functions of one host."""
+
+    def __init__(
+        self,
+        *,
+        service: QueueService,
+        encoding: Encoding,
+        settings: Mapping[str, str],
+        write: Write,
+        wake: Callable[[str], None],
+    ) -> None:
+        self._service = service
+        self._encoding: Encoding = encoding
+        self._settings = settings
+        self._write = write
+        self._wake = wake
+        self._noted: set[tuple[str, str]] = set()
+
+    async def send(self, function: str, outputs: Iterable[tuple[Parameter, Any]]) -> None:
+        """Send what a function set, in order.
+
+        Raises:
+            TypeError: a value can't be sent.
+            SettingsError: the queue's name can't be resolved.
+            QueueTrouble: the queue does not take it.
+        """
+        for parameter, value in outputs:
+            if parameter.binding.lower() != "queue":
+                self._note(function, parameter)
+                continue
+            queue = queue_name(parameter, self._settings, f"output {parameter.name!r} of {function}")
+            for body in queue_bodies(parameter, value):
+                sent = await self._service.send(queue, encode(body, self._encoding))
+                self._write("message_sent", queue=queue, id=sent, function=function)
+                self._wake(queue)
+
+    def _note(self, function: str, parameter: Parameter) -> None:
+        if (function, parameter.name) not in self._noted:
+            self._noted.add((function, parameter.name))
+            message = f"output {parameter.name!r} ({parameter.binding}) is dropped: the simulator writes queues only"
+            self._write("note", function=function, message=message)
+            _log.warning("%s: %s", function, message)
+
+
+def queue_name(parameter: Parameter, settings: Mapping[str, str], where: str) -> str:
+    """Return the name of the queue that a binding means, settings resolved.
+
+    Raises:
+        SettingsError: a setting is missing, or the name is none that a queue may have.
+    """
+    name = resolve(str(parameter.settings.get("queueName") or ""), settings, where)
+    # As the storage extension does: queue names are written in lower case.
+    name = name.lower()
+    if not is_queue_name(name):
+        raise SettingsError(
+            f"{where}: {name!r} is no queue name: 3 to 63 letters, digits and dashes, no dash double or at an edge"
+        )
+    return name

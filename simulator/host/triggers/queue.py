@@ -1,0 +1,222 @@
+"""A queue trigger's listener, by the Functions host's rules (H-33 to H-46): receive, run, renew, complete, poison."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from simulator.host.triggers.backoff import Backoff
+from simulator.host.triggers.messages import (
+    Message,
+    MessageGone,
+    QueueMissing,
+    QueueService,
+    QueueTrouble,
+    decode,
+    poison_queue,
+)
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from simulator.history.journal import Write
+    from simulator.host.app.hostjson import QueueOptions
+
+_log = logging.getLogger(__name__)
+# A completion that the service refuses for the moment is asked for again this often, this long apart.
+_TRIES: Final = 5
+_PAUSE: Final = 0.2
+
+Run = Callable[[Message], Awaitable[bool]]
+"""Runs the function on a message; True means success."""
+
+
+class QueueListener:
+    """Feeds one function from its queue. `run` ends when `stop` was called and all that was received is completed."""
+
+    def __init__(
+        self,
+        *,
+        function: str,
+        queue: str,
+        service: QueueService,
+        options: QueueOptions,
+        visibility: float,
+        run: Run,
+        write: Write,
+        wake: Callable[[str], None],
+        random: Random,
+    ) -> None:
+        self.queue = queue
+        self._function = function
+        self._service = service
+        self._options = options
+        self._visibility = visibility
+        self._run = run
+        self._write = write
+        self._wake_others = wake
+        self._backoff = Backoff(options.max_polling_interval, random)
+        self._stop = asyncio.Event()
+        self._found = asyncio.Event()
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._trouble = ""
+
+    def stop(self) -> None:
+        """Ask for no more messages (H-46)."""
+        self._stop.set()
+        self._found.set()
+
+    def wake(self) -> None:
+        """Poll at once: this host has just put a message into the queue (H-44)."""
+        self._found.set()
+
+    async def run(self) -> None:
+        """Listen until `stop`, then await what is in flight."""
+        while not self._stop.is_set():
+            self._found.clear()
+            messages = await self._receive()
+            for message in messages:
+                task = asyncio.create_task(self._process(message), name=f"{self._function} {message.id}")
+                self._in_flight.add(task)
+                task.add_done_callback(self._in_flight.discard)
+            if messages:
+                self._backoff.reset()
+                await self._room()
+            else:
+                await self._pause(self._backoff.next())
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
+
+    async def _receive(self) -> list[Message]:
+        try:
+            messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
+        except QueueMissing:
+            # Not created by its listener; it is looked for again (H-45).
+            return []
+        except QueueTrouble as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                _log.warning("queue %s can't be polled: %s", self.queue, error)
+            return []
+        self._trouble = ""
+        return messages
+
+    async def _room(self) -> None:
+        """Wait until few enough messages are in flight for the next request (H-34, H-42)."""
+        stop = asyncio.create_task(self._stop.wait())
+        while len(self._in_flight) > self._options.new_batch_threshold and not self._stop.is_set():
+            await asyncio.wait({stop, *self._in_flight}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        await asyncio.wait({stop})
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._found.wait()
+                self._backoff.reset()
+
+    async def _process(self, message: Message) -> None:
+        try:
+            await self._handle(message)
+        except Exception as error:  # noqa: BLE001 - one message must not end the listener
+            _log.exception("message %s of queue %s was not completed", message.id, self.queue)
+            self._returned(message, f"{type(error).__name__}: {error}")
+
+    async def _handle(self, message: Message) -> None:
+        self._write(
+            "message_received",
+            queue=self.queue,
+            id=message.id,
+            dequeue_count=message.dequeue_count,
+            function=self._function,
+        )
+        if message.dequeue_count > self._options.max_dequeue_count:
+            await self._poison(message, f"dequeued {message.dequeue_count} times")
+            return
+        try:
+            message.body = decode(message.text, self._options.message_encoding)
+        except ValueError as error:
+            # The real host moves what it can't decode to the poison queue at once.
+            _log.warning("message %s of queue %s can't be decoded: %s", message.id, self.queue, error)
+            await self._poison(message, str(error))
+            return
+        if await self._run_renewing(message):
+            await self._complete(message)
+        elif message.dequeue_count >= self._options.max_dequeue_count:
+            await self._poison(message, f"failed {message.dequeue_count} times")
+        else:
+            await self._retry_later(message)
+
+    async def _run_renewing(self, message: Message) -> bool:
+        done = asyncio.Event()
+        renewal = asyncio.create_task(self._renew(message, done))
+        try:
+            return await self._run(message)
+        finally:
+            # A renewal under way is awaited, not cancelled: only its answer tells the receipt that deletes the message.
+            done.set()
+            await asyncio.wait({renewal})
+
+    async def _renew(self, message: Message, done: asyncio.Event) -> None:
+        """Keep the message invisible while its function runs: renew at half time (H-35), faster after trouble."""
+        wait = self._visibility / 2
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await done.wait()
+                    return
+            try:
+                await self._service.set_visibility(self.queue, message, self._visibility)
+                wait = self._visibility / 2
+            except (MessageGone, QueueMissing):
+                # The function goes on; somebody else will get the message, or nobody (H-36).
+                return
+            except QueueTrouble as error:
+                _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, error)
+                wait = min(self._visibility / 10, 1.0)
+
+    async def _complete(self, message: Message) -> None:
+        if await self._settle(message, lambda: self._service.delete(self.queue, message)):
+            self._write("message_completed", queue=self.queue, id=message.id, function=self._function)
+
+    async def _retry_later(self, message: Message) -> None:
+        timeout = self._options.visibility_timeout
+        if await self._settle(message, lambda: self._service.set_visibility(self.queue, message, timeout)):
+            self._returned(message, "failed")
+
+    async def _poison(self, message: Message, why: str) -> None:
+        poison = poison_queue(self.queue)
+        if poison is None:
+            # Nowhere to go: it stays invisible for its time, and is then tried, or passed over, again (H-40).
+            self._returned(message, f"{why}; this queue has no poison queue")
+            return
+        # Copied first, then deleted: a crash in between leaves both (H-39).
+        if not await self._settle(message, lambda: self._service.send(poison, message.text)):
+            return
+        self._write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
+        self._wake_others(poison)
+        await self._settle(message, lambda: self._service.delete(self.queue, message))
+
+    async def _settle(self, message: Message, request: Callable[[], Awaitable[object]]) -> bool:
+        """Make a request until it works; tell whether it did."""
+        reason = ""
+        for attempt in range(_TRIES):
+            if attempt:
+                await asyncio.sleep(_PAUSE)
+            try:
+                await request()
+            except (MessageGone, QueueMissing) as error:
+                self._returned(message, f"gone: {error}")
+                return False
+            except QueueTrouble as error:
+                reason = str(error)
+                continue
+            return True
+        self._returned(message, reason)
+        return False
+
+    def _returned(self, message: Message, reason: str) -> None:
+        self._write("message_returned", queue=self.queue, id=message.id, function=self._function, reason=reason)

@@ -1,0 +1,160 @@
+"""A timer trigger's listener, by the timer extension's rules (H-61 to H-73): one run at a time, caught up on once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from simulator.host.triggers.bindings import ScheduleStatus
+from simulator.host.triggers.schedule import NEVER, Schedule
+
+_log = logging.getLogger(__name__)
+# Long waits are made in pieces, so that a clock that was set, or a machine that slept, is noticed (H-70).
+_LONGEST_WAIT: Final = 60.0
+_NEXT_SHOWN: Final = 5
+
+
+class Clock(Protocol):
+    """The wall clock, and waiting by it."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    async def wait(self, stop: asyncio.Event, until: float) -> None:
+        """Return at ``until``, or as soon as ``stop`` is set."""
+
+
+class WallClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    async def wait(self, stop: asyncio.Event, until: float) -> None:
+        """Return at ``until``, or as soon as ``stop`` is set."""
+        while not stop.is_set() and (left := until - self.now()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _LONGEST_WAIT)):
+                    await stop.wait()
+
+
+class StatusStore(Protocol):
+    """Where a timer's status survives its host (H-60)."""
+
+    async def load(self) -> ScheduleStatus | None:
+        """Return the stored status, or None."""
+
+    async def save(self, status: ScheduleStatus) -> None:
+        """Store the status; failures are logged, not raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One firing of a timer: when it was due, and what the function is told."""
+
+    due: float
+    past_due: bool = False
+    status: ScheduleStatus | None = None
+    reason: str = "schedule"
+
+
+Run = Callable[[Tick], Awaitable[None]]
+
+
+class TimerListener:
+    """Fires one function by its schedule. `run` ends when `stop` was called and a running invocation is done (H-71)."""
+
+    def __init__(
+        self,
+        *,
+        function: str,
+        schedule: Schedule,
+        run: Run,
+        run_on_startup: bool = False,
+        store: StatusStore | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._function = function
+        self._schedule = schedule
+        self._run = run
+        self._run_on_startup = run_on_startup
+        self._store = store
+        self._clock = clock if clock is not None else WallClock()
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """Fire no more."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Fire until `stop`; never two invocations at a time (H-67)."""
+        now = self._clock.now()
+        self._show(now)
+        status, past_due = await self._start(now)
+        if past_due:
+            tick = Tick(due=status.next, past_due=True, status=status, reason="past due")
+            status = await self._fire(tick, status)
+        elif self._run_on_startup and not self._stop.is_set():
+            status = await self._fire(Tick(due=now, status=self._told(status), reason="startup"), status)
+        while True:
+            await self._clock.wait(self._stop, status.next)
+            if self._stop.is_set():
+                return
+            status = await self._fire(Tick(due=status.next, status=self._told(status)), status)
+
+    async def _start(self, now: float) -> tuple[ScheduleStatus, bool]:
+        """Return the status to go on from, and whether an occurrence was missed while no host ran (H-61 to H-64)."""
+        fresh = ScheduleStatus(next=self._schedule.next(now))
+        if self._store is None:
+            return fresh, False
+        stored = await self._store.load()
+        if stored is None:
+            await self._save(fresh)
+            return fresh, False
+        base = stored.last or stored.last_updated
+        expected = self._schedule.next(base or now)
+        # Stored to the microsecond.
+        if abs(expected - stored.next) > 1e-3:
+            # The schedule was changed: never past due for that reason (H-63).
+            following = expected if expected > now else fresh.next
+            changed = ScheduleStatus(last=stored.last, next=following, last_updated=now)
+            await self._save(changed)
+            return changed, False
+        return stored, bool(base) and now > stored.next
+
+    async def _fire(self, tick: Tick, status: ScheduleStatus) -> ScheduleStatus:
+        started = self._clock.now()
+        try:
+            await self._run(tick)
+        except Exception:  # noqa: BLE001 - whatever happens to one run, the schedule goes on (H-68)
+            _log.exception("timer %s", self._function)
+        if tick.reason == "schedule":
+            # Fired early by a little? Counted from when it was due, or it would fire twice (H-68).
+            started = max(started, status.next)
+        # From the start of the run: a run that overslept its next tick is caught up on at once, and once (H-69).
+        ended = ScheduleStatus(last=started, next=self._schedule.next(started), last_updated=started)
+        await self._save(ended)
+        return ended
+
+    def _told(self, status: ScheduleStatus) -> ScheduleStatus | None:
+        return status if self._store is not None else None
+
+    async def _save(self, status: ScheduleStatus) -> None:
+        if self._store is not None and status.next != NEVER:
+            await self._store.save(status)
+
+    def _show(self, now: float) -> None:
+        """Log the next occurrences (H-73)."""
+        occurrences: list[str] = []
+        following = self._schedule.next(now)
+        while following != NEVER and len(occurrences) < _NEXT_SHOWN:
+            occurrences.append(self._schedule.local(following).isoformat(sep=" "))
+            following = self._schedule.next(following)
+        shown = ", ".join(occurrences) or "never"
+        _log.info("timer %s, schedule %r, is due: %s", self._function, self._schedule.text, shown)

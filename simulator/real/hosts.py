@@ -1,0 +1,140 @@
+"""The hosts as processes of the operating system: started, looked after, suspended, killed, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import psutil
+
+from simulator.history.journal import Tail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+STOPPED_WITHIN: Final = 2.0
+TAIL: Final = 4096
+_WINDOWS: Final = os.name == "nt"
+
+
+class Host:
+    """One fake Functions host: a process in a session of its own, so that Ctrl-C at the terminal reaches only us."""
+
+    program = (sys.executable, "-m", "simulator.host")
+
+    def __init__(self, name: str, folder: Path, config: dict[str, Any]) -> None:
+        """Prepare the host's files in `folder`; `config` is what `program` reads."""
+        self.name = name
+        self.journal = folder / f"{name}.jsonl"
+        self.log = folder / f"{name}.jsonl.log"
+        self.tail = Tail(self.journal)
+        self.killed = False
+        self.reaped = False
+        self._config = folder / f"{name}.config.json"
+        self._config.write_text(json.dumps({**config, "name": name, "journal": str(self.journal)}), "utf-8")
+        self._config.chmod(0o600)  # it has the storage's key
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.program, str(self._config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process's id; 0 if it was never started."""
+        return self._process.pid if self._process else 0
+
+    def exit_code(self) -> int | None:
+        """Return how the process ended, or None while it runs (or was never started)."""
+        return self._process.poll() if self._process else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def suspend(self) -> bool:
+        """Stop the process in its tracks, and return once it stands still; False if that can't be done."""
+        try:
+            process = psutil.Process(self.pid)
+            process.suspend()
+            deadline = time.monotonic() + STOPPED_WITHIN
+            while not _WINDOWS and process.status() != psutil.STATUS_STOPPED:
+                if time.monotonic() > deadline:
+                    process.resume()
+                    return False
+                time.sleep(0.0001)
+        except psutil.Error:
+            return False
+        return True
+
+    def resume(self) -> None:
+        """Let a suspended process go on."""
+        with contextlib.suppress(psutil.Error):
+            psutil.Process(self.pid).resume()
+
+    def kill(self) -> None:
+        """End the process, and whatever it started, without a chance to do anything more."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self.killed = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if _WINDOWS:
+                self._process.kill()
+            else:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to finish what it is at, and end."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(OSError):
+                self._process.terminate()
+
+    def last_words(self, lines: int = 3) -> str:
+        """Return the last lines of the process's own output."""
+        try:
+            with self.log.open("rb") as log:
+                return _last_lines(log, lines)
+        except OSError:
+            return ""
+
+
+def _last_lines(log: IO[bytes], lines: int) -> str:
+    log.seek(0, os.SEEK_END)
+    log.seek(max(log.tell() - TAIL, 0))
+    text = log.read().decode("utf-8", "replace")
+    return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-lines:])
+
+
+def stop_all(hosts: Sequence[Host], grace: float, *, hurry: Any = lambda: False) -> list[Host]:
+    """Stop all hosts, gracefully at first; return those that had to be killed.
+
+    Args:
+        hosts: the hosts.
+        grace: seconds that they may take to finish their work.
+        hurry: asked now and then; True ends the patience.
+    """
+    deadline = time.monotonic() + grace
+    for host in hosts:
+        host.ask_to_stop()
+    while any(host.running for host in hosts) and time.monotonic() < deadline and not hurry():
+        time.sleep(0.02)
+    forced = [host for host in hosts if host.running]
+    for host in forced:
+        host.kill()
+    return forced

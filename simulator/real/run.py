@@ -1,0 +1,281 @@
+"""One run from beginning to end: storage, hosts, work, kills, the wait for what is outstanding, and the verdict.
+
+Whatever happens, nothing stays behind: no process, no port, no folder (unless the journals are to be kept).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from simulator.azurite.install import AzuriteError
+from simulator.azurite.server import Azurite
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.journal import clock, read_journals
+from simulator.real.fleet import Fleet, FleetTrouble
+from simulator.real.settle import Settling
+from simulator.real.signals import Interrupt, Signals
+from simulator.real.storage import Storage, StorageTrouble, checked_storage
+from simulator.report.reporter import Phase, Progress, Reporter
+from simulator.work.apps import App, describe, described, end_describing
+from simulator.work.feed import Feeder, read_messages
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Sequence
+
+    from simulator.work.scenario import Scenario
+
+STEP: Final = 0.05
+KILLING_STEP: Final = 0.005
+PICKY: Final = 5.0  # seconds for which a victim must hold something that others want
+AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's locks are asked for
+KILL_PATIENCE: Final = 30.0
+CHECK: Final = 1.0
+HURRIED_GRACE: Final = 3.0
+
+
+class Trouble(Exception):
+    """The run can't go on for a reason outside the app and the options; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run: the verdict, if it got so far, and the folder of the journals, if they were kept."""
+
+    verdict: Verdict | None
+    journals: Path | None
+
+
+def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
+    """Run a scenario.
+
+    Raises:
+        ScenarioError: an option, the app or its messages can't be used.
+        Trouble: storage or processes don't work.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
+    keep = scenario.keep
+    course = _Course(scenario, folder, reporter, signals)
+    try:
+        return Outcome(course.run(), folder if keep else None)
+    except (AzuriteError, StorageTrouble, FleetTrouble) as error:
+        raise Trouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
+    except Exception as error:
+        if type(error).__module__.startswith("simulator."):
+            raise
+        keep = True
+        (folder / "error.log").write_text(traceback.format_exc(), "utf-8")
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise Trouble(f"unexpected {what}; the traceback is in {folder / 'error.log'}") from error
+    finally:
+        try:
+            signals.close()
+        finally:
+            course.close()
+            for config in folder.glob("*.config.json"):
+                config.unlink()
+            if not keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Course:
+    """The steps of one run, in order, and how each is undone."""
+
+    def __init__(self, scenario: Scenario, folder: Path, reporter: Reporter, signals: Signals) -> None:
+        self._scenario = scenario
+        self._folder = folder
+        self._reporter = reporter
+        self._signals = signals
+        self._undo = contextlib.ExitStack()
+        self._azurite: Azurite | None = None
+        self._fleet: Fleet | None = None
+        self._started = 0.0
+        self._checked = 0.0
+
+    def run(self) -> Verdict | None:
+        """Go through the run; an interrupted one is judged as far as it went."""
+        try:
+            app, storage = self._prepare()
+            fleet = self._assemble(app, storage)
+            self._work(app, fleet, storage)
+            self._settle(fleet, storage)
+        except Interrupt:
+            if self._fleet is None or not self._started:
+                return None
+            return self._end(self._fleet, interrupted=True)
+        except StorageTrouble:
+            if self._azurite is not None:
+                self._azurite.check()  # if that has ended, its last lines say more
+            raise
+        self._signals.close()
+        return self._end(fleet, storage, app, interrupted=False)
+
+    def close(self) -> None:
+        """Undo what was done, last things first."""
+        self._undo.close()
+
+    # -- before ---------------------------------------------------------------------------------------
+
+    def _prepare(self) -> tuple[App, Storage]:
+        """Get the storage and the app's description, both at once."""
+        scenario = self._scenario
+        connection = checked_storage(scenario.storage, cloud=scenario.cloud) if scenario.storage else ""
+        with self._signals.held():
+            describing = describe(scenario.app)
+            self._undo.callback(end_describing, describing)
+        if not connection:
+            connection = self._start_azurite(describing)
+        self._reporter.step(f"Reading the app in {scenario.app}")
+        app = described(describing, scenario.app)
+        self._own = read_messages(scenario.messages, app) if scenario.messages else None
+        self._connection = connection
+        storage = Storage(connection, app)
+        self._undo.callback(storage.close)
+        storage.prepare()
+        return app, storage
+
+    def _start_azurite(self, describing: subprocess.Popen[str]) -> str:
+        """Start a storage of our own, unless the app turns out to be no app meanwhile."""
+
+        def step(text: str) -> None:
+            self._reporter.step(text)
+            if describing.poll():
+                described(describing, self._scenario.app)
+
+        self._azurite = Azurite(step)
+        self._undo.callback(self._azurite.stop)
+        self._azurite.start()
+        return self._azurite.connection_string
+
+    def _assemble(self, app: App, storage: Storage) -> Fleet:
+        """Start the hosts and wait until all are ready."""
+        scenario = self._scenario
+        lock_host_id = "fleet" if self._azurite else f"simulated-{secrets.token_hex(4)}"
+        fleet = Fleet(scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id)
+        self._undo.callback(fleet.journal.close)
+        self._undo.callback(fleet.end_at_once)
+        if self._azurite is None:
+            self._undo.callback(storage.clean, lock_host_id)
+        fleet.journal.write(
+            "run_started",
+            hosts=scenario.hosts,
+            kill=scenario.kill,
+            pause=scenario.pause,
+            seed=scenario.seed,
+            duration=scenario.duration,
+            singleton=scenario.singleton,
+            same_app=scenario.same_app,
+            app=str(scenario.app),
+            queues=app.queues,
+        )
+        self._fleet = fleet
+        self._reporter.step(f"Starting {scenario.hosts} hosts")
+        fleet.start(lambda: self._show("starting"), self._signals.held)
+        self._started = clock()
+        return fleet
+
+    # -- while it runs -----------------------------------------------------------------------------------
+
+    def _work(self, app: App, fleet: Fleet, storage: Storage) -> None:
+        """Offer work for as long as the scenario says, and strike hosts meanwhile."""
+        duration = self._scenario.duration
+        feeder = Feeder(app, seed=self._scenario.seed, duration=duration, own=self._own)
+        strikes = _strikes(self._scenario)
+        while True:
+            now = clock() - self._started
+            fleet.look()
+            if strikes or fleet.asleep:
+                feeder.extend(now + STEP)  # nobody can be caught where nobody works
+            for message in feeder.due(now, fleet.board.under_way()):
+                name = storage.send(message.queue, message.body)
+                fleet.journal.write("message_sent", queue=message.queue, id=name, key=message.key)
+            due = bool(strikes) and now >= strikes[0][0]
+            if due and self._strike(fleet, strikes[0][1], wanted=now < strikes[0][0] + PICKY):
+                strikes.pop(0)
+                feeder.extend(now + AFTERMATH)
+            elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
+                return  # nobody can be caught: the verdict will say so
+            if now >= duration and feeder.finished(now) and not strikes and not fleet.asleep:
+                return
+            self._watch(fleet)
+            self._show("working")
+            time.sleep(KILLING_STEP if due else STEP)
+
+    def _strike(self, fleet: Fleet, what: str, *, wanted: bool) -> bool:
+        with self._signals.held():
+            return fleet.kill_one(wanted=wanted) if what == "kill" else fleet.pause_one(wanted=wanted)
+
+    def _settle(self, fleet: Fleet, storage: Storage) -> None:
+        """Wait until nothing is outstanding, or nothing more can be hoped for."""
+        settling = Settling(self._scenario.visibility)
+        since, asked, waits = clock(), 0.0, [""]
+        while True:
+            fleet.look()
+            if clock() - asked > STEP * 10:
+                asked = clock()
+                waits = settling.outstanding(fleet.records, storage.queued())
+                if not waits or settling.hopeless(fleet.records, asked, since):
+                    return
+            self._watch(fleet)
+            self._show("settling", waits)
+            time.sleep(STEP)
+
+    def _watch(self, fleet: Fleet) -> None:
+        """Wake who has stood still for long enough; make sure now and then that there is still something to look at."""
+        fleet.wake()
+        if clock() - self._checked > CHECK:
+            self._checked = clock()
+            if self._azurite is not None:
+                self._azurite.check()
+        if not fleet.board.alive():
+            raise FleetTrouble(f"all hosts are gone; the last words of the last one: {fleet.hosts[-1].last_words()}")
+
+    def _show(self, phase: Phase, waits: Sequence[str] = ()) -> None:
+        if self._fleet is not None:
+            now = clock()
+            elapsed = now - self._started if self._started else 0.0
+            duration = self._scenario.duration
+            self._reporter.show(
+                self._fleet.board,
+                Progress(phase=phase, now=now, elapsed=elapsed, duration=duration, waits=tuple(filter(None, waits))),
+            )
+
+    # -- after -------------------------------------------------------------------------------------------
+
+    def _end(
+        self, fleet: Fleet, storage: Storage | None = None, app: App | None = None, *, interrupted: bool
+    ) -> Verdict:
+        """Stop the hosts, write down what is left, and judge."""
+
+        def hurry() -> bool:
+            self._show("stopping")
+            return self._signals.hurry()
+
+        if interrupted:
+            fleet.stop(grace=HURRIED_GRACE, hurry=hurry)
+        else:
+            fleet.stop(hurry=hurry)
+        if storage is not None and app is not None:
+            for queue in app.queues:
+                ids, invisible = storage.left(queue)
+                fleet.journal.write("queue_left", queue=queue, ready=len(ids), invisible=invisible, ids=ids)
+                fleet.journal.write("poison", queue=queue, ids=storage.poison(queue))
+        fleet.journal.write("run_ended", interrupted=interrupted)
+        fleet.look()
+        self._show("stopping")
+        return judge(read_journals(self._folder))
+
+
+def _strikes(scenario: Scenario) -> list[tuple[float, str]]:
+    """Spread kills and pauses over the first part of the run, so that what comes of them can be seen in the rest."""
+    first, span = 0.2 * scenario.duration, 0.4 * scenario.duration
+    wanted = (("kill", scenario.kill), ("pause", scenario.pause))
+    return sorted((first + span * number / max(many - 1, 1), what) for what, many in wanted for number in range(many))

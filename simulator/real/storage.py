@@ -1,0 +1,183 @@
+"""The storage account of a run as the fleet uses it: queues to fill, to look into, and to leave as they were."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from simulator.host.triggers.messages import encode, poison_queue
+from simulator.work.scenario import ScenarioError
+from singleton.base.errors import ConfigurationError
+from singleton.settings.connection import redact
+from singleton.settings.storagestring import development_storage, parse_connection_string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.work.apps import App
+
+PATIENCE: Final = 10
+PEEK: Final = 32
+TRIES: Final = 3
+PAUSE: Final = 0.3
+_EMULATOR: Final = "devstoreaccount1"
+
+
+class StorageTrouble(Exception):
+    """The storage does not do what the run needs; the message says what, and what to do."""
+
+
+def checked_storage(text: str, *, cloud: bool) -> str:
+    """Return the user's connection string, complete and checked.
+
+    Raises:
+        ScenarioError: it is malformed, or names an account in the cloud although `cloud` is False.
+    """
+    try:
+        full = development_storage(text.strip(), "--storage")
+        storage = parse_connection_string(full, "--storage")
+    except ConfigurationError as error:
+        raise ScenarioError(str(error)) from error
+    host = urlsplit(storage.endpoint).hostname or ""
+    emulated = f"AccountName={_EMULATOR}" in storage.text
+    if not (cloud or emulated or host in {"localhost", "::1"} or host.startswith("127.")):
+        raise ScenarioError(
+            f"--storage: {host} is not on this machine; the run would fill and empty the app's queues there. "
+            "Use Azurite, or say --allow-cloud if that account is for such tests"
+        )
+    return storage.text
+
+
+class Storage:
+    """The queues of one account, for one app."""
+
+    def __init__(self, connection_string: str, app: App) -> None:
+        """Prepare; nothing is asked of the account yet."""
+        # Half a second of imports, which the fleet's start hides.
+        from azure.storage.queue import QueueServiceClient
+
+        # The SDK's own retries wait for 15 seconds and more.
+        limits: dict[str, Any] = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE, "retry_total": 0}
+        self._connection_string = connection_string
+        self._service = QueueServiceClient.from_connection_string(connection_string, **limits)
+        self._app = app
+        self._clients: dict[str, Any] = {}
+        self._poison_before: dict[str, int] = {}
+
+    def prepare(self) -> None:
+        """Create the app's queues.
+
+        Raises:
+            StorageTrouble: the account can't be used, or a queue has messages, which the run would process.
+        """
+        for queue in self._app.queues:
+            self._ask(f"create the queue {queue!r}", partial(self._create, queue))
+            if waiting := self._count(queue):
+                raise StorageTrouble(
+                    f"the queue {queue!r} has {waiting} messages, which the fake hosts would process; "
+                    "empty it, or leave --storage out to use an Azurite of the run's own"
+                )
+            if poison := poison_queue(queue):
+                self._poison_before[queue] = self._count(poison)
+
+    def send(self, queue: str, body: str) -> str:
+        """Put a message into a queue and return its id.
+
+        Raises:
+            StorageTrouble: it can't be sent.
+        """
+        text = encode(body.encode(), self._app.encoding)
+        sent = self._ask(f"send a message to {queue!r}", lambda: self._client(queue).send_message(text))
+        return str(sent.id)
+
+    def left(self, queue: str) -> tuple[list[str], int]:
+        """Return the ids of the messages that can be received (at most 32), and how many more there are."""
+        ids = self._peek(queue)
+        total = self._count(queue)
+        return ids, max(total - len(ids), 0)
+
+    def poison(self, queue: str) -> list[str]:
+        """Return the ids of the messages that came into the queue's poison queue (the first 32, then numbers)."""
+        name = poison_queue(queue)
+        if name is None:
+            return []
+        new = self._count(name) - self._poison_before.get(queue, 0)
+        ids = self._peek(name)[-new:] if new > 0 else []
+        return ids + [f"more-{number}" for number in range(new - len(ids))]
+
+    def queued(self) -> int:
+        """Return how many messages are in the app's queues, those that are being processed included."""
+        return sum(self._count(queue) for queue in self._app.queues)
+
+    def clean(self, lock_host_id: str) -> None:
+        """Remove what the run left in an account that lives on: its messages, and the blobs of its locks."""
+        from azure.storage.blob import BlobServiceClient
+
+        for queue in self._app.queues:
+            self._ask(f"clear the queue {queue!r}", self._client(queue).clear_messages)
+        with BlobServiceClient.from_connection_string(self._connection_string, retry_total=0) as blobs:
+            container = blobs.get_container_client(self._app.container)
+            if self._ask("look for the locks' container", container.exists):
+                for name in container.list_blob_names(name_starts_with=f"locks/{lock_host_id}/"):
+                    self._ask("delete a lock's blob", partial(_delete, container, name))
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            client.close()
+        self._service.close()
+
+    def _create(self, queue: str) -> None:
+        from azure.core.exceptions import ResourceExistsError
+
+        try:
+            self._client(queue).create_queue()
+        except ResourceExistsError as error:
+            if getattr(error, "error_code", None) != "QueueAlreadyExists":
+                raise
+
+    def _count(self, queue: str) -> int:
+        properties = self._ask(f"look into the queue {queue!r}", self._client(queue).get_queue_properties, missing=None)
+        return int(properties.approximate_message_count or 0) if properties else 0
+
+    def _peek(self, queue: str) -> list[str]:
+        peek = partial(self._client(queue).peek_messages, max_messages=PEEK)
+        return [str(message.id) for message in self._ask(f"look into the queue {queue!r}", peek, missing=())]
+
+    def _client(self, queue: str) -> Any:
+        if queue not in self._clients:
+            self._clients[queue] = self._service.get_queue_client(queue)
+        return self._clients[queue]
+
+    def _ask(self, what: str, request: Callable[[], Any], *, missing: Any = ...) -> Any:
+        """Make a request, again if no answer came; `missing`, if given, is the answer where the thing is not there."""
+        from azure.core.exceptions import AzureError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
+
+        for left in reversed(range(TRIES)):
+            try:
+                return request()
+            except (AzureError, ValueError) as error:
+                if missing is not ... and isinstance(error, ResourceNotFoundError):
+                    return missing
+                if left and isinstance(error, ServiceRequestError | ServiceResponseError):
+                    time.sleep(PAUSE)
+                    continue
+                why = redact(" ".join(str(getattr(error, "message", error)).split())[:200])
+                code = getattr(error, "error_code", None)
+                hint = "; is it running?" if isinstance(error, ServiceRequestError) else ""
+                raise StorageTrouble(
+                    f"the storage did not {what}: {code or type(error).__name__}: {why}{hint}"
+                ) from error
+        raise AssertionError(what)
+
+
+def _delete(container: Any, blob: str) -> None:
+    from azure.core.exceptions import HttpResponseError
+
+    try:
+        container.delete_blob(blob)
+    except HttpResponseError as error:
+        if error.status_code not in {404, 412}:  # gone already, or a killed host's lease still runs
+            raise

@@ -1,0 +1,131 @@
+"""What a fault is: a frozen record of when, where, how long, how much.
+
+It knows how to strike a world, how to be drawn at random, and how to be told in words; JSON is its fields. A list of
+faults is a story that can be shrunk and replayed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping, Sequence
+
+    from simulator.virtual.storage.network import Network
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+
+_JSON: Final[dict[str, tuple[type, ...]]] = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
+"""What a field of a type may be in JSON."""
+KINDS: dict[str, type[Fault]] = {}
+"""All kinds, by name; a class that has one is there as soon as it is written."""
+
+
+class Target(Protocol):
+    """What faults strike: as much of a world as they need."""
+
+    loop: VirtualLoop
+    machines: list[Machine]
+    network: Network
+    rng_faults: random.Random
+
+    def later(self, delay: float, callback: Callable[..., object], /, *args: object) -> None: ...
+    def crash(self, index: int, /) -> None: ...
+    def shut_down(self, index: int, /) -> None: ...
+    def operate(self, action: str, number: int, /) -> None: ...
+
+
+def drawn(default: Any, draw: Callable[[random.Random], Any]) -> Any:
+    """Make a field of a fault that is drawn so."""
+    return field(default=default, metadata={"draw": draw})
+
+
+def about(*lengths: float, spread: float = 0.2) -> Any:
+    """Make a field for a length: one of these, more or less."""
+    return drawn(10.0, lambda rng: round(rng.choice(lengths) * rng.uniform(1 - spread, 1 + spread), 3))
+
+
+def sometimes(share: float) -> Any:
+    """Make a field that is true in this share of the faults."""
+    return drawn(False, lambda rng: rng.random() < share)  # noqa: FBT003 - the field's default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that goes wrong at ``at`` seconds on host number ``host``."""
+
+    kind: ClassVar[str]
+    from_start: ClassVar[bool] = False
+    """Whether it strikes before anything else, whatever ``at`` says."""
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The values that a field may have, where they are few."""
+    at: float
+    host: int = 0
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    @classmethod
+    def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
+        """Make a random one that strikes one of ``hosts`` hosts before ``until``."""
+        draws = {each.name: each.metadata["draw"] for each in fields(cls) if "draw" in each.metadata}
+        # Their order decides what a seed means: the length, place and time, the rest; last, whether all are struck.
+        early = {name: draws.pop(name)(rng) for name in ("seconds",) if name in draws}
+        at, host = round(rng.uniform(0, until), 3), rng.randrange(hosts)
+        rest = {name: draws[name](rng) for name in sorted(draws, key=lambda name: name == "everybody")}
+        return cls(at=at, host=host, **early, **rest)
+
+    @property
+    def ends(self) -> float:
+        """When the world is well again."""
+        return self.at
+
+    def strike(self, world: Target) -> None:
+        """Do it; called at ``at``."""
+        raise NotImplementedError
+
+    def words(self) -> str:
+        """Say what happens, in a sentence without its end."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting(Fault):
+    """A fault of some length."""
+
+    seconds: float = about(0.5, 2, 5, 8, 14, 16, 20, 40)
+
+    @property
+    def ends(self) -> float:
+        return self.at + self.seconds
+
+
+def fault_from(data: dict[str, Any]) -> Fault:
+    """Make a fault from its JSON data.
+
+    Raises:
+        ValueError: the kind is unknown, or a field is, or a value makes no sense.
+    """
+    values = dict(data)
+    kind = values.pop("kind", None)
+    if kind not in KINDS:
+        raise ValueError(f"fault kind {kind!r} is unknown: it must be one of {', '.join(KINDS)}")
+    try:
+        fault = KINDS[kind](**values)
+    except TypeError as error:
+        raise ValueError(f"fault {kind!r}: {error}") from None
+    for each in fields(fault):
+        value = getattr(fault, each.name)
+        if type(value) not in _JSON[str(each.type)]:
+            raise ValueError(f"fault {kind!r}: {each.name} is {value!r}, which is no {each.type}")
+        allowed = fault.allowed.get(each.name)
+        if allowed is not None and value not in allowed:
+            raise ValueError(f"fault {kind!r}: {each.name} is {value!r}: it must be one of {', '.join(allowed)}")
+    return fault

@@ -1,0 +1,143 @@
+"""The faults of hosts, and what operators do to locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+from simulator.virtual.faults.fault import Fault, Lasting, about, drawn
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping, Sequence
+
+    from simulator.virtual.faults.fault import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash(Fault):
+    """SIGKILL: nothing of the process runs again."""
+
+    kind: ClassVar[str] = "crash"
+
+    def strike(self, world: Target) -> None:
+        world.crash(self.host)
+
+    def words(self) -> str:
+        return f"host-{self.host} is killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Lasting):
+    """SIGSTOP, a long GC pause, a frozen VM."""
+
+    kind: ClassVar[str] = "pause"
+
+    def strike(self, world: Target) -> None:
+        world.machines[self.host].stop(self.seconds)
+
+    def words(self) -> str:
+        return f"host-{self.host} stands still for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseBetweenSteps(Lasting):
+    """The same, but between two callbacks rather than at a time: right after a check, right before a write."""
+
+    kind: ClassVar[str] = "pause between steps"
+    seconds: float = about(1, 14.5, 16, 20, 40, spread=0.1)
+    steps: int = drawn(1, lambda rng: rng.randrange(1, 60))
+
+    @property
+    def ends(self) -> float:
+        return self.at + self.seconds + 20.0
+
+    def strike(self, world: Target) -> None:
+        world.machines[self.host].stop_at_step(self.steps, self.seconds)
+
+    def words(self) -> str:
+        return f"host-{self.host} stands still for {self.seconds:g} s, {self.steps} callbacks from then"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedLoop(Lasting):
+    """A user function that blocks its event loop; the lock thread runs on."""
+
+    kind: ClassVar[str] = "blocked loop"
+
+    def strike(self, world: Target) -> None:
+        world.machines[self.host].block_user_loop(self.seconds)
+
+    def words(self) -> str:
+        return f"the user's event loop on host-{self.host} is blocked for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutDown(Fault):
+    """SIGTERM: the process closes its locks, and ends."""
+
+    kind: ClassVar[str] = "shut down"
+
+    def strike(self, world: Target) -> None:
+        world.shut_down(self.host)
+
+    def words(self) -> str:
+        return f"host-{self.host} is told to stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift(Fault):
+    """A clock that runs fast or slow, from the start; within what is tolerated, a fifteenth.
+
+    With ``everybody`` every second host's clock is as fast as the others' are slow.
+    """
+
+    kind: ClassVar[str] = "clock drift"
+    from_start: ClassVar[bool] = True
+    percent: float = 0.0
+    everybody: bool = False
+
+    @classmethod
+    def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:  # noqa: ARG003 - from the start
+        percent = round(rng.uniform(3.0, 6.0) * rng.choice([-1, -1, 1]), 2)
+        return cls(at=0.0, host=rng.randrange(hosts), percent=percent, everybody=rng.random() < 0.4)
+
+    def strike(self, world: Target) -> None:
+        for machine in world.machines:
+            if self.everybody or machine.index == self.host:
+                opposite = (machine.index - self.host) % 2
+                machine.rate = 1 + (-self.percent if opposite else self.percent) / 100
+
+    def words(self) -> str:
+        how = f"runs {abs(self.percent):g} % {'fast' if self.percent > 0 else 'slow'}"
+        rest = ", of every second host as well, and of the others the other way" if self.everybody else ""
+        return f"the clock of host-{self.host} {how}{rest}"
+
+
+_ACTS: Final = {
+    "break_": "breaks the lease",
+    "break slowly": "breaks the lease, with ten seconds' notice,",
+    "steal": "takes the lease away",
+    "delete": "deletes the blob",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator(Fault):
+    """An operator breaks the lease of a lock, at once or with some notice, steals it, or deletes its blob."""
+
+    kind: ClassVar[str] = "operator"
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"action": tuple(_ACTS)}
+    action: str = "break_"
+    lock: int = 0
+
+    @classmethod
+    def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
+        action = rng.choice(list(_ACTS))
+        return cls(at=round(rng.uniform(0, until), 3), host=0, action=action, lock=rng.randrange(hosts))
+
+    def strike(self, world: Target) -> None:
+        world.operate(self.action, self.lock)
+
+    def words(self) -> str:
+        return f"an operator {_ACTS.get(self.action, self.action)} of lock number {self.lock}"

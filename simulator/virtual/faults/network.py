@@ -1,0 +1,210 @@
+"""The faults of the network, and of the service as hosts see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+from simulator.virtual.faults.fault import Fault, Lasting, about, drawn, sometimes
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping, Sequence
+
+    from simulator.virtual.faults.fault import Target
+    from simulator.virtual.storage.network import Passage, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFault(Lasting):
+    """A rule about the requests of one host, or with ``everybody`` of all."""
+
+    everybody: bool = sometimes(0.3)
+
+    def strike(self, world: Target) -> None:
+        rules = world.network.rules
+
+        def rule(request: Request, passage: Passage) -> None:
+            if self.everybody or request.machine.index == self.host:
+                self.affect(passage, world.rng_faults, world.loop.now - self.at)
+
+        rules.append(rule)
+        world.later(self.seconds, rules.remove, rule)
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:
+        """Change what happens to one request, ``since`` seconds after the fault began."""
+        raise NotImplementedError
+
+    def whose(self) -> str:
+        """Name the hosts that it strikes."""
+        return "every host" if self.everybody else f"host-{self.host}"
+
+
+def _any_length(rng: random.Random) -> float:
+    return round(rng.uniform(5, 60), 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition(NetworkFault):
+    """Nothing gets through; ``one_way`` requests do, and only the replies are lost."""
+
+    kind: ClassVar[str] = "partition"
+    seconds: float = about(2, 6, 12, 15, 25, 25, 100)
+    everybody: bool = sometimes(0.15)
+    one_way: bool = sometimes(0.4)
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
+        if self.one_way:
+            passage.reply_lost = True
+        else:
+            passage.lost = True
+
+    def words(self) -> str:
+        what = "replies to" if self.one_way else "requests and replies of"
+        return f"all {what} {self.whose()} are lost for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lossy(NetworkFault):
+    """Some requests and some replies are lost, silently or by a reset; some arrive twice."""
+
+    kind: ClassVar[str] = "lossy network"
+    seconds: float = drawn(10.0, _any_length)
+    percent: int = drawn(30, lambda rng: rng.choice([10, 30, 60]))
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
+        if rng.random() * 100 >= self.percent:
+            return
+        passage.reset = rng.random() < 0.5
+        match rng.randrange(3):
+            case 0:
+                passage.lost = True
+            case 1:
+                passage.reply_lost = True
+            case _:
+                passage.copies, passage.copy_delay = 2, rng.uniform(0, 3)
+
+    def words(self) -> str:
+        return f"{self.percent} % of the messages of {self.whose()} are lost or doubled for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slow(NetworkFault):
+    """Requests and replies are late, each by another time: they overtake one another."""
+
+    kind: ClassVar[str] = "slow network"
+    seconds: float = drawn(10.0, _any_length)
+    delay: float = drawn(1.0, lambda rng: rng.choice([0.3, 1, 3, 6]))
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
+        passage.out += rng.uniform(0, self.delay)
+        passage.back += rng.uniform(0, self.delay)
+
+    def words(self) -> str:
+        return f"messages of {self.whose()} are up to {self.delay:g} s late, each way, for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing(NetworkFault):
+    """The service answers with an error: throttling with Retry-After, 500, 403 while a key is rotated."""
+
+    kind: ClassVar[str] = "failing service"
+    seconds: float = about(2, 5, 10, 14, 20, 20, 100)
+    everybody: bool = sometimes(0.4)
+    status: int = drawn(503, lambda rng: rng.choice([503, 503, 429, 500, 408, 403]))
+    percent: int = drawn(100, lambda rng: rng.choice([100, 100, 50]))
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
+        if rng.random() * 100 < self.percent:
+            retry_after = float(rng.randrange(1, 8)) if self.status in (429, 503) and rng.random() < 0.5 else None
+            passage.answer = StoreFailure(self.status, None, "simulated", retry_after)
+
+    def words(self) -> str:
+        share = "" if self.percent == 100 else f"{self.percent} % of "
+        return f"the service answers {share}{self.whose()}'s requests with {self.status} for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fading(NetworkFault):
+    """A network that gets slow before it dies: replies come later and later, then nothing gets through."""
+
+    kind: ClassVar[str] = "fading network"
+    slow_for: float = 8.0
+
+    @classmethod
+    def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
+        at, host, slow_for = round(rng.uniform(0, until), 3), rng.randrange(hosts), round(rng.uniform(2, 9), 3)
+        seconds = round(slow_for + rng.uniform(10, 25), 3)
+        return cls(at=at, host=host, seconds=seconds, slow_for=slow_for, everybody=rng.random() < 0.6)
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:
+        if since < self.slow_for:
+            passage.back += rng.uniform(0.5, 3.2)
+        else:
+            passage.lost = True
+
+    def words(self) -> str:
+        rest = self.seconds - self.slow_for
+        return f"replies to {self.whose()} are late for {self.slow_for:g} s, and then all is lost for {rest:g} s"
+
+
+_FATES: Final = {
+    "request lost": "is lost",
+    "reply lost": "is carried out, and its reply is lost",
+    "request reset": "is lost by a reset",
+    "reply reset": "is carried out, and its reply is lost by a reset",
+    "late": "arrives {} s late",
+    "reply late": "is answered {} s late",
+    "twice": "arrives twice, {} s apart",
+}
+_STATUSES: Final = ("500", "503", "429", "403")
+_CALLS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "write", "read", "create")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneMessage(Fault):
+    """One request of a kind, the next that the host sends, is lost, late, doubled, or answered with an error."""
+
+    kind: ClassVar[str] = "one message"
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": _CALLS, "fate": (*_FATES, *_STATUSES)}
+    call: str = "acquire"
+    fate: str = "reply lost"
+    seconds: float = 0.0
+
+    @classmethod
+    def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
+        at, host = round(rng.uniform(0, until), 3), rng.randrange(hosts)
+        fate = rng.choice([*_FATES, *_FATES, *_STATUSES])
+        seconds = round(rng.uniform(0.5, 10.0), 3)
+        return cls(at=at, host=host, call=rng.choice(_CALLS), fate=fate, seconds=seconds)
+
+    def strike(self, world: Target) -> None:
+        rules = world.network.rules
+
+        def rule(request: Request, passage: Passage) -> None:
+            if request.machine.index == self.host and request.call == self.call:
+                rules.remove(rule)
+                self._befall(passage)
+
+        rules.append(rule)
+
+    def _befall(self, passage: Passage) -> None:
+        passage.reset = self.fate.endswith("reset")
+        match self.fate:
+            case "request lost" | "request reset":
+                passage.lost = True
+            case "reply lost" | "reply reset":
+                passage.reply_lost = True
+            case "late":
+                passage.out += self.seconds
+            case "reply late":
+                passage.back += self.seconds
+            case "twice":
+                passage.copies, passage.copy_delay = 2, self.seconds
+            case status:
+                passage.answer = StoreFailure(int(status), None, "simulated", self.seconds if status == "503" else None)
+
+    def words(self) -> str:
+        what = _FATES.get(self.fate, f"is answered {self.fate}").format(f"{self.seconds:g}")
+        return f"host-{self.host}'s next {self.call} {what}"

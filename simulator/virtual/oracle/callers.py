@@ -1,0 +1,311 @@
+"""Those who wait for a lock: do they get what they were promised, in their turn and in time?
+
+wrong lock              an invocation asks for another lock than its message names
+late answer             a time-out is over, or a single attempt answered, and its caller still waits
+false contention        a caller was told that somebody else has the lock, and nobody had
+turned away             a caller that waits for as long as it takes was told that the lock is taken
+false alarm             a caller was told of trouble with the storage, and there was none
+not told of a refusal   the service refused access, and callers go on waiting
+out of turn             of two callers in one process, the later got the lock first
+kept from others        a process used up its turn, others wait, and it enters once more
+nobody took it          a free lock, a live waiter, a quiet network, and no taker within the bound
+handed a lost lease     a caller got a lease that was lost already
+nothing was done        an invocation succeeded without its body, or although its lock was lost
+skip failed             an invocation that skips was failed
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.storage.network import SOON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simulator.virtual.oracle.conduct import Conduct
+    from simulator.virtual.oracle.evidence import Evidence, Guarded
+    from simulator.virtual.storage.network import Request
+    from simulator.virtual.storage.service import Tenure
+    from simulator.virtual.time.machine import Machine
+    from singleton.base.events import LockEvent
+
+QUIET: Final = 12.0
+"""Seconds without trouble after which a host has no excuse."""
+ONCE: Final = 10.0
+"""Seconds that a single attempt may take while the storage fails."""
+AT_ONCE: Final = 1.5
+"""Seconds that a single attempt may take on a good day."""
+_MOST: Final = 5 * SOON + 0.1
+"""The same, where the blob must be made: as long as one of its five requests is always under way."""
+STALE: Final = 6.0
+"""Seconds for which what a host knows may be old: an answer on its way, a release under way."""
+_NO_ANSWER: Final = 11.0
+"""Seconds after an attempt without an answer until the next one: its time-out, and a pause."""
+_PATIENCE: Final = 75.0
+"""Seconds after which who waits is told that the storage does not answer."""
+_REFUSAL: Final = 8.0
+"""Seconds until a refusal is with those who wait, if the lease is given back first."""
+
+Who = tuple[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class _Invocation:
+    machine: Machine
+    owner: str
+    lock: str
+    guard: Guarded | None
+    since: float
+    company: bool
+    """Whether others of the same process were there before, or had just left."""
+    waits: bool = True
+    entered: bool = False
+    lost: bool = False
+
+    @property
+    def who(self) -> Who:
+        return self.machine.name, self.owner
+
+
+@dataclass(slots=True)
+class _Run:
+    """How long one machine has had a lock, with no others between. ``since`` is when its first section began."""
+
+    machine: Machine | None
+    ended: float
+    since: float | None = None
+
+
+@dataclass(slots=True)
+class Callers:
+    """Told of the events of all locks, of tenures, and of refusals."""
+
+    evidence: Evidence
+    conduct: Conduct
+    _guards: dict[str, Guarded] = field(default_factory=dict)
+    _invocations: dict[Who, _Invocation] = field(default_factory=dict)
+    _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
+    _expected: dict[Who, str] = field(default_factory=dict)
+    _left: dict[tuple[str, str], float] = field(default_factory=dict)
+    _runs: dict[str, _Run] = field(default_factory=dict)
+    _last_end: dict[str, Tenure] = field(default_factory=dict)
+
+    def know(self, guards: Mapping[str, Guarded]) -> None:
+        """Take the guards of the functions that will be called, by name."""
+        self._guards.update(guards)
+        self.evidence.bounds.know(guards.values())
+
+    # --- what the hosts say -------------------------------------------------------------------------------------------
+
+    def hear(self, event: LockEvent, machine: Machine) -> None:
+        """Take an event of a host's lock; for a listener's nobody waits, but for its process."""
+        if event.mode == "listener":
+            return
+        if event.kind == "waiting":
+            self._begin(event, machine)
+            return
+        invocation = self._invocations.get((machine.name, event.owner))
+        if invocation is None:
+            return
+        match event.kind:
+            case "acquired":
+                self._acquired(invocation)
+            case "contended":
+                self._contended(invocation)
+            case "lost":
+                invocation.lost = True
+            case "body_started":
+                invocation.entered = True
+            case "body_ended":
+                invocation.lost |= event.reason == "lost"
+                self._left[machine.name, event.lock] = self.evidence.loop.now
+            case "released":
+                self._released(invocation)
+
+    def expect(self, machine: Machine, owner: str, lock: str) -> None:
+        """Name the lock that an invocation is to ask for."""
+        self._expected[machine.name, owner] = lock
+
+    def ended(self, machine: Machine, owner: str, outcome: str) -> None:
+        """Take the end of an invocation: ``ok``, or the name of its error."""
+        invocation = self._invocations.pop((machine.name, owner), None)
+        if invocation is None:
+            return
+        self._stop_waiting(invocation)
+        guard = invocation.guard
+        if guard is None:
+            return
+        told = f"{owner} ended with {outcome}"
+        since = self._age(invocation) + STALE
+        quiet = self.conduct.well(machine, since)
+        match outcome:
+            case "ok" if invocation.lost:
+                self._blame("nothing was done", f"{owner} succeeded although it lost {invocation.lock}")
+            case "ok" if not invocation.entered and guard.on_contention not in {"skip", "defer"}:
+                self._blame("nothing was done", f"{owner} succeeded without its body")
+            case "LockNotAcquired" if guard.on_contention == "skip":
+                self._blame("skip failed", told)
+            case "LockNotAcquired" if guard.wait is None:
+                self._blame("turned away", f"{told}, though it waits for as long as it takes")
+            case "StorageError" | "SingletonError":
+                self._blame("false alarm", told)
+            case "StorageUnavailable" if quiet:
+                self._blame("false alarm", f"{told}, and the network was good")
+            case "StorageDenied" if not self.conduct.denied(machine, since):
+                self._blame("false alarm", f"{told}, and nobody denied it anything")
+
+    def _begin(self, event: LockEvent, machine: Machine) -> None:
+        waiting = self._waiting[event.lock]
+        company = any(other.machine is machine for other in waiting.values())
+        company |= any(body.machine is machine for body in self.evidence.bodies(event.lock))
+        company |= self.evidence.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
+        guard = self._guards.get(event.function)
+        new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
+        if (expected := self._expected.pop(new.who, event.lock)) != event.lock:
+            self._blame("wrong lock", f"{event.owner} asks for {event.lock} instead of {expected}")
+        self._invocations[new.who] = waiting[new.who] = new
+        if guard is not None and guard.wait is not None:
+            drift = self.evidence.bounds.drift
+            self.evidence.later((guard.wait or ONCE) * drift + AT_ONCE, self._must_be_answered, new)
+            if guard.wait == 0:
+                self.evidence.later(AT_ONCE, self._must_be_answered, new)
+
+    def _acquired(self, invocation: _Invocation) -> None:
+        self._stop_waiting(invocation)
+        ahead = [
+            other
+            for other in self._waiting[invocation.lock].values()
+            if other.machine is invocation.machine and other.since < invocation.since
+        ]
+        if ahead:
+            self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
+        self._may_enter_once_more(invocation)
+
+    def _released(self, invocation: _Invocation) -> None:
+        machine = invocation.machine
+        if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
+            self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")
+
+    def _contended(self, invocation: _Invocation) -> None:
+        self._stop_waiting(invocation)
+        held_until = self.evidence.service.held_until(invocation.lock)
+        old_news = invocation.machine.stopped_since(STALE)
+        if not invocation.company and not old_news and held_until < invocation.since - STALE:
+            self._blame(
+                "false contention", f"{invocation.owner} was told that {invocation.lock} is taken, and it is free"
+            )
+
+    def _stop_waiting(self, invocation: _Invocation) -> None:
+        invocation.waits = False
+        self._waiting[invocation.lock].pop(invocation.who, None)
+
+    # --- in time and in turn ------------------------------------------------------------------------------------------
+
+    def _must_be_answered(self, invocation: _Invocation) -> None:
+        since = self._age(invocation)
+        machine = invocation.machine
+        good_day = since < AT_ONCE * 2
+        reach = since + _NO_ANSWER if good_day else since
+        excused = machine.stopped_since(reach) or (good_day and self.conduct.troubled(machine, reach))
+        if since < _MOST and self.conduct.asks(machine, invocation.lock):
+            self.evidence.later(SOON / 2, self._must_be_answered, invocation)
+        elif invocation.waits and not excused:
+            self._blame("late answer", f"{invocation.owner} still waits for {invocation.lock} after {since:.1f} s")
+
+    def _must_be_next(self, entered: _Invocation, ahead: _Invocation) -> None:
+        if ahead.waits and not ahead.machine.stopped_since(1.0):
+            self._blame("out of turn", f"{entered.owner} got {entered.lock} before {ahead.owner}, who came earlier")
+
+    def asked(self, request: Request, silent_since: float) -> None:
+        """Take an attempt, and since when none was answered: who has waited all that time must be told some day."""
+        machine = request.machine
+        silence = self.evidence.loop.now - silent_since
+        if silence < _PATIENCE * self.evidence.bounds.drift or machine.stopped_since(silence):
+            return
+        for invocation in self._waiting[request.name].values():
+            if invocation.machine is machine and invocation.since < silent_since:
+                told = f"{invocation.owner} waits for storage that has not answered for {silence:.0f} s"
+                self._blame("late answer", told)
+                return
+
+    def refused(self, request: Request) -> None:
+        """Take the service's refusal of access, as it reaches its host."""
+        self.evidence.later(_REFUSAL, self._must_be_told, request, self.evidence.loop.now - STALE)
+
+    def _must_be_told(self, request: Request, at: float) -> None:
+        machine = request.machine
+        for invocation in self._waiting[request.name].values():
+            mine = invocation.machine is machine and invocation.since < at
+            if mine and not machine.stopped_since(_REFUSAL + STALE):
+                self._blame("not told of a refusal", f"{invocation.owner} waits for {request.name}, which is denied")
+                return
+
+    # --- others get their turn ----------------------------------------------------------------------------------------
+
+    def granted(self, tenure: Tenure) -> None:
+        """Take a lease's beginning, as the service knows it."""
+        now = self.evidence.loop.now
+        run = self._runs.get(tenure.lock)
+        if (
+            run is None
+            or run.machine is not tenure.machine
+            or now - run.ended > self.evidence.bounds.shortest_poll * 0.9
+        ):
+            self._runs[tenure.lock] = _Run(tenure.machine, now)
+
+    def tenure_ended(self, tenure: Tenure) -> None:
+        """Take a lease's end, as the service knows it."""
+        now = self.evidence.loop.now
+        if tenure.ending == "expired":  # a crash, or a release that did not get through: its run is over
+            self._runs.pop(tenure.lock, None)
+        elif tenure.lock in self._runs:
+            self._runs[tenure.lock].ended = now
+        self._last_end[tenure.lock] = tenure
+        self.evidence.later(self.evidence.bounds.poll * 1.2 + 1.5, self._must_be_taken, tenure, now)
+
+    def _may_enter_once_more(self, invocation: _Invocation) -> None:
+        """A process that has had its turn leaves the lock to others, if somebody able waits there.
+
+        Only who would time out may ask once more (``Lock``): he is no reason to complain.
+        """
+        now = self.evidence.loop.now
+        run = self._runs.get(invocation.lock)
+        limit = self.evidence.bounds.handoff_window * self.evidence.bounds.drift + 1.0
+        if run is None or run.machine is not invocation.machine:
+            return
+        if run.since is None:
+            run.since = now
+        if now - run.since <= limit or invocation.guard is None or invocation.guard.wait is not None:
+            return
+        if not self.conduct.well(invocation.machine, limit):
+            return
+        for other in self._waiting[invocation.lock].values():
+            if (
+                other.machine is not invocation.machine
+                and self.conduct.well(other.machine, QUIET)
+                and other.since < now - QUIET
+            ):
+                kept = f"{now - run.since:.0f} s, while {other.owner} waits"
+                self._blame("kept from others", f"{invocation.machine.name} keeps {invocation.lock} for {kept}")
+                return
+
+    def _must_be_taken(self, ended: Tenure, at: float) -> None:
+        """A free lock finds a taker within a polling interval, if somebody able waited all the time."""
+        if self.evidence.service.held_until(ended.lock) > at or self._last_end[ended.lock] is not ended:
+            return
+        waited = self.evidence.loop.now - at
+        for other in self._waiting[ended.lock].values():
+            busy = any(body.machine is other.machine for body in self.evidence.bodies(ended.lock))
+            busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
+            if not busy and other.since <= at and self.conduct.well(other.machine, waited + QUIET):
+                self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
+                return
+
+    def _age(self, invocation: _Invocation) -> float:
+        return self.evidence.loop.now - invocation.since
+
+    def _blame(self, check: str, text: str) -> None:
+        self.evidence.blame(check, text)

@@ -1,0 +1,193 @@
+"""What hosts send to the service, and whether they lose or keep their leases for a reason.
+
+used after release   a request under the id of a lease that its host has given back
+used after closing   a request for a lock by a process that has closed its locks
+flood                a host asks for a taken lock again and again without a pause
+left to lapse        a lease of a live host ran out, and nothing but that host can be the reason
+lost in peace        a hold expired although one renewal at the most went wrong
+false loss           a host was told that its lease was taken away, and nobody had taken it
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.storage.network import SOON
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from simulator.virtual.oracle.evidence import Body, Evidence
+    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.service import Tenure
+    from simulator.virtual.time.machine import Machine
+
+_WINDOW: Final = 10.0
+_MOST_IN_WINDOW: Final = 40
+"""Attempts in vain of one host for one lock within the window: polling backs off to some seconds."""
+_SECOND_TRY: Final = 4.0
+"""Seconds within which a release that got no answer is sent again, and answered."""
+_STILL_ASKING: Final = 11.0
+"""Seconds after an attempt without an answer within which the next one comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    at: float
+    good: bool
+    denied: bool
+
+
+@dataclass(slots=True)
+class Conduct:
+    """Told of each request and each reply."""
+
+    evidence: Evidence
+    _releases: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
+    _kept: set[str] = field(default_factory=set)
+    _closing: dict[str, float] = field(default_factory=dict)
+    _closed: set[str] = field(default_factory=set)
+    _led: set[str] = field(default_factory=set)
+    _doubled: set[str] = field(default_factory=set)
+    """Ids under which the second copy of a request may take the lease, long after the first was answered."""
+    _asked: dict[str, float] = field(default_factory=dict)
+    _last: dict[tuple[str, str], float] = field(default_factory=dict)
+    _renewals: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
+    _in_vain: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
+    _trouble: dict[str, float] = field(default_factory=dict)
+    _denied: dict[str, float] = field(default_factory=dict)
+
+    # --- for others who judge -----------------------------------------------------------------------------------------
+
+    def troubled(self, machine: Machine, seconds: float) -> bool:
+        """Tell whether a request of a machine went wrong in the last ``seconds``."""
+        return self.evidence.loop.now - self._trouble.get(machine.name, float("-inf")) <= seconds
+
+    def well(self, machine: Machine, seconds: float) -> bool:
+        """Tell whether a machine was up in the last ``seconds``, and none of its requests went wrong."""
+        return not machine.stopped_since(seconds) and not self.troubled(machine, seconds)
+
+    def denied(self, machine: Machine, seconds: float) -> bool:
+        """Tell whether the service denied a machine anything in the last ``seconds``."""
+        return self.evidence.loop.now - self._denied.get(machine.name, float("-inf")) <= seconds
+
+    def asks(self, machine: Machine, lock: str) -> bool:
+        """Tell whether a request of a machine for a lock may be under way, on a good day."""
+        return self.evidence.loop.now - self._last.get((machine.name, lock), float("-inf")) < SOON
+
+    def silent_since(self, request: Request) -> float:
+        """Return since when the service has answered no attempt of this kind."""
+        return self._silent_since[request.machine.name, request.name]
+
+    def closing(self, machine: Machine) -> None:
+        """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
+        self._closing[machine.name] = self.evidence.loop.now
+        mine = [tenure for tenure in self.evidence.service.tenures() if tenure.machine is machine]
+        self._kept |= {tenure.lease_id for tenure in mine if self.evidence.inside(tenure) or machine.stopped}
+
+    def closed(self, machine: Machine) -> None:
+        """Take the end of the closing: all other leases are given back.
+
+        A machine that stood still meanwhile may have used up the five seconds that closing waits for storage.
+        """
+        self._closed.add(machine.name)
+        if machine.stopped_since(self.evidence.loop.now - self._closing[machine.name]):
+            return
+        for tenure in self.evidence.service.tenures():
+            if tenure.machine is machine and tenure.lease_id not in self._kept | self._doubled | set(self._releases):
+                self.evidence.blame(
+                    "left to lapse", f"{machine.name} ended, and left the lease of {tenure.lock} to lapse"
+                )
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def sent(self, request: Request, passage: Passage) -> None:
+        """Take a request, and what the network will do to it."""
+        now = self.evidence.loop.now
+        machine = request.machine
+        self._last[machine.name, request.name] = now
+        if not passage.good:
+            self._trouble[machine.name] = now
+        if (lease_id := request.lease_id) is None:
+            return
+        if machine.name in self._closed:
+            self.evidence.blame("used after closing", f"{machine.name} sends a {request.call} of {request.name}")
+        denied = passage.answer is not None and passage.answer.status in (401, 403)
+        sent = _Sent(now, passage.good, denied)
+        if request.call == "release":
+            self._releases[lease_id].append(sent)
+            return
+        if lease_id in self._releases:
+            act = f"{request.call} of {request.name}"
+            self.evidence.blame("used after release", f"{machine.name} sends {act} under an id that it has given back")
+        if request.call == "acquire":
+            self._asked[lease_id] = now
+            self._silent_since.setdefault((machine.name, request.name), now)
+            if passage.copies > 1:
+                self._doubled.add(lease_id)
+        if request.call == "renew":
+            self._renewals[lease_id].append(sent)
+
+    def replied(self, request: Request, failure: Exception | None) -> None:
+        """Take a reply that reaches its host."""
+        now = self.evidence.loop.now
+        status = failure.status if isinstance(failure, StoreFailure) else None
+        if request.call == "renew" and request.lease_id is not None and failure is None:
+            self._renewals[request.lease_id].clear()
+        if failure is None or (status is not None and status < 500 and status not in (408, 429)):
+            self._silent_since.pop((request.machine.name, request.name), None)
+        if status in (401, 403):
+            self._denied[request.machine.name] = now
+        if status == 409 and request.call == "acquire":
+            times = self._in_vain[request.machine.name, request.name]
+            times.append(now)
+            while times[0] < now - _WINDOW:
+                times.popleft()
+            if len(times) > _MOST_IN_WINDOW:
+                often = f"{len(times)} times in {now - times[0]:.1f} s"
+                self.evidence.blame("flood", f"{request.machine.name} asks for {request.name} {often}")
+                times.clear()
+
+    # --- leases -------------------------------------------------------------------------------------------------------
+
+    def lapsed(self, tenure: Tenure, machine: Machine) -> None:
+        """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
+        if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
+            return
+        if tenure.lease_id in self._led:
+            self._ran_out(machine, tenure.lock, tenure.lease_id)
+            return
+        now = self.evidence.loop.now
+        releases = self._releases.get(tenure.lease_id, [])
+        if not releases and now - self._asked.get(tenure.lease_id, now) > _STILL_ASKING:
+            self.evidence.blame("left to lapse", f"{machine.name} left the lease of {tenure.lock} to lapse")
+        if not releases:
+            return
+        overtaken = releases[-1].at < tenure.since
+        late = releases[0].at > now - _SECOND_TRY
+        bad = sum(not release.good for release in releases)
+        if not overtaken and not late and bad <= 1 and not any(release.denied for release in releases):
+            self.evidence.blame("left to lapse", f"{machine.name} did not get rid of the lease of {tenure.lock}")
+
+    def lost(self, body: Body, reason: str | None) -> None:
+        """Judge the loss of a hold with a body inside."""
+        machine, lease_id = body.machine, body.hold.lease_id or ""
+        if reason in ("stolen", "broken", "blob gone") and not self.evidence.operated(lease_id):
+            self.evidence.blame(
+                "false loss", f"{machine.name} is told that {body.lock} is {reason}, and nobody did that"
+            )
+        if reason != "expired" or machine.stopped_since(self.evidence.bounds.period * self.evidence.bounds.drift):
+            return
+        self._ran_out(machine, body.lock, lease_id)
+
+    def leads(self, tenure: Tenure) -> None:
+        """Take the beginning of a listener's lease: it is kept without a body inside."""
+        self._led.add(tenure.lease_id)
+
+    def _ran_out(self, machine: Machine, lock: str, lease_id: str) -> None:
+        bad = sum(not renewal.good for renewal in self._renewals.get(lease_id, []))
+        if bad <= 1 and not self.evidence.operated(lease_id):
+            went_wrong = "one renewal" if bad else "no renewal"
+            self.evidence.blame("lost in peace", f"{machine.name} lost {lock}, and {went_wrong} went wrong")

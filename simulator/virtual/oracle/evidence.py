@@ -1,0 +1,133 @@
+"""What all checks look at and report to: the bodies inside, the service's leases, the bounds, and the violations."""
+
+from __future__ import annotations
+
+import contextvars
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from simulator.virtual.storage.service import Service, Tenure
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+    from singleton.base.hold import Hold
+    from singleton.settings.options import SingletonOptions
+
+
+class Guarded(Protocol):
+    """What a guarded function was declared with, as far as its callers may count on it."""
+
+    @property
+    def options(self) -> SingletonOptions:
+        """The app's options."""
+
+    @property
+    def period(self) -> float:
+        """Seconds of its leases."""
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds for which its callers wait; None: for as long as it takes."""
+
+    @property
+    def on_contention(self) -> object:
+        """What happens to a call while the lock is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken promise: which check found it, when, and a sentence."""
+
+    at: float
+    check: str
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """A guarded body that is running."""
+
+    lock: str
+    machine: Machine
+    hold: Hold
+    sync: bool
+    since: float
+    guarded: bool = True
+    """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
+    shared: bool = False
+    """Whether its lease is a listener's, for all bodies of its machine together."""
+
+    def knows(self) -> bool:
+        """Tell whether its host, asked now, would say that the hold is lost."""
+        context: contextvars.Context = self.machine.context()
+        return context.run(self.hold.lost.is_set)
+
+    def believes_until(self, now: float) -> float:
+        """Return the true time at which its host, if nothing else happens, will say that the hold is lost."""
+        lease = self.hold.lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
+        return now if lease is None else self.machine.when(lease.deadline, now)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """What the checks need to know of the locks' options, in seconds, and by how much clocks may be off."""
+
+    period: float = 15.0
+    periods: frozenset[float] = frozenset({15.0})
+    shortest_poll: float = 5.0
+    poll: float = 5.0
+    handoff_window: float = 30.0
+    drift: float = 1.07
+
+    def know(self, guards: Iterable[Guarded]) -> None:
+        """Take the bounds of these declarations together."""
+        known = list(guards)
+        every = [guard.options for guard in known]
+        self.periods = frozenset(guard.period for guard in known)
+        self.period = max(self.periods)
+        self.poll = max(option.lock_acquisition_polling_interval for option in every)
+        self.shortest_poll = min(option.lock_acquisition_polling_interval for option in every)
+        self.handoff_window = max(option.handoff_window for option in every)
+
+
+class Evidence:
+    """What is known of a world, and what was found in it."""
+
+    def __init__(self, loop: VirtualLoop, service: Service) -> None:
+        self.loop = loop
+        self.service = service
+        self.bounds = Bounds()
+        self.violations: list[Violation] = []
+        self.reached: Counter[str] = Counter()
+        self.broken: asyncio.Future[None] = loop.create_future()
+        """Done as soon as there is a violation."""
+        self._bodies: dict[str, list[Body]] = defaultdict(list)
+        self._operated: set[str] = set()
+
+    def bodies(self, lock: str) -> list[Body]:
+        """Return the bodies that are inside."""
+        return self._bodies[lock]
+
+    def inside(self, tenure: Tenure) -> list[Body]:
+        """Return the bodies that run under a lease."""
+        ended = self.loop.now if tenure.ended is None else tenure.ended
+        mine = [body for body in self._bodies[tenure.lock] if body.hold.lease_id == tenure.lease_id]
+        return [body for body in mine if body.since <= ended]
+
+    def operated(self, lease_id: str | None) -> bool:
+        """Tell whether an operator ended this lease."""
+        return lease_id in self._operated
+
+    def later(self, delay: float, check: object, *args: object) -> None:
+        """Look again, ``delay`` seconds of true time from now."""
+        contextvars.Context().run(self.loop.call_at, self.loop.now + delay, check, *args)  # type: ignore[arg-type]
+
+    def blame(self, check: str, text: str) -> None:
+        """Add what a check has found."""
+        self.violations.append(Violation(self.loop.now, check, text))
+        if not self.broken.done():
+            self.broken.set_result(None)

@@ -1,0 +1,233 @@
+"""The oracle: compares what the hosts believe with what the service knows, at the instant.
+
+It does not wait for harm. When a lease ends at the service, its ex-owner must know that at that instant by its own
+clock, and must not be inside a guarded body, unless it is paused or dead. This finds a deadline that is a second late
+in the first run; "a stale token acted" does not in thousands.
+
+    two inside         two bodies of one lock at once, neither of them paused, dead, or told that its hold is lost
+    without lease      a body began although the service had not given its lease
+    entered lost       a body began although its hold was lost
+    believes           by its owner's clock a lease is held for longer than it is, or is held although it has ended
+    inside after end   a lease ended and a running async body is inside
+    not told           an operator ended a lease, and its owner's next renewal did not tell him
+    released inside    a lease was released while its body was inside
+    wrong period       a host took a lease for longer, or shorter, than its options say
+    taken away         a host ended the lease of another
+    token order        an epoch or token that is not greater than all before it
+
+What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.virtual.oracle.callers import Callers
+from simulator.virtual.oracle.conduct import Conduct
+from simulator.virtual.oracle.evidence import Body, Evidence
+from simulator.virtual.oracle.moments import Moments
+from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import HOST
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.virtual.storage.network import Network, Passage, Request
+    from simulator.virtual.storage.service import Service, Tenure
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+    from singleton.base.events import LockEvent
+    from singleton.base.hold import Hold
+
+_ROUNDING = 1e-6
+_A_MOMENT = 1e-3
+"""Seconds in which a host that runs has understood an answer."""
+
+
+class Oracle(Evidence):
+    """Told of everything by the service, by the network and by the locks' events."""
+
+    def __init__(self, loop: VirtualLoop, network: Network, service: Service, current_hold: Callable[[], Hold]) -> None:
+        super().__init__(loop, service)
+        self.conduct = Conduct(self)
+        self.callers = Callers(self, self.conduct)
+        self.moments = Moments(self.reached)
+        self._current_hold = current_hold
+        self._tokens: dict[str, int] = {}
+        self._showed: dict[str, tuple[int, str | None]] = {}
+        self._epochs: dict[str, int] = {}
+        network.on_send = self._sent
+        network.on_reply = self._replied
+        service.on_grant = self._granted
+        service.on_end = self._ended
+        service.on_epoch = self._epoch
+
+    # --- what the hosts say -------------------------------------------------------------------------------------------
+
+    def hear(self, event: LockEvent) -> None:
+        """Take an event of a host's lock, in that host's context."""
+        machine = HOST.get()
+        if machine is None:
+            return
+        self.callers.hear(event, machine)
+        match event.kind:
+            case "lost":
+                for body in self._bodies[event.lock]:
+                    if body.machine is machine and event.owner == ("" if body.shared else body.hold.owner):
+                        self.conduct.lost(body, event.reason)
+            case "acquired" if event.mode == "listener" and (tenure := self.service.tenure(event.lock)) is not None:
+                self.reached["terms as a listener"] += 1
+                self.conduct.leads(tenure)
+            case "body_started":
+                shared = event.mode == "listener"
+                self.enter(Body(event.lock, machine, self._current_hold(), Baton.held(), self.loop.now, shared=shared))
+            case "body_ended":
+                self.leave(self._current_hold())
+
+    def leave(self, hold: Hold) -> None:
+        """Take the end of the body under this hold."""
+        bodies = self._bodies[hold.lock]
+        bodies[:] = [body for body in bodies if body.hold is not hold]
+
+    def enter(self, body: Body) -> None:
+        """Take the beginning of a body."""
+        self.reached["bodies"] += 1
+        for other in self._bodies[body.lock]:
+            self._meet(body, other)
+        tenure = self.service.tenure(body.lock)
+        if (tenure is None or tenure.lease_id != body.hold.lease_id) and not self.operated(body.hold.lease_id):
+            self.blame("without lease", f"{body.machine.name} began a body of {body.lock} without the lease")
+        if body.knows():
+            self.blame("entered lost", f"{body.machine.name} began a body of {body.lock} with a lost hold")
+        token = body.hold.token
+        if token is not None and not self.operated(body.hold.lease_id):
+            last = self._tokens.get(body.lock, 0)
+            if token <= last and not (body.shared and self._showed.get(body.lock) == (token, body.hold.lease_id)):
+                self.blame("token order", f"{body.machine.name} got token {token} of {body.lock} after {last}")
+            self._tokens[body.lock] = max(token, last)
+            self._showed[body.lock] = token, body.hold.lease_id
+        self._bodies[body.lock].append(body)
+        self._must_not_hope(body)
+
+    def _must_not_hope(self, body: Body) -> None:
+        """A host must not count on its lease for longer than the service will keep it."""
+        tenure = self.service.tenure(body.lock)
+        if tenure is not None and tenure.lease_id == body.hold.lease_id and not body.knows():
+            too_long = body.believes_until(self.loop.now) - tenure.expires
+            if too_long > _ROUNDING:
+                hope = f"counts on the lease of {body.lock} until {too_long:.3f} s after its end"
+                self.blame("believes", f"{body.machine.name} {hope}")
+
+    def _meet(self, body: Body, other: Body) -> None:
+        if other.machine is body.machine and body.shared:
+            self.reached["bodies together under a listener"] += 1
+        elif other.machine is body.machine:
+            self.blame("two inside", f"{body.machine.name} runs two bodies of {body.lock} at once")
+        elif other.machine.crashed or other.machine.stopped or other.machine.resumed_at == self.loop.now:
+            self.reached["entered while the old holder was paused or dead"] += 1
+        elif self.operated(other.hold.lease_id) or self.operated(body.hold.lease_id):
+            self.reached["entered after an operator ended a lease"] += 1
+        elif other.sync and other.knows():
+            self.reached["entered while a sync body that was told lingers"] += 1
+        else:
+            inside = f"while {other.machine.name} is inside and running"
+            self.blame("two inside", f"{body.machine.name} entered {body.lock} {inside}")
+
+    # --- what the network carries -------------------------------------------------------------------------------------
+
+    def _sent(self, request: Request, passage: Passage) -> None:
+        self.conduct.sent(request, passage)
+        if request.call == "acquire":
+            self.callers.asked(request, self.conduct.silent_since(request))
+
+    def _replied(self, request: Request, failure: Exception | None) -> None:
+        self.conduct.replied(request, failure)
+        status = failure.status if isinstance(failure, StoreFailure) else None
+        if request.call == "acquire" and status in (401, 403):
+            self.callers.refused(request)
+        elif request.call == "renew" and request.lease_id is not None:
+            if failure is None:
+                self.later(_A_MOMENT, self._each_under, request, self._must_not_hope)
+            elif status in (404, 409, 412):
+                self.later(_A_MOMENT, self._each_under, request, self._must_know_by_now)
+
+    def _each_under(self, request: Request, check: Callable[[Body], None]) -> None:
+        for body in tuple(self._bodies[request.name]):
+            if body.hold.lease_id == request.lease_id:
+                check(body)
+
+    def _must_know_by_now(self, body: Body) -> None:
+        if not body.machine.stopped_since(_A_MOMENT) and not body.knows():
+            self._not_told(body)
+
+    # --- what the service knows ---------------------------------------------------------------------------------------
+
+    def _granted(self, tenure: Tenure) -> None:
+        self.reached["leases"] += 1
+        self._operated.discard(tenure.lease_id)
+        length = round(tenure.expires - tenure.since, 3)
+        if tenure.machine is not None and length not in self.bounds.periods:
+            self.blame("wrong period", f"{tenure.machine.name} took {tenure.lock} for {length:g} s")
+        self.callers.granted(tenure)
+
+    def _ended(self, tenure: Tenure) -> None:
+        match tenure.ending:
+            case "released":
+                self._released(tenure)
+            case "expired":
+                self._expired(tenure)
+            case "taken away":
+                text = f"{tenure.ended_by} ended the lease of {tenure.lock} that {tenure.machine} has"
+                self.blame("taken away", text)
+            case _:
+                self._operated.add(tenure.lease_id)
+                self.reached["leases ended by an operator"] += 1
+                self.later(self.bounds.period, self._must_know, tenure)
+                self.later(self.bounds.period / 2 * self.bounds.drift + 0.5, self._must_have_heard, tenure)
+        self.callers.tenure_ended(tenure)
+        self.moments.ended(tenure)
+
+    def _released(self, tenure: Tenure) -> None:
+        for body in self.inside(tenure):
+            told = not body.guarded and body.machine.stopped and body.knows()
+            if not body.machine.crashed and not told:
+                self.blame("released inside", f"{body.machine.name} released {tenure.lock} with its body inside")
+
+    def _expired(self, tenure: Tenure) -> None:
+        machine = tenure.machine
+        if machine is None:
+            return
+        if machine.crashed:
+            self.reached["leases of dead hosts that expired"] += 1
+            return
+        inside = self.inside(tenure)
+        for body in inside:
+            if not body.knows():
+                self.blame("believes", f"the lease of {tenure.lock} ended, and {machine.name} still counts on it")
+            elif machine.stopped or machine.resumed_at == self.loop.now:
+                self.reached["paused past the lease inside a body"] += 1
+            elif not body.sync:
+                self.blame("inside after end", f"the lease of {tenure.lock} ended with {machine.name} inside")
+        if not inside:
+            self.conduct.lapsed(tenure, machine)
+
+    def _must_know(self, tenure: Tenure) -> None:
+        """By now its deadline has come, whatever the network does."""
+        for body in self.inside(tenure):
+            if not body.machine.crashed and not body.knows():
+                self._not_told(body)
+
+    def _must_have_heard(self, tenure: Tenure) -> None:
+        """By now a renewal was answered, if the network was good."""
+        for body in self.inside(tenure):
+            if self.conduct.well(body.machine, self.bounds.period) and not body.knows():
+                self._not_told(body)
+
+    def _not_told(self, body: Body) -> None:
+        self.blame("not told", f"{body.machine.name} does not know that its lease of {body.lock} was taken away")
+
+    def _epoch(self, lock: str, epoch: int, machine: Machine | None) -> None:
+        if epoch < self._epochs.get(lock, 0):
+            self.blame("token order", f"{machine} wrote epoch {epoch} of {lock} after {self._epochs[lock]}")
+        self._epochs[lock] = max(epoch, self._epochs.get(lock, 0))

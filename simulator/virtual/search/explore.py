@@ -1,0 +1,175 @@
+"""Run scenario after scenario, on several processes, until one breaks a promise or all are done."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.search.scenario import Scenario
+from simulator.virtual.search.shrink import shrink
+from simulator.virtual.worlds.runtime import prepare_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from simulator.virtual.worlds.outcome import Run
+
+_CHUNK: Final = 25
+_SEEDS: Final = 1_000_000
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to explore: scenario ``i`` of seed ``s`` is the same in every run."""
+
+    scenarios: int
+    hosts: int
+    kinds: tuple[str, ...]
+    workloads: tuple[str, ...]
+    seed: int = 1
+    jobs: int = 1
+    app: str = ""
+    sdk: bool = False
+
+    def scenario(self, index: int) -> Scenario:
+        """Return scenario number ``index``."""
+        seed = self.seed * _SEEDS + index
+        return Scenario.draw(
+            seed, hosts=self.hosts, kinds=self.kinds, workloads=self.workloads, app=self.app, sdk=self.sdk
+        )
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was seen so far."""
+
+    scenarios: int = 0
+    virtual_seconds: float = 0.0
+    elapsed: float = 0.0
+    reached: Counter[str] = field(default_factory=Counter)
+    broken: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    scenarios: int
+    virtual_seconds: float
+    reached: Counter[str]
+    broken: int | None
+
+
+def explore(plan: Plan, progress: Callable[[Summary], None]) -> Summary:
+    """Run the plan's scenarios; stop at the first that breaks a promise (by number, not by time)."""
+    summary = Summary()
+    started = time.monotonic()
+    for part in _parts(plan):
+        summary.scenarios += part.scenarios
+        summary.virtual_seconds += part.virtual_seconds
+        summary.reached.update(part.reached)
+        summary.elapsed = time.monotonic() - started
+        summary.broken = part.broken
+        progress(summary)
+        if part.broken is not None:
+            break
+    return summary
+
+
+def find(plan: Plan, index: int) -> tuple[Scenario, Run]:
+    """Run a scenario that breaks a promise again, and shrink it."""
+    prepare_process()
+    scenario = plan.scenario(index)
+    return shrink(scenario, scenario.run())
+
+
+def _parts(plan: Plan) -> Iterator[_Part]:
+    chunks = [(plan, start, min(start + _CHUNK, plan.scenarios)) for start in range(0, plan.scenarios, _CHUNK)]
+    if plan.jobs == 1:
+        yield from map(_run_chunk, chunks)
+        return
+    deaf = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to take
+    with multiprocessing.get_context("spawn").Pool(plan.jobs, signal.signal, deaf) as pool:
+        yield from pool.imap(_run_chunk, chunks)
+
+
+def _run_chunk(chunk: tuple[Plan, int, int]) -> _Part:
+    plan, start, end = chunk
+    prepare_process()
+    seconds = 0.0
+    reached: Counter[str] = Counter()
+    for index in range(start, end):
+        run = plan.scenario(index).run()
+        seconds += run.seconds
+        reached.update(run.reached)
+        if run.violations:
+            return _Part(index - start + 1, seconds, reached, index)
+    return _Part(end - start, seconds, reached, None)
+
+
+def save_story(path: Path, scenario: Scenario, run: Run) -> None:
+    """Write a scenario to a file that ``replay`` reads."""
+    data = {
+        "format": FORMAT,
+        **scenario.to_dict(),
+        "python": _python(),
+        "history": run.history,
+        "broken": [violation.check for violation in run.violations],
+    }
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a file of ``save_story`` holds. ``history`` is None where another Python wrote it: its loop differs."""
+
+    scenario: Scenario
+    history: str | None
+
+
+def load_story(path: Path) -> Story:
+    """Read a file of ``save_story``.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"{path} is no story of singleton-sim explore (format {FORMAT})")
+    try:
+        scenario = Scenario.from_dict(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    history = data.get("history") if data.get("python") == _python() else None
+    return Story(scenario, history if isinstance(history, str) else None)
+
+
+def kinds_named(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return the fault kinds that an option names: ``all``, ``none``, or a list.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    if list(names) == ["all"]:
+        return tuple(known)
+    if list(names) == ["none"]:
+        return ()
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is unknown: give all, none, or some of: {', '.join(known)}")
+    return tuple(names)
+
+
+def _python() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,0 +1,129 @@
+"""A scenario: everything that a virtual world depends on. The same scenario is the same history, to the bit."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.faults import KINDS, Fault, fault_from
+from simulator.virtual.workloads.workloads import WORKLOADS, start_workload
+from simulator.virtual.worlds.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simulator.virtual.worlds.outcome import Run
+
+FAULTS_UNTIL: Final = 60.0
+"""Seconds of a world in which faults begin."""
+STRETCH: Final = 20.0
+"""Seconds within which faults strike that come together."""
+MOST_HOSTS: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A world to be: ``seed`` gives its work, its latencies and the order of its events; ``faults`` are as listed.
+
+    ``sdk``: the hosts use the shipped store for Azure and the real SDK, on a transport of ours; ten times slower.
+    """
+
+    seed: int
+    hosts: int
+    workload: str
+    faults: tuple[Fault, ...] = ()
+    app: str = ""
+    sdk: bool = False
+
+    @classmethod
+    def draw(
+        cls,
+        seed: int,
+        *,
+        hosts: int,
+        kinds: Sequence[str],
+        workloads: Sequence[str] = WORKLOADS,
+        app: str = "",
+        sdk: bool = False,
+    ) -> Scenario:
+        """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``."""
+        rng = random.Random(f"{seed}/scenario")
+        number = rng.randint(min(2, hosts), hosts)
+        workload = _one_of(workloads, seed)
+        many = rng.choice([0, 1, 1, 2, 2, 3, 4, 6]) if kinds else 0
+        drawn = [KINDS[rng.choice(list(kinds))].draw(rng, hosts=number, until=FAULTS_UNTIL) for _ in range(many)]
+        if rng.random() < 0.5:  # disasters come together: all on one host, in one stretch of time
+            host, start = rng.randrange(number), rng.uniform(0, FAULTS_UNTIL - STRETCH)
+            shrunk = STRETCH / FAULTS_UNTIL
+            drawn = [replace(fault, host=host, at=round(start + fault.at * shrunk, 3)) for fault in drawn]
+        faults = tuple(sorted(drawn, key=lambda fault: fault.at))
+        return cls(seed=seed, hosts=number, workload=workload, faults=faults, app=app, sdk=sdk)
+
+    def run(self) -> Run:
+        """Let the world happen."""
+        world = World(self.seed, self.hosts, self.faults, sdk=self.sdk)
+        if self.app:
+            from simulator.virtual.search.userapp import start_app
+
+            start_app(self.app, world)
+        else:
+            start_workload(self.workload, world)
+        return world.run()
+
+    def without(self, index: int) -> Scenario:
+        """Return the scenario with one fault less."""
+        return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
+
+    def with_fault(self, index: int, fault: Fault) -> Scenario:
+        """Return the scenario with another fault in the place of one."""
+        return replace(self, faults=(*self.faults[:index], fault, *self.faults[index + 1 :]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "seed": self.seed,
+            "hosts": self.hosts,
+            "workload": self.workload,
+            **({"app": self.app} if self.app else {}),
+            **({"sdk": True} if self.sdk else {}),
+            "faults": [fault.to_dict() for fault in self.faults],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
+        """Make a scenario from its JSON data.
+
+        Raises:
+            ValueError: something in it is missing, unknown or out of range.
+        """
+        try:
+            seed, hosts, workload, faults = (data[key] for key in ("seed", "hosts", "workload", "faults"))
+        except KeyError as error:
+            raise ValueError(f"a scenario needs {error.args[0]!r}") from None
+        if not isinstance(seed, int) or not isinstance(hosts, int) or not 1 <= hosts <= MOST_HOSTS:
+            raise ValueError(f"seed {seed!r} and hosts {hosts!r} must be whole numbers, hosts from 1 to {MOST_HOSTS}")
+        if workload not in WORKLOADS:
+            raise ValueError(f"workload {workload!r} is unknown: it must be one of {', '.join(WORKLOADS)}")
+        if not isinstance(faults, list) or not all(isinstance(fault, dict) for fault in faults):
+            raise ValueError("faults must be a list of objects")
+        made = tuple(fault_from(fault) for fault in faults)
+        if strange := [fault.host for fault in made if not 0 <= fault.host < hosts]:
+            raise ValueError(f"a fault strikes host {strange[0]}, but there are only {hosts}")
+        app, sdk = str(data.get("app", "")), data.get("sdk") is True
+        return cls(seed=seed, hosts=hosts, workload=workload, faults=made, app=app, sdk=sdk)
+
+    @property
+    def name(self) -> str:
+        """A short name that is the same for the same scenario."""
+        return hashlib.sha256(repr(self.to_dict()).encode()).hexdigest()[:8]
+
+
+def _one_of(names: Sequence[str], seed: int) -> str:
+    """Choose evenly, and so that one more name changes nothing but the scenarios that it takes over."""
+    chosen = names[0]
+    for number, name in enumerate(names[1:], 2):
+        if random.Random(f"{seed}/{name}").randrange(number) == 0:
+            chosen = name
+    return chosen

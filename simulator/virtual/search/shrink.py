@@ -1,0 +1,55 @@
+"""From a scenario that breaks a promise to the smallest one that still does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.faults import Lasting
+
+if TYPE_CHECKING:
+    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.worlds.outcome import Run
+
+MOST_RUNS: Final = 150
+_MOST_SECONDS: Final = 30.0
+"""Of a processor, for all runs together: worlds that get stuck take long."""
+
+
+def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
+    """Drop faults and hosts, then shorten and round what is left, as long as the same check finds something."""
+    check = run.violations[0].check
+    left = MOST_RUNS
+
+    def still_breaks(smaller: Scenario) -> Run | None:
+        nonlocal left
+        left -= 1
+        outcome = smaller.run()
+        return outcome if any(violation.check == check for violation in outcome.violations) else None
+
+    ends = time.process_time() + _MOST_SECONDS
+    changed = True
+    while changed:
+        changed = False
+        for smaller in _simpler(scenario):
+            if left <= 0 or time.process_time() >= ends:
+                break
+            if (outcome := still_breaks(smaller)) is not None:
+                scenario, run, changed = smaller, outcome, True
+                break
+    return scenario, run
+
+
+def _simpler(scenario: Scenario) -> list[Scenario]:
+    """Return the scenarios one step simpler, the boldest steps first."""
+    steps = [replace(scenario, faults=())] if len(scenario.faults) > 1 else []
+    steps += [scenario.without(index) for index in range(len(scenario.faults))]
+    if scenario.hosts > 1 and all(fault.host < scenario.hosts - 1 for fault in scenario.faults):
+        steps.append(replace(scenario, hosts=scenario.hosts - 1))
+    for index, fault in enumerate(scenario.faults):
+        if isinstance(fault, Lasting) and fault.seconds > 1:
+            steps.append(scenario.with_fault(index, replace(fault, seconds=round(fault.seconds / 2, 1))))
+        if fault.at != round(fault.at):
+            steps.append(scenario.with_fault(index, replace(fault, at=float(round(fault.at)))))
+    return steps

@@ -1,0 +1,127 @@
+"""The network between machines and the service: delay, loss of requests or replies, duplicates, partitions, throttling.
+
+A request on the wire belongs to the network, not to the machine that sent it: a paused or dead machine's request
+still arrives. That is how orphaned acquires and late renewals come about.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    import asyncio
+    import random
+    from collections.abc import Callable
+
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+
+
+SOON: Final = 0.4
+"""Seconds within which a request is answered on a good day."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """What the network does to one request. Rules change it; the default is a good day."""
+
+    out: float
+    back: float
+    lost: bool = False
+    reply_lost: bool = False
+    reset: bool = False
+    copies: int = 1
+    copy_delay: float = 0.0
+    answer: StoreFailure | None = None
+
+    @property
+    def good(self) -> bool:
+        """Tell whether the sender gets the service's own answer, soon."""
+        return not (self.lost or self.reply_lost or self.answer) and self.out + self.back < SOON
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: whose, what it is called, what carries it out at the service, and under which lease."""
+
+    machine: Machine
+    call: str
+    name: str
+    execute: Callable[[], Any]
+    lease_id: str | None = None
+
+
+class Network:
+    """Carries requests. ``rules`` are asked in order about each; a fault adds and removes them."""
+
+    def __init__(self, loop: VirtualLoop, rng: random.Random, latency: tuple[float, float]) -> None:
+        self.rules: list[Callable[[Request, Passage], None]] = []
+        self.reached: Counter[str] = Counter()
+        self.on_send: Callable[[Request, Passage], None] = _ignore
+        self.on_loss: Callable[[Request], None] = _ignore
+        self.on_answer: Callable[[Request, Exception | None, Passage], None] = _ignore
+        self.on_reply: Callable[[Request, Exception | None], None] = _ignore
+        self._loop = loop
+        self._rng = rng
+        self._latency = latency
+        self._wire = contextvars.Context()
+
+    def send(self, request: Request) -> asyncio.Future[Any]:
+        """Send a request; the future gets the reply, an error, or nothing ever."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        low, high = self._latency
+        spread = high - low
+        passage = Passage(low + spread * self._rng.random(), low + spread * self._rng.random())
+        for rule in self.rules:
+            rule(request, passage)
+        self.on_send(request, passage)
+        self._wire.run(self._depart, future, request, passage)
+        return future
+
+    def _depart(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+        if passage.lost:
+            self.on_loss(request)
+            if passage.reset:
+                self._loop.call_later(passage.out, self._deliver, future, request, None, _reset())
+            return
+        for copy in range(passage.copies):
+            delay = passage.out + copy * passage.copy_delay
+            self._loop.call_later(delay, self._arrive, future, request, passage)
+
+    def _arrive(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+        answer: Any = None
+        failure: Exception | None = passage.answer
+        if failure is None:
+            try:
+                answer = request.execute()
+            except Exception as error:  # noqa: BLE001 - the service's answer, whatever kind its protocol has
+                failure = error
+        self.on_answer(request, failure, passage)
+        if failure is None and (passage.reply_lost or future.cancelled()):
+            self.reached[f"{request.call} applied, reply lost"] += 1
+        if not passage.reply_lost:
+            self._loop.call_later(passage.back, self._deliver, future, request, answer, failure)
+        elif passage.reset:
+            self._loop.call_later(passage.back, self._deliver, future, request, None, _reset())
+
+    def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
+        if future.done():
+            return
+        self.on_reply(request, failure)
+        if failure is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(failure)
+
+
+def _reset() -> StoreFailure:
+    return StoreFailure(detail="connection reset")
+
+
+def _ignore(*_: object) -> None:
+    pass

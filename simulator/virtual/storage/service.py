@@ -1,0 +1,160 @@
+"""The storage service under virtual time, with somebody who writes down who had which lease, from when to when."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from singleton.locking.fencing import EPOCH_KEY
+from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+
+_NOTICE: Final = 10
+"""Seconds for which a lease goes on that an operator breaks slowly."""
+
+Ending = Literal["expired", "released", "operator", "taken away"]
+
+
+@dataclass(slots=True, eq=False)
+class Tenure:
+    """A lease as the service saw it. ``machine`` is None for an operator's."""
+
+    lock: str
+    lease_id: str
+    machine: Machine | None
+    since: float
+    expires: float
+    ended: float | None = None
+    ending: Ending | None = None
+    ended_by: Machine | None = None
+
+
+class Service(MemoryLeaseStore):
+    """``MemoryLeaseStore`` that tells ``on_grant``, ``on_end``, ``on_epoch`` what really happened, at the instant."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self.on_grant: Callable[[Tenure], None] = _ignore
+        self.on_end: Callable[[Tenure], None] = _ignore
+        self.on_epoch: Callable[[str, int, Machine | None], None] = _ignore
+        self._loop = loop
+        self._tenures: dict[str, Tenure] = {}
+        self._nobody = contextvars.Context()
+        self._made: dict[str, int] = {}
+        self._held_until: dict[str, float] = {}
+
+    def execute(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...]) -> Any:
+        """Carry out one request at once. Raises ``StoreFailure`` for an answer that is an error."""
+        answer: Any = None
+        failure: StoreFailure | None = None
+        try:
+            answer = _finish(getattr(self, call)(name, *args))
+        except StoreFailure as error:
+            failure = error
+        if call != "read":
+            self._note(machine, call, name, args, failure)
+        if failure is not None:
+            raise failure
+        return answer
+
+    def operate(self, call: str, name: str) -> None:
+        """Do what an operator does: ``break_``, ``break slowly``, ``steal`` (break, and take it), or ``delete``."""
+        if call == "delete":
+            if self._made.get(name) == int(self._loop.now):
+                return  # twice in one second: then tokens may repeat, as docs/guarantees.md says
+            self.delete(name)
+            self._end(name, "operator")
+            return
+        try:
+            slowly = call == "break slowly"
+            self.execute(None, "break_", name, (_NOTICE if slowly else 0,))
+            if slowly:
+                self._held_until[name] = max(self.held_until(name), self._blobs[name].breaks or 0.0)
+            if call == "steal":
+                self.execute(None, "acquire", name, ("00000000-0000-4000-8000-000000000000", 15))
+        except StoreFailure:
+            return
+
+    def tenure(self, name: str) -> Tenure | None:
+        """Return who has the lease now."""
+        return self._tenures.get(name)
+
+    def tenures(self) -> list[Tenure]:
+        """Return all leases that somebody has now."""
+        return list(self._tenures.values())
+
+    def held_until(self, name: str) -> float:
+        """Return until when somebody had the lease: now, if somebody has it; later, while it is being broken."""
+        return self._loop.now if name in self._tenures else self._held_until.get(name, -math.inf)
+
+    def _note(
+        self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], failure: StoreFailure | None
+    ) -> None:
+        current = self._tenures.get(name)
+        blob = self._blobs.get(name)
+        if call == "create":
+            self._made[name] = int(self._loop.now)
+        active = blob is not None and blob.state(self._loop.now) == "leased"
+        lease_id = blob.lease_id if active and blob is not None else None
+        if current is not None and lease_id != current.lease_id:
+            self._end(name, self._ending(current, call, machine), machine)
+            current = None
+        if active and blob is not None and failure is None:
+            if current is None:
+                self._begin_tenure(Tenure(name, lease_id or "", machine, self._loop.now, blob.expires))
+            elif current.expires != blob.expires:
+                current.expires = blob.expires
+        if call == "write" and failure is None:
+            self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
+
+    def _begin_tenure(self, tenure: Tenure) -> None:
+        self._tenures[tenure.lock] = tenure
+        self._watch(tenure)
+        self.on_grant(tenure)
+
+    def _watch(self, tenure: Tenure) -> None:
+        self._nobody.run(self._loop.call_at, tenure.expires, self._look, tenure)
+
+    def _look(self, tenure: Tenure) -> None:
+        """At the instant at which a lease would expire: has it?"""
+        if tenure.ended is None:
+            if tenure.expires > self._loop.now:
+                self._watch(tenure)
+            else:
+                self._end(tenure.lock, "expired")
+
+    def _end(self, name: str, ending: Ending, by: Machine | None = None) -> None:
+        tenure = self._tenures.pop(name, None)
+        if tenure is not None:
+            tenure.ended, tenure.ending, tenure.ended_by = self._loop.now, ending, by
+            self._held_until[name] = self._loop.now
+            self.on_end(tenure)
+
+    def _ending(self, tenure: Tenure, call: str, machine: Machine | None) -> Ending:
+        """Say how a tenure ended, when a request of ``machine`` (None: an operator) left the lease to others."""
+        if machine is None:
+            return "operator"
+        if call == "release" and machine is tenure.machine:
+            return "released"
+        return "expired" if tenure.expires <= self._loop.now else "taken away"
+
+
+def _finish(coro: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that waits for nothing."""
+    try:
+        coro.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a request of the in-memory service waited for something")
+
+
+def _ignore(*_: object) -> None:
+    pass

@@ -1,0 +1,193 @@
+"""A simulated machine: may it run now, and what does its clock show?
+
+Two parts run on a machine as on a real worker: the user's event loop, and the lock thread. A blocked user loop stops
+only the first; a stopped process (SIGSTOP, a long GC pause, a frozen VM) stops both. Its requests on the wire travel
+on either way: they are the network's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Part = Literal["user", "locks"]
+
+HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated_host", default=None)
+"""The machine on which the running code is; None for the network, the service, and who watches."""
+PART: contextvars.ContextVar[Part] = contextvars.ContextVar("simulated_part", default="user")
+
+
+class Callback(asyncio.TimerHandle):
+    """A callback of a virtual loop, with the machine that it belongs to.
+
+    Runs ``callback`` in ``context`` (by default a copy of the current one), soon or at ``when``.
+    """
+
+    __slots__ = ("machine",)
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context | None,
+        when: float = 0.0,
+    ) -> None:
+        """Set what asyncio's own constructors set, in half the time."""
+        if context is None:
+            context = contextvars.copy_context()
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = False
+        self.machine = context.get(HOST)
+
+    def cancel(self) -> None:
+        """Never run; let go of what would have run."""
+        self._cancelled = True
+        self._callback, self._args = bool, ()
+
+
+class _Loop(Protocol):
+    """What a machine asks of the virtual loop that it runs on."""
+
+    now: float
+
+    def call_at(self, when: float, callback: Callable[..., object], /) -> Callback: ...
+
+    def requeue(self, handles: list[Callback], /) -> None: ...
+
+
+class Machine:
+    """One host.
+
+    Its clock shows ``offset`` at the beginning (the clocks of two machines have nothing in common), and runs at
+    ``rate``: 1.05 gains five seconds in a hundred.
+    """
+
+    def __init__(self, index: int, loop: _Loop, *, rate: float = 1.0, offset: float = 0.0) -> None:
+        self.index = index
+        self.name = f"host-{index}"
+        self.rate = rate
+        self.offset = offset
+        self.crashed = False
+        self.leaving = False
+        """It was told to stop, or is gone."""
+        self.tell: Callable[[str], None] = _nothing
+        """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
+        self.steps = 0
+        self.resumed_at = float("-inf")
+        self._loop = loop
+        self._stopped_until: dict[Part, float] = {}
+        self._kept: list[Callback] = []
+        self._stop_at_step: list[tuple[int, float]] = []
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    # --- for the loop -------------------------------------------------------------------------------------------------
+
+    def reads(self, now: float) -> float:
+        """Return what this machine's clock shows at the true time ``now``."""
+        return self.offset + now * self.rate
+
+    def when(self, shown: float, now: float) -> float:
+        """Return the true time at which this machine's clock shows ``shown``; not before ``now``."""
+        due = (shown - self.offset) / self.rate
+        while self.reads(due) < shown:  # rounding: a timer that fires must find that its time has come
+            due += math.ulp(shown)
+        return max(now, due)
+
+    def may_run(self, handle: Callback) -> bool:
+        """Tell whether a callback of this machine may run now; if not, it is kept here."""
+        if not self.crashed:
+            self.steps += 1
+            if self._stop_at_step and self.steps >= self._stop_at_step[0][0]:
+                self.stop(self._stop_at_step.pop(0)[1])
+            if not self._stopped_until:
+                return True
+            part: Part = handle._context.get(PART, "user")  # noqa: SLF001
+            if part not in self._stopped_until:
+                return True
+        self._kept.append(handle)
+        return False
+
+    # --- for faults ---------------------------------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether the user's part can't run: its process is stopped or gone, or its loop is blocked."""
+        return self.crashed or "user" in self._stopped_until
+
+    def stopped_since(self, seconds: float) -> bool:
+        """Tell whether it stood still at any time in the last ``seconds``."""
+        return self.stopped or bool(self._stopped_until) or self._loop.now - self.resumed_at <= seconds
+
+    def stop(self, seconds: float) -> None:
+        """Stop the whole process, as SIGSTOP does; it goes on after ``seconds`` of true time."""
+        self._stop("user", seconds)
+        self._stop("locks", seconds)
+
+    def block_user_loop(self, seconds: float) -> None:
+        """Keep the user's event loop busy; the lock thread goes on."""
+        self._stop("user", seconds)
+
+    def stop_at_step(self, steps_from_now: int, seconds: float) -> None:
+        """Stop the process between two of its callbacks: the pause that no timer can be set for."""
+        self._stop_at_step = sorted([*self._stop_at_step, (self.steps + steps_from_now, seconds)])
+
+    def disarm(self) -> None:
+        """Drop the stops whose step has not come."""
+        self._stop_at_step.clear()
+
+    def crash(self) -> None:
+        """End the process, as SIGKILL does: nothing of it runs again, its ``finally`` blocks neither."""
+        self.crashed = True
+
+    def revive(self) -> None:
+        """Let everything run that was kept: only for clearing up when the world has ended."""
+        self.crashed = False
+        self._stopped_until.clear()
+        self._stop_at_step.clear()
+        kept, self._kept = self._kept, []
+        self._loop.requeue(kept)
+
+    def _stop(self, part: Part, seconds: float) -> None:
+        if not self._stopped_until and not self.crashed:
+            self.tell("pause")
+        until = self._loop.now + seconds
+        self._stopped_until[part] = max(until, self._stopped_until.get(part, until))
+        contextvars.Context().run(self._loop.call_at, until, self._go_on)
+
+    def _go_on(self) -> None:
+        """Go on with the parts whose time is over."""
+        over = [part for part, until in self._stopped_until.items() if until <= self._loop.now]
+        for part in over:
+            del self._stopped_until[part]
+        if over and not self.crashed:
+            self.resumed_at = self._loop.now
+            if not self._stopped_until:
+                self.tell("resume")
+            kept, self._kept = self._kept, []
+            self._loop.requeue(kept)
+
+    def context(self, part: Part = "user") -> contextvars.Context:
+        """Return a context in which everything belongs to this machine."""
+        context = contextvars.copy_context()
+        context.run(HOST.set, self)
+        context.run(PART.set, part)
+        return context
+
+
+def _nothing(_: str) -> None:
+    pass

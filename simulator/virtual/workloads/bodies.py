@@ -1,0 +1,62 @@
+"""Bodies under holds of the lock API, where no decorator tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from simulator.virtual.oracle.evidence import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+    from singleton.base.events import EventKind
+    from singleton.base.hold import Hold
+    from singleton.base.kinds import LossReason
+
+
+@contextmanager
+def inside(world: World, machine: Machine, hold: Hold, *, guarded: bool = True) -> Iterator[Body]:
+    """Let the oracle know of a body for the length of the block; ``guarded``: the lock is kept until it has ended."""
+    oracle = world.oracle
+    body = Body(hold.lock, machine, hold, sync=False, since=world.loop.now, guarded=guarded)
+
+    def lost(reason: LossReason) -> None:
+        told("lost", reason)
+        oracle.conduct.lost(body, reason)
+
+    def told(kind: EventKind, reason: str | None = None) -> None:
+        world.note(machine.name, "lock", kind=kind, lock=hold.lock, owner=hold.owner, token=hold.token, reason=reason)
+
+    told("acquired")
+    forget = hold.lost.add_callback(lost)
+    told("body_started")
+    oracle.enter(body)
+    try:
+        yield body
+    finally:
+        oracle.leave(hold)
+        forget()
+        told("body_ended", "lost" if hold.lost.is_set() else "ok")
+        told("released")
+
+
+async def work(world: World, hold: Hold, seconds: float) -> bool:
+    """Work for some seconds, and write what came of it; False as soon as the hold is lost."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await hold.lost
+            return False
+    if hold.lost.is_set():
+        return False
+    world.resource.write(hold)
+    return True
+
+
+def able(world: World, machine: Machine, seconds: float) -> bool:
+    """Tell whether a machine could do what it wanted for the last ``seconds``."""
+    fit = not machine.leaving and not machine.stopped_since(seconds)
+    return fit and not world.oracle.conduct.troubled(machine, seconds)

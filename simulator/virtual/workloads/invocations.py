@@ -1,0 +1,79 @@
+"""Invocations as the worker makes them: what a host's journal tells of them, and what the oracle is told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from simulator.virtual.time.baton import Baton
+from simulator.virtual.worlds.resource import Refused
+from singleton.base.errors import SingletonError
+from singleton.decorator import guards_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+    from singleton.functions.guard import Guard
+
+
+def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
+    """Tell oracle and verdict of the guarded functions that will be called; ``queue`` triggers them."""
+    guards = {name: guards_of(function)[0] for name, function in functions.items()}
+    world.oracle.callers.know(guards)
+    for name, function in functions.items():
+        is_async = inspect.iscoroutinefunction(function)
+        world.note("world", "function", **told_of(name, guards[name], queue=queue, is_async=is_async))
+
+
+def told_of(name: str, guard: Guard | None, *, queue: str, is_async: bool) -> dict[str, Any]:
+    """Return what a host's journal tells of a function, as far as the verdict asks for it."""
+    told: dict[str, Any] = {"name": name, "trigger": "queue" if queue else "", "queue": queue, "async": is_async}
+    if guard is None:
+        return {**told, "guarded": False}
+    policy = guard.on_contention if isinstance(guard.on_contention, str) else "custom"
+    return {**told, "guarded": True, "mode": guard.mode, "on_contention": policy, "lease": guard.period}
+
+
+async def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Call a function as the worker does: a sync one on a thread."""
+    if inspect.iscoroutinefunction(function):
+        await function(**arguments)
+    else:
+        await Baton.run(lambda: function(**arguments))
+
+
+async def invoke(
+    world: World,
+    machine: Machine,
+    function: str,
+    invocation: str,
+    work: Callable[[], Awaitable[None]],
+    *,
+    message: str | None = None,
+    failures: tuple[type[Exception], ...] = (),
+) -> str:
+    """Run one invocation, for the message of this id; return ``ok``, ``failed``, or the name of its error.
+
+    ``failures`` are what a function may raise of its own.
+    """
+    outcome = "cancelled"
+    world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
+    try:
+        await work()
+        outcome = "ok"
+    except (SingletonError, Refused) as error:
+        outcome = type(error).__name__
+    except failures:
+        outcome = "failed"
+    except asyncio.CancelledError:
+        if invocation not in world.cancelled:
+            world.oracle.blame("cancelled by nobody", f"{invocation} ended with a cancellation that nobody asked for")
+        raise
+    finally:
+        world.oracle.callers.ended(machine, invocation, outcome)
+    told = {"outcome": "ok"} if outcome == "ok" else {"outcome": "error", "error": outcome}
+    world.note(machine.name, "invocation_ended", invocation=invocation, **told)
+    return outcome

@@ -1,0 +1,132 @@
+"""The guarded functions that virtual worlds run: the shipped decorator around bodies that work on a fenced resource.
+
+Each is what users write: an async job per key, a sync job, a timer that skips, one that gives up after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simulator.virtual.time.baton import Baton
+from singleton import current_hold, singleton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simulator.virtual.worlds.resource import Resource
+    from simulator.virtual.worlds.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a body does: so many steps of so many seconds, each with a write; ``careful`` asks before each."""
+
+    resource: Resource
+    steps: int
+    pause: float
+    careful: bool = True
+    fails: bool = False
+
+    def write(self) -> None:
+        """Write to the resource under the current hold."""
+        hold = current_hold()
+        if self.careful:
+            hold.raise_if_lost()
+        self.resource.write(hold)
+
+    async def run(self) -> None:
+        """Work, as a coroutine."""
+        for _ in range(self.steps):
+            await asyncio.sleep(self.pause)
+            self.write()
+        self.end()
+
+    def run_sync(self) -> None:
+        """Work, on a thread."""
+        for _ in range(self.steps):
+            Baton.wait(asyncio.sleep(self.pause))
+            self.write()
+        self.end()
+
+    def end(self) -> None:
+        """Return, or fail as functions do."""
+        if self.fails:
+            raise RuntimeError("the job fails")
+
+
+def some_jobs(world: World, number: int) -> list[Job]:
+    """Draw what the bodies for some messages do."""
+    rng = world.rng_work
+    jobs = []
+    for _ in range(number):
+        steps, seconds = rng.randint(1, 3), rng.choice([0.1, 1.0, 6.0, 20.0]) * rng.uniform(0.5, 1.0)
+        jobs.append(Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5))
+    return jobs
+
+
+def message(key: str, number: int = 0) -> str:
+    """Return a queue message's body for a key."""
+    return json.dumps({"Order": {"Id": key}, "Number": number})
+
+
+class Context:
+    """The part of the worker's context that the decorator reads."""
+
+    def __init__(self, function_name: str, invocation_id: str) -> None:
+        self.function_name = function_name
+        self.invocation_id = invocation_id
+
+
+def guarded_jobs() -> dict[str, Callable[..., Any]]:
+    """Declare the functions, with all options at their defaults. All of one key share a lock, whatever their policy."""
+    with without_options():
+        return _declare()
+
+
+@contextmanager
+def without_options() -> Iterator[None]:
+    """Hide what this machine sets for its own Functions: the same worlds everywhere. The host.json beside this counts.
+
+    A user's own app has its own worlds (``userapp.py``), with its own options.
+    """
+    hidden = {name: value for name, value in os.environ.items() if _is_option(name)}
+    for name in hidden:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def _is_option(name: str) -> bool:
+    return name.lower().startswith("azurefunctionsjobhost") or name.lower() == "azurewebjobsscriptroot"
+
+
+def _declare() -> dict[str, Callable[..., Any]]:
+
+    @singleton(scope="Order:Id", level="host")
+    async def ship(msg: str, job: Job) -> None:  # noqa: ARG001 - the scope is found in it
+        await job.run()
+
+    @singleton(scope="Order:Id", level="host", timeout=20)
+    async def ship_soon(msg: str, job: Job) -> None:  # noqa: ARG001
+        await job.run()
+
+    @singleton(scope="Order:Id", level="host")
+    def ship_sync(msg: str, job: Job) -> None:  # noqa: ARG001
+        job.run_sync()
+
+    @singleton(scope="Order:Id", level="host", on_contention="skip")
+    async def tick(msg: str, job: Job) -> None:  # noqa: ARG001
+        await job.run()
+
+    @singleton(scope="Order:Id", level="host", on_contention="raise")
+    async def insist(msg: str, job: Job) -> None:  # noqa: ARG001
+        await job.run()
+
+    return {"ship": ship, "ship_soon": ship_soon, "ship_sync": ship_sync, "tick": tick, "insist": insist}

@@ -1,0 +1,113 @@
+"""The workload ``leader``: candidates for a leadership, who come, lead, resign and come again.
+
+Two leaders at once, a leader that is not told of its loss, and a leadership that is not given back are seen to by the
+oracle, as of every lock. Beside that:
+
+nobody leads    a leadership that nobody has, a live candidate, a quiet network, and no leader within the bound
+false alarm     a candidate was told that its client is closed, and it was not
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.oracle.callers import QUIET
+from simulator.virtual.workloads.bodies import able, inside, work
+from simulator.virtual.worlds.resource import Refused
+from singleton import AsyncLockClient, SingletonOptions
+from singleton.base.errors import LockClosed
+
+if TYPE_CHECKING:
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+    from singleton.base.hold import Hold
+    from singleton.clients.leadership import Leadership
+
+_NAMES: Final = ("poller", "sweeper")
+_RECOVERY: Final = 15.0
+_OPTIONS: Final = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=_RECOVERY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A candidacy of so many seconds, after a pause."""
+
+    pause: float
+    seconds: float
+    step: float
+
+
+def start_leader(world: World) -> None:
+    """One or two leaderships, for which every machine is a candidate, once or twice."""
+    rng = world.rng_work
+    for name in _NAMES[: rng.choice([1, 1, 2])]:
+        election = _Election(world, name)
+        for machine in world.machines:
+            terms = [
+                _Term(rng.uniform(0, 10), rng.choice([10.0, 40.0, 90.0]) * rng.uniform(0.5, 1), rng.uniform(0.5, 5))
+                for _ in range(rng.randint(1, 2))
+            ]
+            seconds = sum(term.pause + term.seconds for term in terms)
+            world.start(machine, election.stand(machine, terms), seconds=seconds / len(world.machines))
+        world.watch(election.must_have_a_leader)
+
+
+@cache
+def _client() -> AsyncLockClient:
+    return AsyncLockClient(options=_OPTIONS)
+
+
+@dataclass(slots=True)
+class _Election:
+    world: World
+    name: str
+    _since: dict[Machine, float] = field(default_factory=dict)
+    """Since when each machine wants to lead and does not, as far as it knows."""
+
+    async def stand(self, machine: Machine, terms: list[_Term]) -> None:
+        """Be a candidate for some time, and again."""
+        client = _client()
+        for term in terms:
+            await asyncio.sleep(term.pause)
+            try:
+                async with client.leadership(self.name, owner=machine.name) as leadership:
+                    self._since[machine] = self.world.loop.now
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(term.seconds):
+                            await self._lead_again_and_again(machine, leadership, term)
+                    self._since.pop(machine, None)
+            except LockClosed as error:
+                self._since.pop(machine, None)
+                if not machine.leaving:
+                    self.world.oracle.blame("false alarm", f"{machine.name} was told: {error}")
+                return
+
+    async def _lead_again_and_again(self, machine: Machine, leadership: Leadership, term: _Term) -> None:
+        while True:
+            hold = await leadership
+            if not hold.lost.is_set():
+                await self._lead(machine, leadership, hold, term)
+
+    async def _lead(self, machine: Machine, leadership: Leadership, hold: Hold, term: _Term) -> None:
+        self.world.oracle.reached["terms as a leader"] += 1
+        self._since.pop(machine, None)
+        with suppress(Refused), inside(self.world, machine, hold, guarded=False):
+            while leadership.hold is hold:
+                await work(self.world, hold, term.step)
+        self._since[machine] = self.world.loop.now
+
+    def must_have_a_leader(self) -> None:
+        """A leadership does not stay free while somebody wants it."""
+        now, drift = self.world.loop.now, self.world.oracle.bounds.drift
+        bound = _RECOVERY * drift + 2.0
+        if self.world.oracle.service.held_until(self.name) >= now - bound:
+            return
+        for machine, since in self._since.items():
+            if since < now - bound and able(self.world, machine, bound + QUIET):
+                free = f"is free for {bound:.0f} s"
+                self.world.oracle.blame("nobody leads", f"{machine.name} is a candidate, and {self.name} {free}")
+                return

@@ -1,0 +1,123 @@
+"""Storage queues under virtual time, and their truth: what was sent, and whether each message was ever done."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
+from simulator.virtual.storage.network import Network, Request
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+
+_T = TypeVar("_T")
+
+_PATIENCE = 10.0
+"""Seconds that a host waits for an answer of its queue."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """A message in a queue. ``receipt`` is that of its last receiver."""
+
+    id: str
+    text: str
+    visible: float
+    receipt: int = 0
+    dequeued: int = 0
+
+
+@dataclass(slots=True)
+class Queues:
+    """The queue service."""
+
+    loop: VirtualLoop
+    rng: random.Random
+    _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
+    _number: int = 0
+
+    def send(self, queue: str, text: str, delay: float = 0.0) -> str:
+        """Put a message into a queue, which is made if need be; nobody sees it for ``delay`` seconds."""
+        self._number += 1
+        message = Stored(f"m{self._number}", text, self.loop.now + delay)
+        self._queues.setdefault(queue, {})[message.id] = message
+        return message.id
+
+    def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
+        """Take up to ``count`` visible messages, the oldest first."""
+        if queue not in self._queues:
+            raise QueueMissing(queue)
+        taken = [stored for stored in self._queues[queue].values() if stored.visible <= self.loop.now][:count]
+        return [self._take(stored, visibility) for stored in taken]
+
+    def set_visibility(self, queue: str, id: str, receipt: str, visibility: float) -> str:  # noqa: A002
+        """Hide a message for a time; return its new receipt."""
+        stored = self._find(queue, id, receipt)
+        stored.visible = self.loop.now + visibility
+        stored.receipt += 1
+        return str(stored.receipt)
+
+    def delete(self, queue: str, id: str, receipt: str) -> None:  # noqa: A002
+        """Delete a message."""
+        self._find(queue, id, receipt)
+        del self._queues[queue][id]
+
+    def left(self) -> dict[str, list[str]]:
+        """Return the ids that are in each queue."""
+        return {queue: list(messages) for queue, messages in self._queues.items() if messages}
+
+    def _take(self, stored: Stored, visibility: float) -> Message:
+        stored.visible = self.loop.now + visibility
+        stored.receipt += 1
+        stored.dequeued += 1
+        return Message(id=stored.id, text=stored.text, dequeue_count=stored.dequeued, pop_receipt=str(stored.receipt))
+
+    def _find(self, queue: str, id: str, receipt: str) -> Stored:  # noqa: A002
+        stored = self._queues.get(queue, {}).get(id)
+        if stored is None:
+            raise MessageGone(f"message {id} is gone")
+        if str(stored.receipt) != receipt:
+            raise MessageGone(f"message {id} belongs to another receiver")
+        return stored
+
+
+class QueueClient:
+    """A machine's ``QueueService``: each call is a request over the network."""
+
+    def __init__(self, network: Network, queues: Queues, machine: Machine) -> None:
+        self._network = network
+        self._queues = queues
+        self._machine = machine
+
+    async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
+        """See ``QueueService.receive``."""
+        return await self._send("queue receive", queue, partial(self._queues.receive, queue, count, visibility))
+
+    async def set_visibility(self, queue: str, message: Message, visibility: float) -> None:
+        """See ``QueueService.set_visibility``."""
+        hide = partial(self._queues.set_visibility, queue, message.id, message.pop_receipt, visibility)
+        message.pop_receipt = await self._send("queue update", queue, hide)
+
+    async def delete(self, queue: str, message: Message) -> None:
+        """See ``QueueService.delete``."""
+        await self._send("queue delete", queue, partial(self._queues.delete, queue, message.id, message.pop_receipt))
+
+    async def send(self, queue: str, text: str) -> str:
+        """See ``QueueService.send``."""
+        return await self._send("queue send", queue, partial(self._queues.send, queue, text))
+
+    async def _send(self, call: str, queue: str, execute: Callable[[], _T]) -> _T:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                answer: Any = await self._network.send(Request(self._machine, call, queue, execute))
+        except (StoreFailure, TimeoutError) as error:
+            raise QueueTrouble(str(error) or "no answer") from error
+        return answer  # type: ignore[no-any-return]

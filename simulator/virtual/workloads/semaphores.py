@@ -1,0 +1,194 @@
+"""The workload ``semaphore``, and what its callers may expect beside what each slot promises as a lock.
+
+too many inside    more bodies than the limit, none of them paused, dead, or told that its hold is lost
+nobody took it     a free slot, a live waiter, a quiet network, and no taker within the bound
+late answer        a time-out is over, or a single attempt answered, and its caller still waits
+false contention   a caller was told that all slots are taken, and one was free all the time
+false alarm        a caller was told of trouble with the storage, and there was none
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
+from simulator.virtual.workloads.bodies import able, inside, work
+from simulator.virtual.worlds.resource import Refused
+from singleton import AsyncLockClient, SingletonOptions
+from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageDenied, StorageUnavailable
+from singleton.locking.slots import slot_name
+
+if TYPE_CHECKING:
+    from simulator.virtual.oracle.evidence import Body
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+
+_NAME: Final = "reports"
+_LONGEST: Final = 20.0
+_SLOT: Final = 0.5
+"""Seconds that a slot may take to be asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One visit: after a ``pause``, wait for a slot and work for so many ``steps`` of so many ``seconds``."""
+
+    pause: float
+    timeout: float | None
+    steps: int
+    seconds: float
+    cancel_after: float | None
+
+
+@dataclass(slots=True, eq=False)
+class _Visit:
+    machine: Machine
+    owner: str
+    since: float
+    company: bool
+    """Whether others of the same process were there before, or had just left."""
+    waits: bool = True
+
+
+def start_semaphore(world: World) -> None:
+    """Some workers on each machine, for few slots; some give up, some are cancelled."""
+    rng = world.rng_work
+    pool = _Pool(world, rng.choice([1, 2, 2, 3, 5]))
+    for machine in world.machines:
+        for worker in range(rng.randint(1, 3)):
+            plans = []
+            for _ in range(rng.randint(1, 2)):
+                steps = rng.randint(1, 3)
+                plan = _Plan(
+                    pause=rng.uniform(0, 5.0),
+                    timeout=rng.choice([None, None, None, 20.0, 0.0]),
+                    steps=steps,
+                    seconds=rng.choice([0.05, 1.0, _LONGEST / 2, _LONGEST]) * rng.uniform(0.5, 1.0) / steps,
+                    cancel_after=rng.uniform(0.0, 30.0) if rng.random() < 0.2 else None,
+                )
+                plans.append(plan)
+            seconds = sum(plan.steps * plan.seconds + 7.0 for plan in plans)
+            world.start(machine, pool.visits(machine, worker, plans), seconds=seconds)
+    world.watch(pool.must_find_takers)
+
+
+@cache
+def _client() -> AsyncLockClient:
+    return AsyncLockClient(options=SingletonOptions())
+
+
+@dataclass(slots=True)
+class _Pool:
+    """The semaphore as those who use it see it."""
+
+    world: World
+    limit: int
+    _visits: list[_Visit] = field(default_factory=list)
+    _inside: list[Body] = field(default_factory=list)
+    _left: dict[Machine, float] = field(default_factory=dict)
+
+    async def visits(self, machine: Machine, worker: int, plans: list[_Plan]) -> None:
+        """Make one visit after the other."""
+        client = _client()
+        for number, plan in enumerate(plans):
+            await asyncio.sleep(plan.pause)
+            visit = self._begin(machine, f"{machine.name}/{worker}/{number}", plan)
+            task = asyncio.create_task(self._make(visit, plan, client), name=visit.owner)
+            await asyncio.wait({task}, timeout=plan.cancel_after)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+
+    def _begin(self, machine: Machine, owner: str, plan: _Plan) -> _Visit:
+        world = self.world
+        company = any(other.machine is machine for other in self._visits)
+        company |= world.loop.now - self._left.get(machine, -STALE) < STALE
+        visit = _Visit(machine, owner, world.loop.now, company)
+        self._visits.append(visit)
+        if plan.timeout is not None:
+            asking = plan.timeout or ONCE * self.limit  # each slot is asked for as a lock is, one after the other
+            world.oracle.later(asking * world.oracle.bounds.drift + AT_ONCE, self._must_be_answered, visit)
+        return visit
+
+    async def _make(self, visit: _Visit, plan: _Plan, client: AsyncLockClient) -> None:
+        world, machine = self.world, visit.machine
+        outcome = "cancelled"
+        try:
+            async with client.semaphore(_NAME, self.limit, timeout=plan.timeout, owner=visit.owner) as hold:
+                visit.waits = False
+                hold.raise_if_lost()
+                with inside(world, machine, hold) as body:
+                    self._enter(body)
+                    try:
+                        for _ in range(plan.steps):
+                            if not await work(world, hold, plan.seconds):
+                                break
+                    finally:
+                        self._inside.remove(body)
+            outcome = "ok"
+        except (LockNotAcquired, StorageUnavailable, StorageDenied, LockLost, LockClosed, Refused) as error:
+            outcome = type(error).__name__
+            self._judge(visit, error)
+        finally:
+            self._visits.remove(visit)
+            self._left[machine] = world.loop.now
+            world.oracle.reached[f"invocation: {outcome}"] += 1
+            world.note(machine.name, "visit_ended", owner=visit.owner, outcome=outcome)
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    def _enter(self, body: Body) -> None:
+        self._inside.append(body)
+        running = [each for each in self._inside if self._counts(each)]
+        if len(running) > self.limit:
+            self._blame("too many inside", f"{len(running)} are inside, and the limit is {self.limit}")
+        self.world.oracle.reached["semaphore full"] += len(running) == self.limit
+
+    def _counts(self, body: Body) -> bool:
+        machine = body.machine
+        excused = machine.stopped or machine.resumed_at == self.world.loop.now or body.knows()
+        return not excused and not self.world.oracle.operated(body.hold.lease_id or "")
+
+    def _judge(self, visit: _Visit, error: Exception) -> None:
+        machine, oracle = visit.machine, self.world.oracle
+        since = self.world.loop.now - visit.since + STALE
+        quiet = not oracle.conduct.troubled(machine, since) and not machine.stopped_since(since)
+        told = f"{visit.owner} was told: {error}"
+        if (isinstance(error, StorageUnavailable) and quiet) or (
+            isinstance(error, StorageDenied) and not oracle.conduct.denied(machine, since)
+        ):
+            self._blame("false alarm", told)
+        elif isinstance(error, LockNotAcquired) and not visit.company and not machine.stopped_since(since):
+            free = [slot for slot in self._slots() if oracle.service.held_until(slot) < visit.since - STALE]
+            if free:
+                self._blame("false contention", f"{told}, and {free[0]} is free")
+        elif isinstance(error, LockClosed) and not machine.leaving:
+            self._blame("false alarm", told)
+
+    def _must_be_answered(self, visit: _Visit) -> None:
+        waited = self.world.loop.now - visit.since
+        if visit in self._visits and visit.waits and not visit.machine.stopped_since(waited):
+            self._blame("late answer", f"{visit.owner} still waits for a slot after {waited:.1f} s")
+
+    def must_find_takers(self) -> None:
+        """A slot does not stay free while somebody on a machine that uses none waits."""
+        now, bounds = self.world.loop.now, self.world.oracle.bounds
+        bound = bounds.poll * 1.2 + 1.5 + self.limit * _SLOT
+        free = [slot for slot in self._slots() if self.world.oracle.service.held_until(slot) < now - bound]
+        busy = {visit.machine for visit in self._visits if not visit.waits}
+        for visit in self._visits if free else ():
+            since = max(visit.since, self._left.get(visit.machine, 0.0))
+            if visit.machine not in busy and since < now - bound and able(self.world, visit.machine, bound + QUIET):
+                self._blame("nobody took it", f"{visit.owner} waits, and {free[0]} is free for {bound:.1f} s")
+                return
+
+    def _slots(self) -> list[str]:
+        return [slot_name(_NAME, number) for number in range(self.limit)]
+
+    def _blame(self, check: str, text: str) -> None:
+        self.world.oracle.blame(check, text)

@@ -1,0 +1,191 @@
+"""What the hosts of a virtual world do: drawn from the seed, so that a seed is a world."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from simulator.virtual.workloads.deferrals import start_deferrals
+from simulator.virtual.workloads.hosting import QueueWorld, orders
+from simulator.virtual.workloads.invocations import declare, invoke, run_function
+from simulator.virtual.workloads.jobs import Context, Job, guarded_jobs, message, some_jobs
+from simulator.virtual.workloads.leaders import start_leader
+from simulator.virtual.workloads.semaphores import start_semaphore
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from simulator.host.triggers.messages import Message
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer")
+_jobs = cache(guarded_jobs)
+
+
+def start_workload(name: str, world: World) -> None:
+    """Start the workload's tasks on all machines."""
+    if name != "defer":
+        declare(world, _jobs(), queue="orders" if name == "queue" else "")
+    _WORKLOADS[name](world)
+
+
+def _mutex(world: World) -> None:
+    """Few workers a host, one lock, bodies of all lengths."""
+    for machine in world.machines:
+        for worker in range(world.rng_work.randint(1, 2)):
+            _rounds(world, machine, worker, rounds=world.rng_work.randint(1, 4), keys=1, kinds=("ship", "ship_sync"))
+
+
+def _keys(world: World) -> None:
+    """Orders of some customers, several at once on each host."""
+    for machine in world.machines:
+        for worker in range(world.rng_work.randint(2, 4)):
+            kinds = ("ship", "ship_soon", "ship_sync")
+            _rounds(world, machine, worker, rounds=world.rng_work.randint(1, 3), keys=3, kinds=kinds)
+
+
+def _chain(world: World) -> None:
+    """Many short sections of one lock on each host: handing on, and standing back."""
+    for machine in world.machines[: world.rng_work.randint(1, len(world.machines))]:
+        for worker in range(world.rng_work.randint(3, 8)):
+            _rounds(world, machine, worker, rounds=4, keys=1, kinds=("ship",), longest=4.0, think=0.3, cancels=0.2)
+
+
+def _skip(world: World) -> None:
+    """Timers: all hosts fire together, one runs, the others skip."""
+    every = world.rng_work.choice([5.0, 10.0, 20.0])
+    for machine in world.machines:
+        work = _ticks(world, machine, world.rng_work, every, rounds=world.rng_work.randint(3, 8))
+        world.start(machine, work, seconds=8 * every)
+
+
+def _mixed(world: World) -> None:
+    """All kinds of callers for two locks; some give up, some are cancelled."""
+    kinds = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
+    for machine in world.machines:
+        for worker in range(world.rng_work.randint(1, 3)):
+            _rounds(world, machine, worker, rounds=world.rng_work.randint(1, 4), keys=2, kinds=kinds, cancels=0.2)
+
+
+def _queue(world: World) -> None:
+    """Messages of some customers in a queue, to which all hosts listen."""
+    rng = world.rng_work
+    hosting = QueueWorld(world)
+    jobs = some_jobs(world, rng.randint(4, 16))
+    kind = rng.choice(("ship", "ship_soon", "ship_sync", "insist"))
+    for machine in world.machines:
+        hosting.listen(machine, kind, "orders", partial(_on_message, world, machine, kind, jobs))
+    work = sum(job.steps * job.pause + 7.0 for job in jobs)
+    hosting.feed(orders(rng, "orders", len(jobs), within=40.0), seconds=work + 100.0)
+
+
+async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job], received: Message) -> bool:
+    body = json.loads(received.body)
+    job = jobs[body["Number"]]
+    invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
+    return await _invoke(world, machine, kind, body["Order"]["Id"], job, invocation, received=received.id)
+
+
+_WORKLOADS: dict[str, Callable[[World], None]] = {
+    "mutex": _mutex,
+    "keys": _keys,
+    "chain": _chain,
+    "skip": _skip,
+    "mixed": _mixed,
+    "queue": _queue,
+    "semaphore": start_semaphore,
+    "leader": start_leader,
+    "defer": start_deferrals,
+}
+
+
+def _rounds(
+    world: World,
+    machine: Machine,
+    worker: int,
+    *,
+    rounds: int,
+    keys: int,
+    kinds: tuple[str, ...],
+    longest: float = 25.0,
+    think: float = 5.0,
+    cancels: float = 0.0,
+) -> None:
+    """Start a worker that calls guarded functions one after another."""
+    rng = world.rng_work
+    plan = []
+    work = 0.0
+    for _ in range(rounds):
+        steps = rng.randint(1, 4)
+        seconds = rng.choice([0.05, 1.0, longest / 2, longest]) * rng.uniform(0.5, 1.0)
+        job = Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=rng.random() < 0.1)
+        call = _Call(rng.uniform(0, think), rng.choice(kinds), f"key-{rng.randrange(keys)}", job)
+        if rng.random() < cancels:
+            call.cancel_after = rng.uniform(0.0, 30.0)
+            call.cancel_at_step = rng.randrange(12) if rng.random() < 0.7 else None
+        work += seconds + 7.0
+        plan.append(call)
+    world.start(machine, _work(world, machine, worker, plan), seconds=work)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of a guarded function, after a ``pause``.
+
+    It may be cancelled after some seconds, or so many steps of its loop after a body on its machine ended: just as the
+    lock is handed on.
+    """
+
+    pause: float
+    kind: str
+    key: str
+    job: Job
+    cancel_after: float | None = None
+    cancel_at_step: int | None = None
+
+
+async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) -> None:
+    for number, call in enumerate(plan):
+        await asyncio.sleep(call.pause)
+        invocation = f"{machine.name}/{worker}/{number}"
+        invoked = _invoke(world, machine, call.kind, call.key, call.job, invocation)
+        if call.cancel_after is None or call.kind == "ship_sync":
+            await invoked
+            continue
+        task = asyncio.create_task(invoked, name=f"{call.kind} {invocation}")
+        until: set[asyncio.Future[Any]] = {task} if call.cancel_at_step is None else {task, world.next_end(machine)}
+        await asyncio.wait(until, timeout=call.cancel_after, return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(call.cancel_at_step or 0):
+            await asyncio.sleep(0)
+        if not task.done():
+            world.cancelled.add(invocation)
+            task.cancel()
+            await asyncio.wait({task})
+            world.oracle.reached["invocation: cancelled"] += 1
+            if not task.cancelled():
+                world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+
+
+async def _ticks(world: World, machine: Machine, rng: random.Random, every: float, rounds: int) -> None:
+    for number in range(1, rounds + 1):
+        await asyncio.sleep(max(0.0, machine.offset + number * every - asyncio.get_running_loop().time()))
+        seconds = rng.uniform(0.1, every * 1.5)
+        job = Job(world.resource, 3, seconds / 3, careful=rng.random() < 0.5)
+        await _invoke(world, machine, "tick", "nightly", job, f"{machine.name}/tick/{number}")
+
+
+async def _invoke(
+    world: World, machine: Machine, kind: str, key: str, job: Job, invocation: str, *, received: str | None = None
+) -> bool:
+    """Run one invocation as the worker does, for the message of the id ``received``; tell whether it succeeded."""
+    arguments = {"msg": message(key), "job": job, "context": Context(kind, invocation)}
+    world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
+    work = partial(run_function, _jobs()[kind], arguments)
+    outcome = await invoke(world, machine, kind, invocation, work, message=received, failures=(RuntimeError,))
+    world.oracle.reached[f"invocation: {outcome}"] += 1
+    return outcome == "ok"

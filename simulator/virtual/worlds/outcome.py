@@ -1,0 +1,70 @@
+"""What happens in a world, written down as real hosts write it, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from simulator.history.journal import Record
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from simulator.virtual.oracle.evidence import Violation
+    from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.time.loop import VirtualLoop
+    from singleton.base.events import LockEvent
+
+_OF_LOCKS: Final = ("kind", "lock", "function", "owner", "token", "reason", "mode", "message_id", "copy_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of a world: violations, states reached, and all that happened."""
+
+    violations: tuple[Violation, ...]
+    reached: Counter[str]
+    seconds: float
+    turns: int
+    records: tuple[Record, ...] = field(repr=False, default=())
+
+    @property
+    def history(self) -> str:
+        """A hash of all that happened."""
+        digest = hashlib.sha256()
+        for record in self.records:
+            digest.update(repr((record.t, record.host, record.event, record.fields)).encode())
+        return digest.hexdigest()[:16]
+
+
+class Chronicle:
+    """Writes down what happens, each at its instant."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.records: list[Record] = []
+        self._loop = loop
+
+    def note(self, host: str, event: str, /, **fields: object) -> None:
+        """Write down what happened now."""
+        self.records.append(Record(self._loop.now, host, event, fields))
+
+    def hear(self, host: str, event: LockEvent) -> None:
+        """Write down an event of a host's lock."""
+        self.note(host, "lock", **{name: getattr(event, name) for name in _OF_LOCKS})
+
+    def answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
+        """Write down a request that the service has answered."""
+        self.note(
+            request.machine.name,
+            "request",
+            call=request.call,
+            name=request.name,
+            answer="ok" if failure is None else str(failure),
+            out=round(passage.out, 3),
+            back=None if passage.reply_lost else round(passage.back, 3),
+        )
+
+    def lost(self, request: Request) -> None:
+        """Write down a request that never arrives."""
+        self.note(request.machine.name, "request", call=request.call, name=request.name, answer="lost")

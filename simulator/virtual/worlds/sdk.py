@@ -1,0 +1,188 @@
+"""The real Azure SDK in virtual worlds: a transport that answers its HTTP requests from the simulated service.
+
+``singleton/stores/azure_blob.py`` and azure-storage-blob run as shipped: pipeline, signing, (de)serialisation, error
+mapping. In place of sockets, each request is read back into what it asks, travels over the network of the world under
+all its faults, and comes back as the service's HTTP: status, headers, ``x-ms-error-code``, an XML body for errors.
+Containers exist here, too: the first request of a world finds none.
+"""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+from azure.core.exceptions import ServiceRequestError
+from azure.core.pipeline.transport import AsyncHttpResponse, AsyncHttpTransport
+from azure.core.utils import CaseInsensitiveDict
+
+from simulator.virtual.storage.network import Request
+from singleton.process.opening import open_container
+from singleton.settings.connection import StorageAccount
+from singleton.stores.protocol import BlobState, StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from azure.core.pipeline.transport import HttpRequest
+
+    from simulator.virtual.storage.network import Network
+    from simulator.virtual.storage.service import Service
+    from simulator.virtual.time.machine import Machine
+    from singleton.stores.protocol import LeaseStore
+
+_CONTAINER: Final = "webjobshost"
+_ACCOUNT: Final = StorageAccount(
+    connection_string="DefaultEndpointsProtocol=https;AccountName=explored;AccountKey=c2ltdWxhdGVk;EndpointSuffix=localhost"
+)
+_META: Final = "x-ms-meta-"
+_CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFailed"}
+"""What the service says where a fault names a status only. 408 and 429 come from what stands before it: no code."""
+_SUCCESS: Final = {"acquire": 201, "create": 201, "container": 201, "break_": 202}
+_STATUS: Final = {"leased": "locked", "breaking": "locked"}
+
+
+class Containers:
+    """The part of the service that the model has not: a container must be there before its blobs."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._made = False
+
+    def execute(self, machine: Machine, call: str, name: str, args: tuple[Any, ...]) -> Any:
+        """Carry out a request as ``Service.execute`` does."""
+        if call == "container":
+            if self._made:
+                raise StoreFailure(409, "ContainerAlreadyExists")
+            self._made = True
+            return None
+        if not self._made:
+            raise StoreFailure(404, "ContainerNotFound")
+        if call == "create" and name in self._service.names():
+            raise StoreFailure(409, "BlobAlreadyExists")
+        return self._service.execute(machine, call, name, args)
+
+
+class VirtualTransport(AsyncHttpTransport[Any, Any]):
+    """The SDK's way to the network of a virtual world, for the clients of one machine."""
+
+    def __init__(self, network: Network, containers: Containers, machine: Machine) -> None:
+        self._network = network
+        self._containers = containers
+        self._machine = machine
+
+    async def send(self, request: HttpRequest, **_: Any) -> AsyncHttpResponse:
+        """Send one HTTP request, and return the answer.
+
+        Raises:
+            ServiceRequestError: the connection was reset; whether the request was carried out is not known.
+        """
+        call, name, args = read_request(request)
+        execute = partial(self._containers.execute, self._machine, call, name, args)
+        lease_id = args[0] if args else None
+        asked = "create" if call == "container" else call
+        try:
+            answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id))
+        except StoreFailure as failure:
+            if failure.status is None:
+                raise ServiceRequestError(str(failure)) from None
+            return _refusal(request, failure)
+        return _Response(request, _SUCCESS.get(call, 200), _headers(call, args, answer), b"")
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+def open_store(network: Network, containers: Containers, machine: Machine) -> LeaseStore:
+    """Make a machine's store as the lock thread does, but for the transport."""
+    transport = VirtualTransport(network, containers, machine)
+    return open_container(_ACCOUNT, _CONTAINER, transport=transport)
+
+
+def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
+    """Return what an HTTP request of the Blob service asks: the call of a ``LeaseStore``, the blob, the arguments."""
+    url = urlsplit(request.url)
+    _, _, name = unquote(url.path).lstrip("/").partition("/")
+    query = {key: values[0] for key, values in parse_qs(url.query).items()}
+    headers = {key.lower(): value for key, value in request.headers.items()}
+    match request.method, query.get("comp"), headers.get("x-ms-lease-action"):
+        case "PUT", "lease", "acquire":
+            return "acquire", name, (headers["x-ms-proposed-lease-id"], int(headers["x-ms-lease-duration"]))
+        case "PUT", "lease", "renew" | "release" as action:
+            return action, name, (headers["x-ms-lease-id"],)
+        case "PUT", "lease", "break":
+            return "break_", name, (int(headers["x-ms-lease-break-period"]),)
+        case "PUT", "metadata", None:
+            metadata = {key[len(_META) :]: value for key, value in request.headers.items() if key.startswith(_META)}
+            return "write", name, (headers.get("x-ms-lease-id", ""), metadata)
+        case "PUT", None, None if query.get("restype") == "container":
+            return "container", name, ()
+        case "PUT", None, None if headers.get("if-none-match") == "*":
+            return "create", name, ()
+        case "HEAD", None, None:
+            return "read", name, ()
+        case _:
+            raise NotImplementedError(f"{request.method} {request.url}")
+
+
+def _headers(call: str, args: tuple[Any, ...], answer: Any) -> dict[str, str]:
+    if not isinstance(answer, BlobState):
+        lease_id = {"acquire": args[0], "renew": answer}.get(call) if args else None
+        etag = answer if call in ("acquire", "write") else '"0x0"'
+        headers = {"etag": etag, "last-modified": formatdate(0, usegmt=True)}
+        return headers if lease_id is None else {**headers, "x-ms-lease-id": lease_id}
+    return {
+        "etag": answer.etag,
+        "last-modified": formatdate(answer.modified, usegmt=True),
+        "content-length": "0",
+        "x-ms-blob-type": "BlockBlob",
+        "x-ms-lease-state": answer.lease,
+        "x-ms-lease-status": _STATUS.get(answer.lease, "unlocked"),
+        **{f"{_META}{key}": value for key, value in answer.metadata.items()},
+    }
+
+
+def _refusal(request: HttpRequest, failure: StoreFailure) -> AsyncHttpResponse:
+    """Answer with an error as the service does: code in a header and, but for HEAD, in an XML body."""
+    status = failure.status or 500
+    code = failure.code or _CODES.get(status)
+    headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+    if code is None:
+        return _Response(request, status, {**headers, "content-type": "text/html"}, b"<html>no such luck</html>")
+    said = f"<Error><Code>{code}</Code><Message>{escape(failure.detail or code)}</Message></Error>"
+    body = b"" if request.method == "HEAD" else f'<?xml version="1.0" encoding="utf-8"?>{said}'.encode()
+    return _Response(request, status, {**headers, "x-ms-error-code": code, "content-type": "application/xml"}, body)
+
+
+class _Response(AsyncHttpResponse):
+    """An HTTP answer that is all there."""
+
+    def __init__(self, request: HttpRequest, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(request, None)
+        self.status_code = status
+        self.reason = "simulated"
+        self.headers = CaseInsensitiveDict(headers)
+        self.content_type = headers.get("content-type")
+        self._body = body
+
+    def body(self) -> bytes:
+        """Return the whole body."""
+        return self._body
+
+    async def load_body(self) -> None:
+        """It is there."""
+
+    def stream_download(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+        """Not used by a lock."""
+        raise NotImplementedError

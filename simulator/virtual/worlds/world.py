@@ -1,0 +1,316 @@
+"""A world: some machines, a network, the service, the faults that strike, and the oracle that watches.
+
+What is judged here, at its end above all:
+
+starved                  faults are over, and somebody has not ended his work long after he could have
+does not close           a host can't close its locks within half a minute
+deadlock                 somebody waits for what can never come, or time stands still
+task left behind         a host that has closed its locks still has a task of theirs
+unhandled error          an exception that nobody caught
+broken                   a job raised what no function of it raises
+cancellation swallowed   an invocation was cancelled, and went on to its end
+cancelled by nobody      an invocation ended with a cancellation that nobody had asked for
+message lost             a message was deleted from its queue, and no invocation of it succeeded
+verdict                  the verdict on real hosts' journals, given on what these hosts wrote, is that it does not hold
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from simulator.virtual.oracle.oracle import Oracle
+from simulator.virtual.storage.network import Network, Passage, Request
+from simulator.virtual.storage.service import Service
+from simulator.virtual.time.loop import Deadlock, VirtualLoop
+from simulator.virtual.time.machine import HOST, Machine
+from simulator.virtual.time.watchdog import Stuck, watched
+from simulator.virtual.worlds.outcome import Chronicle, Run
+from simulator.virtual.worlds.resource import Resource
+from simulator.virtual.worlds.runtime import VirtualRuntime, stores
+from simulator.virtual.worlds.verdict import broken_promises
+from singleton.base.events import LockEvent, subscribe
+from singleton.functions.invocation import current_hold
+from singleton.process.current import provide_runtime
+from singleton.process.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from simulator.virtual.faults import Fault
+    from singleton.stores.messages import MessageStore
+    from singleton.stores.protocol import LeaseStore
+
+_TAIL = 17.0
+"""Seconds of quiet at the end: a lease that nobody gave back lapses within them, and is seen to."""
+_CLOSING = 30.0
+"""Seconds within which the locks of a live host must close."""
+_BURIAL = 2.0
+"""Seconds of a processor for ending what is left of a world."""
+_LINGER = 1.0
+"""Seconds from the closing of its locks to the end of a process that is told to stop."""
+
+
+class World:
+    """Make it, let a workload start its tasks with ``start``, then ``run``."""
+
+    def __init__(
+        self, seed: int, hosts: int, faults: Sequence[Fault], *, shuffle: bool = True, sdk: bool = False
+    ) -> None:
+        self.rng_faults = _stream(seed, "faults")
+        self.rng_work = _stream(seed, "work")
+        self.loop = VirtualLoop(shuffle=_stream(seed, "order") if shuffle else None)  # type: ignore[abstract]
+        self.service = Service(self.loop)
+        self.network = Network(self.loop, _stream(seed, "network"), (0.002, 0.03))
+        self.oracle = Oracle(self.loop, self.network, self.service, current_hold)
+        self.resource = Resource(self.oracle.reached)
+        self.faults = faults
+        self.ends_when_broken = True
+        clocks = _stream(seed, "clocks")
+        self.machines = [Machine(index, self.loop, offset=clocks.uniform(0, 10_000)) for index in range(hosts)]
+        self._chronicle = Chronicle(self.loop)
+        self.note = self._chronicle.note
+        for machine in self.machines:
+            machine.tell = partial(self.note, machine.name)
+        self.open_queue: Callable[[Machine, str], MessageStore] = _no_queue
+        """Opens a machine's queue of this name, for its locks to put messages back."""
+        self.work = 0.0
+        open_store = stores(self.network, self.service, sdk=sdk)
+        self._runtimes = [self._runtime(machine, open_store(machine), seed) for machine in self.machines]
+        self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
+        self._nobody = contextvars.Context()
+        self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
+        self.cancelled: set[str] = set()
+        self._over = False
+        self.network.on_answer = self._answered
+        self.network.on_loss = self._chronicle.lost
+        for fault in faults:
+            if fault.from_start:
+                self._strike(fault)
+
+    def _runtime(self, machine: Machine, store: LeaseStore, seed: int) -> VirtualRuntime:
+        random = _stream(seed, machine.name)
+        registry = Registry(lambda _: store, random, open_queue=lambda _, name: self.open_queue(machine, name))
+        return VirtualRuntime(self.loop, machine, registry)
+
+    # --- for workloads and faults -------------------------------------------------------------------------------------
+
+    def start(self, machine: Machine, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> asyncio.Task[Any]:
+        """Start a task on a machine; ``seconds`` is the work in it, for the bound on how long all may take."""
+        task = self.loop.create_task(coro, context=machine.context())
+        self._jobs.append((machine, task))
+        self.work += seconds
+        return task
+
+    def accompany(self, coro: Coroutine[Any, Any, Any], *, seconds: float) -> None:
+        """Start a task outside all machines that must end, too."""
+        self._jobs.append((None, self.loop.create_task(coro, context=self._nobody.copy())))
+        self.work += seconds
+
+    def watch(self, check: Callable[[], None]) -> None:
+        """Call something each second, outside all machines, for as long as there is work."""
+        if self._unfinished() and not self._broken():
+            check()
+            self.later(1.0, self.watch, check)
+
+    def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
+        """Call something outside all machines, ``delay`` seconds of true time from now."""
+        self._nobody.run(self.loop.call_at, self.loop.now + delay, callback, *args)
+
+    def next_end(self, machine: Machine) -> asyncio.Future[None]:
+        """Return a future that is done when the next body on this machine ends."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self._ends[machine].append(future)
+        return future
+
+    def crash(self, index: int) -> None:
+        """Kill a host, unless it is the last."""
+        machine = self.machines[index]
+        if sum(not other.leaving for other in self.machines) > 1 or machine.leaving:
+            machine.leaving = True
+            if not machine.crashed:
+                self.note(machine.name, "kill", pid=machine.index, holds=[])
+            machine.crash()
+
+    def shut_down(self, index: int) -> None:
+        """Let a host close its locks and end, unless it is the last."""
+        machine = self.machines[index]
+        if sum(not other.leaving for other in self.machines) > 1 and not machine.leaving:
+            machine.leaving = True
+            self.loop.create_task(self._leave(machine), context=machine.context("locks"))
+            self.later(_CLOSING, self._must_have_left, machine)
+
+    async def _leave(self, machine: Machine) -> None:
+        self.oracle.conduct.closing(machine)
+        await self._runtimes[machine.index].registry.aclose()
+        self.oracle.conduct.closed(machine)
+        await asyncio.sleep(_LINGER)
+        self.note(machine.name, "host_exited", code=0, expected=True)
+        machine.crash()
+
+    def _must_have_left(self, machine: Machine) -> None:
+        if not machine.crashed and not machine.stopped_since(_CLOSING):
+            self.oracle.blame("does not close", f"{machine.name} can't close its locks")
+
+    def operate(self, action: str, number: int) -> None:
+        """Do to one of the locks what operators do."""
+        names = sorted(tenure.lock for tenure in self.service.tenures()) or sorted(self.service.names())
+        if names:
+            lock = names[number % len(names)]
+            self.note("world", "operator", action=action, lock=lock)
+            self.service.operate(action, lock)
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Run:
+        """Let it all happen, and say what came of it."""
+        by_machine = dict(zip(self.machines, self._runtimes, strict=True))
+        provide_runtime(lambda: by_machine[_here()])
+        unsubscribe = subscribe(self._hear)
+        logging.disable(logging.CRITICAL)
+        try:
+            with watched():
+                self.loop.run_until_complete(self._live())
+                self.loop.drain()
+            if not self._broken():
+                self._judge_the_end()
+            return self._result()
+        except (Deadlock, Stuck) as deadlock:
+            self.oracle.blame("deadlock", str(deadlock))
+            return self._result()
+        finally:
+            self._bury()
+            logging.disable(logging.NOTSET)
+            unsubscribe()
+            provide_runtime(None)
+
+    async def _live(self) -> None:
+        for fault in self.faults:
+            if not fault.from_start:
+                self.later(fault.at, self._strike, fault)
+        healed = max((fault.ends for fault in self.faults), default=0.0)
+        await self._sleep(healed)
+        for machine in self.machines:
+            machine.disarm()
+        while not self._broken() and any(machine.stopped and not machine.crashed for machine in self.machines):
+            await self._sleep(1.0)
+        limit = self.loop.now + 120.0 + 2 * self.work
+        while not self._broken() and self._unfinished() and self.loop.now < limit:
+            await self._sleep(1.0)
+        if not self._broken() and (unfinished := self._unfinished()):
+            late = f"{self.loop.now - healed:.0f} s after the last fault"
+            self.oracle.blame("starved", f"{unfinished[0] or 'the feed'} has not ended its work {late}")
+        await self._sleep(_TAIL)
+        if not self._broken():
+            await self._close()
+
+    async def _sleep(self, seconds: float) -> None:
+        """Let time go by; nothing more needs to be seen once a promise is broken."""
+        if self.ends_when_broken:
+            await asyncio.wait({self.oracle.broken}, timeout=seconds)
+        else:
+            await asyncio.sleep(seconds)
+
+    def _broken(self) -> bool:
+        return self.ends_when_broken and bool(self.oracle.violations)
+
+    def _unfinished(self) -> list[Machine | None]:
+        """Return whose jobs have not ended, though they could have."""
+        return [machine for machine, job in self._jobs if not job.done() and not (machine and machine.crashed)]
+
+    async def _close(self) -> None:
+        closing = [
+            self.loop.create_task(runtime.registry.aclose(), context=machine.context("locks"))
+            for machine, runtime in zip(self.machines, self._runtimes, strict=True)
+            if not machine.crashed
+        ]
+        _, pending = await asyncio.wait(closing, timeout=_CLOSING)
+        if pending:
+            self.oracle.blame("does not close", f"{len(pending)} hosts could not close their locks")
+
+    def _strike(self, fault: Fault) -> None:
+        self.note("world", "fault", kind=fault.kind, words=fault.words())
+        fault.strike(self)
+        self.oracle.reached[f"fault: {fault.kind}"] += 1
+
+    def _hear(self, event: LockEvent) -> None:
+        if self._over:
+            return
+        self._chronicle.hear(_here().name, event)
+        self.oracle.hear(event)
+        if event.kind == "body_ended":
+            ends = self._ends[_here()]
+            while ends:
+                if not (future := ends.pop()).done():
+                    future.set_result(None)
+
+    def _answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
+        self._chronicle.answered(request, failure, passage)
+        self.oracle.moments.answered(request, failure, self.service.tenure(request.name), self.loop.now)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _judge_the_end(self) -> None:
+        for machine, job in self._jobs:
+            if job.done() and not job.cancelled() and (error := job.exception()) is not None:
+                self.oracle.blame("broken", f"a job of {machine or 'the feed'} raised {error!r}")
+        jobs = {job for _, job in self._jobs}
+        for task, host in self.loop.leftover_tasks_by_host():
+            if host is not None and not host.crashed and task not in jobs:
+                self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
+        for report in self.loop.errors:
+            self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
+        for reason in broken_promises(self._chronicle.records):
+            self.oracle.blame("verdict", reason)
+
+    def _result(self) -> Run:
+        self.oracle.reached.update(self.network.reached)
+        return Run(
+            violations=tuple(self.oracle.violations),
+            reached=self.oracle.reached,
+            seconds=self.loop.now,
+            turns=self.loop.turns,
+            records=tuple(self._chronicle.records),
+        )
+
+    def _bury(self) -> None:
+        """End the tasks of crashed hosts: their ``finally`` blocks must not run before, while somebody watches."""
+        self._over = True
+        self.network.rules = [_no_network]
+        for machine in self.machines:
+            machine.revive()
+        with suppress(Stuck, Deadlock), watched(_BURIAL):
+            self.loop.run_until_complete(self._end_tasks())
+
+    async def _end_tasks(self) -> None:
+        this = asyncio.current_task()
+        for _ in range(20):
+            left = [task for task in self.loop.leftover_tasks() if task is not this]
+            if not left:
+                return
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=20.0)
+
+
+def _stream(seed: int, name: str) -> random.Random:
+    return random.Random(f"{seed}/{name}")
+
+
+def _no_network(_: Request, passage: Passage) -> None:
+    passage.lost = passage.reset = True
+
+
+def _no_queue(_: Machine, name: str) -> MessageStore:
+    raise LookupError(f"no queue {name} in this world")
+
+
+def _here() -> Machine:
+    machine = HOST.get()
+    assert machine is not None, "a lock was used outside every simulated host"
+    return machine

@@ -1,0 +1,134 @@
+"""What is known of an app before any host runs it: its functions, as a process of their own describes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.hostjson import Encoding, queue_options, read_host_json
+from simulator.host.app.settings import local_settings
+from simulator.work.scenario import ScenarioError
+from singleton.base.errors import ConfigurationError
+from singleton.settings.options import load_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PATIENCE: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppFunction:
+    """One function of the app, as far as the fleet needs it.
+
+    Attributes:
+        queue: the queue that it listens to; "" where it is not driven.
+        scope: its guard's property path, or None.
+        paths: the dotted paths of its guard's scope id.
+        idle: why the simulator never calls it, or None.
+    """
+
+    name: str
+    trigger: str
+    queue: str = ""
+    guarded: bool = False
+    scope: str | None = None
+    paths: tuple[str, ...] = ()
+    idle: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """An app that can be run."""
+
+    folder: Path
+    functions: tuple[AppFunction, ...]
+    encoding: Encoding = "base64"
+    container: str = "webjobshost"
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that its functions listen to."""
+        return tuple(dict.fromkeys(function.queue for function in self.functions if function.queue))
+
+
+def describe(folder: Path) -> subprocess.Popen[str]:
+    """Start describing the app in `folder`; `described` gets the answer."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "simulator.host", "--describe", str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def described(process: subprocess.Popen[str], folder: Path) -> App:
+    """Wait for the description of an app and return it.
+
+    Raises:
+        ScenarioError: the app can't be run; the message says why and what to do.
+    """
+    try:
+        output, problems = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired as error:
+        raise ScenarioError(f"--app {folder}: it was not imported within {PATIENCE:.0f} s") from error
+    finally:
+        end_describing(process)
+    functions = _functions(output) if process.returncode == 0 else None
+    if functions is None:
+        lines = [line.strip() for line in problems.splitlines() if line.strip()]
+        why = lines[-1] if lines else f"it can't be described (exit code {process.returncode})"
+        raise ScenarioError(f"--app {folder}: {why}")
+    try:
+        settings = {**local_settings(folder), **os.environ}
+        encoding = queue_options(read_host_json(folder), settings).message_encoding
+        container = load_options(folder, settings).container
+    except (SettingsError, ConfigurationError) as error:
+        raise ScenarioError(f"--app {folder}: {error}") from error
+    return App(folder=folder, functions=functions, encoding=encoding, container=container)
+
+
+def end_describing(process: subprocess.Popen[str]) -> None:
+    """Make sure that the process is gone."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _functions(output: str) -> tuple[AppFunction, ...] | None:
+    """Read the description, which is the last line of the output: an app may print while it is imported."""
+    for line in reversed(output.splitlines()):
+        try:
+            raw = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(raw, list):
+            return tuple(_function(entry) for entry in raw)
+    return None
+
+
+def _function(raw: Mapping[str, Any]) -> AppFunction:
+    guard = raw.get("guard") or {}
+    idle = raw.get("idle")
+    return AppFunction(
+        name=str(raw["name"]),
+        trigger=str(raw.get("trigger") or ""),
+        queue="" if idle else str(raw.get("queue") or ""),
+        guarded=bool(guard),
+        scope=guard.get("scope"),
+        paths=tuple(guard.get("paths") or ()),
+        idle=idle,
+    )
