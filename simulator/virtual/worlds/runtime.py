@@ -6,14 +6,13 @@ thread does.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simulator.virtual.storage.store import NetworkStore
 from simulator.virtual.time.baton import Baton
-from singleton.process.registry import holds_in
+from singleton.process.onloop import OnLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -29,29 +28,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class VirtualRuntime:
+class VirtualRuntime(OnLoop):
     """Implements ``singleton.process.runtime.LockRuntime`` on the virtual loop."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, registry: Registry) -> None:
-        self.registry = registry
-        self._loop = loop
-        self._context = machine.context("locks")
-
-    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
-        """See ``Runtime.call_async``."""
-        task = self._start(work(self.registry))
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            task.cancel()
-            task.add_done_callback(self._undo)
-            raise
-        return task.result()
-
-    async def release_async(self, hold: Hold) -> None:
-        """See ``Runtime.release_async``."""
-        if hold.lost.reason != "closed":
-            await asyncio.wait({self._start(self.registry.release(hold))})
+        super().__init__(loop, registry, machine.context("locks"))
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call``. Only for sync bodies under a baton."""
@@ -60,14 +41,6 @@ class VirtualRuntime:
     def release(self, hold: Hold) -> None:
         """See ``Runtime.release``. Only for sync bodies under a baton."""
         Baton.wait(self.release_async(hold))
-
-    def _start(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        return self._loop.create_task(coro, context=self._context.copy())
-
-    def _undo(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            for hold in holds_in(task.result()):
-                self._start(self.registry.drop(hold))
 
 
 def prepare_process() -> None:
