@@ -136,8 +136,7 @@ class Lock:
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         try:
-            if self._state.had_its_run:
-                self._state.stand_aside()
+            if self._state.stand_aside():
                 await self._line.sleep_until(self._state.aside_until)
             self._state.begin()
             while (first := self._line.first()) is not None:

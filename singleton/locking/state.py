@@ -1,18 +1,14 @@
 """What a lock of this process is doing: one state, and the moves between them.
 
-                    ┌──────────────────── nobody waits ────────────────────┐
-                    ▼                                                      │
-       begin      idle        ┌──► taken ────┐                             │
-    ┌───────────────┴─► asking│   (refused)  │ask again                    │
-    │                     ▲   ├──► trouble ──┤                             │
-    │                     │   │   (failed)   │                             │
-    │                     └───┼──────────────┘                             │
-    │                         │ won                   given back           │
-    └── aside ◄──┐            └──► held ───► giving back ──────────────────┤
-                 └───────────────── after a run of our own ────────────────┘
+      ┌───────────────────────────── nobody waits ─────────────────────────────┐
+      ▼                                                                         │
+    idle ──► (aside) ──► asking ◄──► taken, trouble ──► held ──► giving back ───┤
+                ▲                                                               │
+                └────────────────────────── somebody waits ─────────────────────┘
 
 ``asking``, ``taken`` and ``trouble`` are one thing done, asking until the lease is ours, and three things known of it:
-nothing yet, that somebody else has it, that the storage gives no usable answer.
+nothing yet, that somebody else has it, that the storage gives no usable answer. A process that has had its run stands
+aside before it asks again.
 """
 
 from __future__ import annotations
@@ -47,8 +43,19 @@ class Doing(enum.Enum):
     GIVING_BACK = "giving back"
 
 
-_IN_USE: Final = (Doing.ASIDE, Doing.TAKEN, Doing.HELD, Doing.GIVING_BACK)
-_OURS: Final = (Doing.HELD, Doing.GIVING_BACK)
+_OURS: Final = frozenset({Doing.HELD, Doing.GIVING_BACK})
+_IN_USE: Final = _OURS | {Doing.ASIDE, Doing.TAKEN}
+_TRYING: Final = frozenset({Doing.ASKING, Doing.TAKEN, Doing.TROUBLE})
+_MOVES: Final = {
+    Doing.IDLE: {Doing.ASIDE, Doing.ASKING},
+    Doing.ASIDE: {Doing.ASKING},
+    Doing.ASKING: {*_TRYING, Doing.ASIDE, Doing.HELD},
+    Doing.TAKEN: {*_TRYING, Doing.ASIDE, Doing.HELD},
+    Doing.TROUBLE: {*_TRYING, Doing.ASIDE, Doing.HELD},
+    Doing.HELD: {Doing.GIVING_BACK},
+    Doing.GIVING_BACK: {Doing.ASIDE, Doing.ASKING},
+}
+"""What may follow what; whatever it is, ``idle`` may follow."""
 
 
 class State:
@@ -73,13 +80,16 @@ class State:
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
-    def stand_aside(self) -> None:
-        """Leave the lock to others for a while: for who asks here it is in use."""
-        self.doing = Doing.ASIDE
+    def stand_aside(self) -> bool:
+        """After a run of our own, leave the lock to others: for who asks here it is in use. Tell if that takes time."""
+        if not self.had_its_run or _now() >= self.aside_until:
+            return False
+        self._go(Doing.ASIDE)
+        return True
 
     def begin(self) -> None:
         """Begin to ask. Nothing is known, and what was known earlier does not count."""
-        self.doing = Doing.ASKING
+        self._go(Doing.ASKING)
         self.trouble = None
 
     def ask(self) -> None:
@@ -95,7 +105,7 @@ class State:
     def refuse(self) -> None:
         """Somebody else has it."""
         self.answer()
-        self.doing = Doing.TAKEN
+        self._go(Doing.TAKEN)
         self.see_taken()
 
     def fail(self, trouble: SingletonError) -> bool:
@@ -103,20 +113,20 @@ class State:
         if self.doing is not Doing.TROUBLE:
             _log.warning("%s: storage fails (%s); trying again", self._what, trouble.reason)
             self._failing_since = _now()
-        self.doing = Doing.TROUBLE
+        self._go(Doing.TROUBLE)
         self.trouble = trouble
         return _now() - self._failing_since >= _PATIENCE
 
     def win(self) -> None:
         """The lease is ours; a run of our own begins, unless others had no turn since the last."""
         self.answer()
-        self.doing = Doing.HELD
+        self._go(Doing.HELD)
         if _now() >= self.aside_until:
             self._run_since = _now()
 
     def give_back(self) -> None:
         """The lease is being given back."""
-        self.doing = Doing.GIVING_BACK
+        self._go(Doing.GIVING_BACK)
 
     def given_back(self, free_since: float) -> None:
         """Others can have it since then."""
@@ -124,12 +134,16 @@ class State:
 
     def rest(self) -> None:
         """Nobody here waits any more."""
-        self.begin()
         self.doing = Doing.IDLE
+        self.trouble = None
 
     def see_taken(self) -> None:
         """Note that somebody else has it, or a part of it: evidence for those who wait now."""
         self._seen_taken = _now()
+
+    def _go(self, to: Doing) -> None:
+        assert to in _MOVES[self.doing], f"{self._what}: from {self.doing.value} to {to.value}"
+        self.doing = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
 
@@ -149,7 +163,7 @@ class State:
 
     @property
     def had_its_run(self) -> bool:
-        """Tell whether this process has had the lock for so long that others should get their turn."""
+        """Tell whether our run is over: this process has had the lock for so long that others should get their turn."""
         return _now() - self._run_since >= self._timing.handoff_window
 
     @property

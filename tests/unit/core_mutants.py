@@ -219,8 +219,8 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "nobody stands back",
-        "if self._state.had_its_run:\n                self._state.stand_aside()",
-        "if self._line.closed:\n                self._state.stand_aside()",
+        "if self._state.stand_aside():",
+        "if self._state.stand_aside() and self._line.closed:",
         turns.test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_a_poll,
     ),
     lock(
