@@ -50,7 +50,7 @@ def page(catches: list[tuple[Mutant, Catch]]) -> str:
 
 def _row(mutant: Mutant, catch: Catch) -> str:
     if mutant.by:
-        found, after = catch.text.replace("tests/unit/", "").split("[")[0].replace("::", ": "), ""
+        found, after = catch.text.rpartition("/")[2].split("[")[0].replace("::", ": "), ""
     else:
         found, after = str(catch.check), str(catch.after)
     return f"| {mutant.name} | {mutant.breaks} | {found} | {after} | {mutant.why} |\n"

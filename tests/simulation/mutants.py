@@ -89,7 +89,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        if replied != self.id:\n",
         new="        if False:\n",
         breaks="a renewal that was answered for another's lease counts as ours (A-1)",
-        by=("tests/unit/test_lease_renewal.py",),
+        by=("tests/unit/locking/test_lease_renewal.py",),
         why="the documented service never answers so; Azurite does, for a lease that ours would have outlived",
     ),
     Mutant(
@@ -140,7 +140,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        delay = max(_FASTEST_RETRY, min(delay / 2, left / 4))\n",
         new="        delay = self._period / 2\n",
         breaks="one lost message ends a hold that was good (W-71)",
-        by=("tests/unit/test_lease_renewal.py",),
+        by=("tests/unit/locking/test_lease_renewal.py",),
         why="the last try, just before the deadline, saves the lease as long as it is answered",
     ),
     Mutant(
@@ -149,7 +149,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        return min(max(delay, failure.retry_after or 0.0), max(last_try, _FASTEST_RETRY))\n",
         new="        return max(delay, failure.retry_after or 0.0)\n",
         breaks="throttling ends a hold that one more request would have kept",
-        by=("tests/unit/test_lease_renewal.py",),
+        by=("tests/unit/locking/test_lease_renewal.py",),
         why="it takes a Retry-After that ends after the deadline while the service would have answered before it",
     ),
     Mutant(
@@ -165,7 +165,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            self.cause = None\n"
         "            self._extend(sent)\n",
         breaks="a reply that arrives late revives a hold that its owner was told is lost (B22)",
-        by=("tests/unit/test_lease_deadline.py",),
+        by=("tests/unit/locking/test_lease_deadline.py",),
         why="the lease is still the service's, too: nobody else can have it",
     ),
     Mutant(
@@ -181,7 +181,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        await asyncio.wait({self._renewer})\n",
         new="",
         breaks="a renewal may be on its way when the lease is given back (B22)",
-        by=("tests/unit/test_lease_stop.py",),
+        by=("tests/unit/locking/test_lease_stop.py",),
         why="on the simulated network a cancelled request ends at once",
     ),
     Mutant(
@@ -190,7 +190,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        self._stopped = True\n        self._disarm()\n",
         new="        self._stopped = True\n",
         breaks="a timer outlives its lease",
-        by=("tests/unit/test_lease_stop.py",),
+        by=("tests/unit/locking/test_lease_stop.py",),
         why="it fires without effect: the lease is stopped",
     ),
     Mutant(
@@ -235,7 +235,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old='            self._unknown = doubt or failure.meaning == "transient"\n',
         new='            self._unknown = failure.meaning == "transient"\n',
         breaks="a request that was stuck takes the lease for somebody who has left",
-        by=("tests/unit/test_lock_unknown.py",),
+        by=("tests/unit/locking/test_lock_unknown.py",),
         why="it takes a request that overtakes another's release and arrives between a last poll and its caller's end",
     ),
     Mutant(
@@ -556,7 +556,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="                waiter.hold.end()\n            raise\n",
         new="                waiter.hold.end()\n            return waiter.take()\n",
         breaks="a cancelled caller goes on with a hold that was given back",
-        by=("tests/unit/test_lock_cancel.py",),
+        by=("tests/unit/locking/test_lock_cancel.py",),
         why="the runtime gives back what it gets for a caller who has left",
     ),
     Mutant(
@@ -669,7 +669,7 @@ MUTANTS: tuple[Mutant, ...] = (
         new="            with self._inside(call, hold), self._holding(call, hold):\n"
         "                async with cancelled_when_lost",
         breaks="a body's start is told before its lock is",
-        by=("tests/unit/test_decorator_body.py",),
+        by=("tests/unit/functions/test_decorator_body.py",),
         why="only the order of two events at one instant changes",
     ),
     Mutant(
@@ -843,7 +843,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            hold.end()\n            return\n",
         new="            return\n",
         breaks="a slot that was got for somebody who has left is never given back",
-        by=("tests/unit/test_semaphore.py",),
+        by=("tests/unit/locking/test_semaphore.py",),
         why="a hold that its caller dropped is given back when it is collected",
     ),
     Mutant(
@@ -852,7 +852,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        if state.trouble is not None or not in_use:\n",
         new="        if state.ours and not in_use:\n",
         breaks="storage that fails is told as contention",
-        by=("tests/unit/test_semaphore.py",),
+        by=("tests/unit/locking/test_semaphore.py",),
         why="in a world a slot is seldom free for all of a wait in which the storage fails",
     ),
     Mutant(
@@ -875,7 +875,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        return None if hold is None or hold.lost.is_set() else hold\n",
         new="        return hold\n",
         breaks="who lost the leadership is told that it leads until the lock thread has run",
-        by=("tests/unit/test_leadership.py",),
+        by=("tests/unit/clients/test_leadership.py",),
         why="the lock thread runs at the same instant",
     ),
     Mutant(

@@ -16,7 +16,7 @@ from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.workloads.workloads import WORKLOADS
 from simulator.virtual.worlds.verdict import broken_promises
 from tests.simulation.bugs import bug
-from tests.unit.journals import TIMER, Story
+from tests.support.journals import TIMER, Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,50 @@
+"""The arrows between the parts, the size of modules, and what the lock files must and must not say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LONGEST = 350
+MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROOT / package).rglob("*.py"))
+NPM = ROOT / "simulator" / "azurite"
+
+
+def test_imports_follow_the_arrows() -> None:
+    # The contracts are in pyproject.toml.
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_importing_singleton_imports_no_sdk() -> None:
+    code = "import sys, singleton; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).split()
+    assert "singleton" in output
+    assert not {"azure", "aiohttp", "click", "rich", "psutil", "simulator"} & set(output)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_is_one_idea_and_so_not_long(module: Path) -> None:
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_the_lock_file_of_npm_pins_what_package_json_names_by_hash_and_without_addresses() -> None:
+    wanted = json.loads((NPM / "package.json").read_text())["dependencies"]["azurite"]
+    packages = json.loads((NPM / "package-lock.json").read_text())["packages"]
+    assert packages["node_modules/azurite"]["version"] == wanted
+    for name, package in packages.items():
+        assert "resolved" not in package
+        assert not name or package["integrity"].startswith("sha512-")
+
+
+def test_the_constraints_pin_versions_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; .+)?", pin) for pin in pins)

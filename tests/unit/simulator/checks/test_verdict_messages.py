@@ -1,0 +1,308 @@
+"""Messages: each sent one ends in exactly one state, and only a kill excuses that one ran twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, good_story, key_lock
+
+
+def base() -> Story:
+    story = Story()
+    story.body("host-1", 0.5, 0.6)
+    return story
+
+
+def test_messages_that_ran_once_are_completed() -> None:
+    messages = judge(good_story().end(30)).messages
+    assert (messages.sent, messages.completed, messages.redelivered) == (4, 4, 1)
+
+
+def test_a_message_that_began_on_a_killed_host_and_ran_again_is_a_duplicate_and_fine() -> None:
+    verdict = judge(good_story().end(30))
+    assert verdict.messages.duplicated == 1
+    assert verdict.messages.troubles == ()
+    assert verdict.holds
+
+
+def test_a_message_that_a_victim_had_done_but_not_deleted_may_run_again() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.body("host-2", 1.2, 1.4, key_lock("a"), message="m")
+    story.body("host-2", 1.3, None, key_lock("b"))
+    story.kill(1.5, "host-2", key_lock("b"))
+    story.received(22, "host-3", "m", 2)
+    story.body("host-3", 22.1, 22.2, key_lock("a"), message="m")
+    story.completed(22.3, "host-3", "m")
+    messages = judge(story.end(30)).messages
+    assert (messages.completed, messages.duplicated, messages.troubles) == (1, 1, ())
+
+
+def test_a_message_that_its_host_deleted_before_it_died_has_no_excuse_to_run_again() -> None:
+    story = base()
+    story.message("m", "host-2", 1.2, 1.4)
+    story.body("host-2", 1.3, None, key_lock("b"))
+    story.kill(1.5, "host-2", key_lock("b"))
+    story.received(22, "host-3", "m", 2)
+    story.body("host-3", 22.1, 22.2, key_lock("a"), message="m")
+    story.completed(22.3, "host-3", "m")
+    assert [t.what for t in judge(story.end(30)).messages.troubles] == ["ran twice without a kill"]
+
+
+def test_a_message_that_a_victim_deleted_without_living_to_say_so_is_completed() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.body("host-2", 1.2, 1.4, key_lock("a"), message="m")
+    story.kill(1.41, "host-2")
+    messages = judge(story.end(30)).messages
+    assert (messages.completed, messages.lost) == (1, 0)
+
+
+def test_a_message_whose_function_chose_to_skip_is_skipped_not_lost() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.skip("host-2", 1.2, key_lock("a"), message="m")
+    story.completed(1.3, "host-2", "m")
+    verdict = judge(story.end(30))
+    assert (verdict.messages.skipped, verdict.messages.completed, verdict.messages.lost) == (1, 0, 0)
+    assert verdict.holds
+
+
+def test_a_failed_delivery_and_then_a_good_one_is_no_duplicate() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.body("host-2", 1.2, 1.4, key_lock("a"), message="m", outcome="error")
+    story.received(2.1, "host-1", "m", 2)
+    story.body("host-1", 2.2, 2.4, key_lock("a"), message="m")
+    story.completed(2.5, "host-1", "m")
+    verdict = judge(story.end(30))
+    assert (verdict.messages.completed, verdict.messages.duplicated, verdict.messages.redelivered) == (1, 0, 1)
+    assert verdict.holds
+    assert "1 invocation of 'ship' failed with ValueError (its own code)" in verdict.notes
+
+
+def poisoned(error: str) -> Story:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    story.sent(1, "m")
+    for delivery in range(5):
+        story.add(delivery + 1, "host-1", "invocation_started", function="ship", invocation=f"{delivery}", message="m")
+        story.add(
+            delivery + 1.5,
+            "host-1",
+            "invocation_ended",
+            function="ship",
+            invocation=f"{delivery}",
+            outcome="error",
+            error=error,
+        )
+    story.add(7, "host-1", "message_poisoned", queue="orders", id="m")
+    return story
+
+
+def test_poison_by_the_functions_own_errors_is_told_but_breaks_no_promise() -> None:
+    verdict = judge(poisoned("KeyError: 'price'").end(30))
+    assert verdict.holds
+    assert verdict.messages.poisoned == 1
+    assert "1 message poisoned from 'orders' by its function's own errors (KeyError)" in verdict.notes
+    assert verdict.messages.troubles[0].what == "poisoned after 5 invocations: KeyError: 'price'"
+
+
+def test_poison_by_the_raise_policy_is_told_as_such() -> None:
+    verdict = judge(poisoned("LockNotAcquired: taken").end(30))
+    assert verdict.holds
+    assert any("its timeout gives a delivery up each time the lock is taken" in note for note in verdict.notes)
+
+
+def test_why_a_message_is_stuck_is_said() -> None:
+    story = base()
+    story.sent(1, "unseen")
+    story.sent(1, "seen")
+    story.received(2, "host-2", "seen")
+    story.fleet(29, "queue_left", queue="orders", ready=1, invisible=1, ids=["unseen"])
+    troubles = {t.id: t.what for t in judge(story.end(30)).messages.troubles}
+    assert troubles == {
+        "unseen": "still in its queue: no host ever received it",
+        "seen": "still in its queue after 0 invocations, the last of them on host-2",
+    }
+
+
+def test_messages_that_were_in_the_queue_before_are_not_counted() -> None:
+    story = base()
+    story.received(1, "host-1", "old")
+    story.completed(2, "host-1", "old")
+    assert judge(story.end(30)).messages.sent == 0
+
+
+@given(st.lists(st.sampled_from(["done", "skipped", "left", "gone", "poisoned"]), max_size=12))
+def test_every_message_is_in_exactly_one_state(fates: list[str]) -> None:
+    story = base()
+    left = []
+    for number, fate in enumerate(fates):
+        name = f"m{number}"
+        t = 1 + number
+        if fate == "done":
+            story.message(name, "host-1", t, t + 0.5)
+            continue
+        story.sent(t, name)
+        if fate == "skipped":
+            story.skip("host-1", t + 0.1, key_lock("a"), message=name)
+            story.completed(t + 0.2, "host-1", name)
+        elif fate == "left":
+            left.append(name)
+        elif fate == "poisoned":
+            story.add(t + 0.5, "host-1", "message_poisoned", queue="orders", id=name)
+    story.fleet(50, "queue_left", queue="orders", ready=len(left), invisible=0, ids=left)
+    messages = judge(story.end(60)).messages
+    counted = {
+        "done": messages.completed,
+        "skipped": messages.skipped,
+        "left": messages.stuck,
+        "gone": messages.lost,
+        "poisoned": messages.poisoned,
+    }
+    assert counted == {fate: fates.count(fate) for fate in counted}
+    assert messages.sent == len(fates)
+
+
+# --- messages that were put back --------------------------------------------------------------------------------------
+
+
+def put_back(story: Story, t: float, host: str, name: str, copy: str, count: int = 1) -> None:
+    """Tell of a delivery that found its lock busy, up to its end as a success."""
+    story.received(t, host, name, count)
+    owner = f"putting {name} back"
+    story.add(t, host, "invocation_started", function="ship", invocation=owner, message=name)
+    story.lock(t, host, "waiting", key_lock("a"), owner)
+    story.lock(t, host, "contended", key_lock("a"), owner, reason="defer")
+    story.lock(t + 0.1, host, "deferred", key_lock("a"), owner, message_id=name, copy_id=copy)
+    story.add(t + 0.2, host, "invocation_ended", function="ship", invocation=owner, outcome="ok")
+
+
+def test_a_message_and_the_copies_as_which_it_was_put_back_are_one_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    put_back(story, 11.1, "host-3", "m2", "m3")
+    story.received(21, "host-2", "m3")
+    story.body("host-2", 21.1, 21.4, key_lock("a"), message="m3")
+    story.completed(21.5, "host-2", "m3")
+    verdict = judge(story.end(30))
+    messages = verdict.messages
+    assert (messages.sent, messages.completed, messages.deferred, messages.deferrals) == (1, 1, 1, 2)
+    assert (messages.redelivered, messages.duplicated, messages.troubles) == (0, 0, ())
+    assert verdict.holds
+
+
+def test_a_copy_that_is_gone_without_having_run_is_a_lost_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    assert judge(story.end(30)).messages.lost == 1
+
+
+def test_a_copy_is_lost_even_if_the_host_that_sent_it_died_later() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.kill(5, "host-2")
+    assert judge(story.end(30)).messages.lost == 1
+
+
+def test_a_copy_that_is_left_in_the_queue_is_a_stuck_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.fleet(29, "queue_left", queue="orders", ready=1, invisible=0, ids=["m2"])
+    assert judge(story.end(30)).messages.stuck == 1
+
+
+def test_a_copy_that_was_received_before_its_sender_said_so_is_the_same_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.15, "host-1", "m2")
+    story.body("host-1", 1.16, 1.17, key_lock("a"), message="m2")
+    story.completed(1.18, "host-1", "m2")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    messages = judge(story.end(30)).messages
+    assert (messages.sent, messages.completed, messages.troubles) == (1, 1, ())
+
+
+def test_a_host_that_died_between_copy_and_original_leaves_a_duplicate_that_is_excused() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.add(1.1, "host-2", "invocation_started", function="ship", invocation="dying", message="m")
+    story.lock(1.2, "host-2", "contended", key_lock("a"), "dying", reason="defer")
+    story.lock(1.3, "host-2", "deferred", key_lock("a"), "dying", message_id="m", copy_id="m2")
+    story.kill(1.4, "host-2")
+    story.received(11, "host-1", "m2")
+    story.body("host-1", 11.1, 11.4, key_lock("a"), message="m2")
+    story.completed(11.5, "host-1", "m2")
+    story.received(61, "host-3", "m", 2)
+    story.body("host-3", 61.1, 61.4, key_lock("a"), message="m")
+    story.completed(61.5, "host-3", "m")
+    messages = judge(story.end(70)).messages
+    assert (messages.completed, messages.duplicated, messages.redelivered, messages.troubles) == (1, 1, 1, ())
+
+
+def test_poison_by_contention_alone_breaks_the_promise_of_defer() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    for record in story.records:
+        if record.event == "function" and record.get("name") == "ship":
+            record.fields["on_contention"] = "defer"  # type: ignore[index]
+    story.sent(1, "m")
+    story.received(1.1, "host-1", "m", 5)
+    story.skip("host-1", 1.2, key_lock("a"), reason="defer", message="m")
+    story.add(1.4, "host-1", "message_poisoned", queue="orders", id="m", poison="orders-poison")
+    verdict = judge(story.end(30))
+    assert not verdict.holds
+    assert any("by contention alone" in reason for reason in verdict.reasons)
+
+
+def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_function() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.received(11, "host-3", "m2")
+    owner = story.body("host-3", 11.1, 11.4, key_lock("a"), message="m2", outcome="error")
+    story.lock(11.35, "host-3", "poisoned", key_lock("a"), owner, message_id="m2")
+    verdict = judge(story.end(30))
+    assert (verdict.messages.poisoned, verdict.messages.lost) == (1, 0)
+    assert verdict.holds
+    assert any("by its function's own errors (ValueError)" in note for note in verdict.notes)
+
+
+# --- hosts that stood still -------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_others_received_while_its_host_stood_still_may_run_twice() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-2", "m")
+    story.add(1.2, "host-2", "pause")
+    story.add(40, "host-2", "resume")
+    story.body("host-2", 40.1, 40.4, key_lock("a"), message="m")
+    story.received(31, "host-3", "m", 2)
+    story.body("host-3", 31.1, 31.4, key_lock("a"), message="m")
+    story.completed(31.5, "host-3", "m")
+    messages = judge(story.end(50)).messages
+    assert (messages.completed, messages.duplicated, messages.troubles) == (1, 1, ())
+
+
+def test_what_a_function_sends_to_a_queue_that_nobody_here_reads_is_not_the_fleets_to_process() -> None:
+    story = good_story()
+    for number in range(2):
+        story.add(3, "host-1", "message_sent", queue="shipped", id=f"out-{number}", function="ship")
+    verdict = judge(story.end(40))
+    assert verdict.holds
+    assert (verdict.messages.sent, verdict.messages.open) == (4, 0)
+    assert "2 messages sent to 'shipped', which no function here reads" in verdict.notes

@@ -1,0 +1,176 @@
+"""Overlaps, against a brute-force oracle: every two bodies of one lock that shared some time, and no others."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.checks.exclusion import overlapping
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.facts import Section
+from tests.support.journals import TIMER, Story, key_lock
+
+
+def section(lock: str, start: float, length: float) -> Section:
+    return Section(
+        lock=lock, function="f", host="host-1", owner=f"{start}", token=None, start=start, end=start + length
+    )
+
+
+sections = st.lists(
+    st.builds(section, st.sampled_from(["a", "b"]), st.integers(0, 30).map(float), st.integers(0, 8).map(float)),
+    max_size=25,
+)
+
+
+def shares_time(first: Section, second: Section) -> bool:
+    """Cut time into instants of a quarter: two bodies overlap if some instant lies within both."""
+    if first.lock != second.lock:
+        return False
+    instants = [quarter / 4 for quarter in range(160)]
+    return any(
+        first.start < instant + 0.125 < first.end and second.start < instant + 0.125 < second.end
+        for instant in instants
+    )
+
+
+@given(sections.map(lambda members: [m for m in members if m.end > m.start]))
+def test_exactly_the_pairs_that_share_an_instant_overlap(members: list[Section]) -> None:
+    found = {frozenset((id(first), id(second))) for first, second in overlapping(members)}
+    expected = {frozenset((id(a), id(b))) for a, b in combinations(members, 2) if shares_time(a, b)}
+    assert found == expected
+
+
+@given(sections)
+def test_each_pair_is_found_once_and_the_earlier_body_comes_first(members: list[Section]) -> None:
+    pairs = overlapping(members)
+    assert len({frozenset((id(first), id(second))) for first, second in pairs}) == len(pairs)
+    for first, second in pairs:
+        assert first is not second
+        assert first.lock == second.lock
+        assert first.start <= second.start < first.end
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20))
+def test_bodies_one_after_the_other_never_overlap(steps: list[tuple[int, int]]) -> None:
+    members, now = [], 0.0
+    for gap, length in steps:
+        members.append(section("a", now + gap, length))
+        now += gap + length
+    assert overlapping(members) == []
+
+
+def test_a_body_that_starts_when_the_other_ends_does_not_overlap() -> None:
+    story = Story()
+    story.body("host-1", 1, 2, token=1)
+    story.body("host-2", 2, 3, token=2)
+    assert judge(story.end(5)).overlaps == ()
+
+
+def test_a_body_of_no_length_in_the_midst_of_another_overlaps() -> None:
+    story = Story()
+    story.body("host-1", 1, 3, token=1)
+    story.body("host-2", 2, 2, token=2)
+    assert len(judge(story.end(5)).overlaps) == 1
+
+
+def test_different_locks_never_overlap() -> None:
+    story = Story()
+    story.body("host-1", 1, 3, key_lock("a"))
+    story.body("host-2", 2, 4, key_lock("b"))
+    assert judge(story.end(5)).overlaps == ()
+
+
+def test_functions_that_share_a_lock_exclude_one_another() -> None:
+    story = Story()
+    for host, function, start in (("host-1", "ship", 1), ("host-2", "bill", 2)):
+        story.lock(start, host, "acquired", "locks/shared/~orders", function, function=function)
+        story.lock(start, host, "body_started", "locks/shared/~orders", function, function=function)
+        story.lock(start + 3, host, "body_ended", "locks/shared/~orders", function, function=function, reason="ok")
+    (overlap,) = judge(story.end(9)).overlaps
+    assert (overlap.first.function, overlap.second.function) == ("ship", "bill")
+    assert overlap.at == pytest.approx(2)
+    assert overlap.seconds == pytest.approx(2)
+
+
+def test_a_killed_host_is_inside_until_its_death_and_no_longer() -> None:
+    def overlaps(start: float) -> int:
+        story = Story()
+        story.body("host-1", 1, None, token=1)
+        story.kill(4, "host-1", TIMER)
+        story.body("host-2", start, start + 1, token=2)
+        return len(judge(story.end(20)).overlaps)
+
+    assert overlaps(3.9) == 1
+    assert overlaps(4.1) == 0
+
+
+def test_a_body_that_never_ended_is_inside_until_the_run_ends() -> None:
+    story = Story()
+    story.body("host-1", 1, None, token=1)
+    story.body("host-2", 8, 9, token=2)
+    (overlap,) = judge(story.end(10)).overlaps
+    assert overlap.first.ending == "open"
+
+
+def test_a_body_that_lost_its_lock_still_counts_as_inside() -> None:
+    story = Story()
+    story.body("host-1", 1, 6, token=1, owner="slow", outcome="lost")
+    story.lock(4, "host-1", "lost", TIMER, "slow", reason="expired")
+    story.body("host-2", 5, 7, token=2)
+    verdict = judge(story.end(9))
+    (overlap,) = verdict.overlaps
+    assert overlap.first.ending == "lost"
+    assert "1 hold lost (expired)" in verdict.notes
+
+
+def test_the_longest_overlap_comes_first() -> None:
+    story = Story()
+    story.body("host-1", 1, 2)
+    story.body("host-2", 1.5, 2.5)
+    story.body("host-1", 10, 20)
+    story.body("host-2", 12, 18)
+    overlaps = judge(story.end(30)).overlaps
+    assert [round(overlap.seconds, 3) for overlap in overlaps] == [6, 0.5]
+
+
+def late_waker(ending: str) -> Verdict:
+    story = Story()
+    story.body("host-1", 1.0, 40.0, key_lock("a"), token=1, outcome=ending)
+    story.add(2.0, "host-1", "pause")
+    story.add(39.9, "host-1", "resume")
+    story.body("host-2", 17.0, 18.0, key_lock("a"), token=2)
+    return judge(story.end(50))
+
+
+def test_a_host_that_woke_inside_its_body_and_was_told_was_caught() -> None:
+    verdict = late_waker("lost")
+    assert (verdict.overlaps, len(verdict.caught)) == ((), 1)
+    assert verdict.holds
+    assert "1 body woke after a pause without the lock, and ended as lost" in verdict.notes
+    assert verdict.to_dict()["caught_count"] == 1
+
+
+def test_a_host_that_woke_inside_its_body_and_went_on_as_if_nothing_were_is_an_overlap() -> None:
+    verdict = late_waker("ok")
+    assert (len(verdict.overlaps), verdict.caught) == (1, ())
+    assert verdict.verdict == "violated"
+
+
+def test_without_a_pause_an_overlap_is_no_better_for_having_been_told() -> None:
+    story = Story()
+    story.body("host-1", 1.0, 40.0, key_lock("a"), token=1, outcome="lost")
+    story.body("host-2", 17.0, 18.0, key_lock("a"), token=2)
+    assert judge(story.end(50)).verdict == "violated"
+
+
+def test_pauses_that_were_asked_for_and_did_not_happen_prove_nothing() -> None:
+    story = Story(pause=2)
+    story.body("host-1", 1.0, 2.0)
+    story.add(1.5, "host-1", "pause")
+    verdict = judge(story.end(50))
+    assert (verdict.verdict, verdict.pauses) == ("unproven", 1)
+    assert "2 pauses asked for, 1 done: no further host was caught holding a lock" in verdict.reasons

@@ -1,0 +1,126 @@
+"""The board: what the fleet is at now, as its records tell it."""
+
+from __future__ import annotations
+
+from simulator.report.board import Board
+from tests.support.journals import TIMER, Story, good_story, key_lock
+
+
+def board(story: Story, until: float = 1e9) -> Board:
+    now = Board()
+    for record in sorted(story.records, key=lambda record: record.t):
+        if record.t - 1000 <= until:
+            now.take(record)
+    return now
+
+
+def texts(now: Board) -> list[str]:
+    return [event.text for event in now.events]
+
+
+def test_who_is_inside_and_who_waits_is_known_at_any_time() -> None:
+    story = good_story()
+    now = board(story, 1.5)
+    assert {(body.host, body.lock, body.token) for body in now.inside()} == {
+        ("host-1", TIMER, 1),
+        ("host-1", key_lock("a"), 1),
+    }
+    now = board(story, 10)
+    assert now.waiters(key_lock("a")) == 1
+    assert now.waiters(key_lock("a"), but="host-1") == 0
+    assert list(now.inside()) == []
+
+
+def test_a_kill_empties_its_host_and_orphans_its_locks_until_somebody_takes_them_over() -> None:
+    story = good_story()
+    now = board(story, 10)
+    assert now.hosts["host-2"].state == "killed"
+    assert not now.hosts["host-2"].inside
+    (orphan,) = [row for row in now.locks() if row.orphaned is not None]
+    assert (orphan.lock, orphan.holder, orphan.waiting) == (key_lock("a"), "host-2", 1)
+    assert "host-2 (pid 100) killed while it held ship.a" in texts(now)
+    now = board(story, 20.1)
+    assert now.took_over == 1
+    assert "host-1 took ship.a over after 15.5 s" in texts(now)
+    assert all(row.orphaned is None for row in now.locks())
+
+
+def test_messages_under_way_are_counted_by_key() -> None:
+    story = Story()
+    story.message("m1", "host-1", 1, 2)
+    story.sent(3, "m2", "b")
+    story.sent(3, "m3", "b")
+    now = board(story)
+    assert now.under_way() == {("orders", "b"): 2}
+    assert (now.sent, now.done) == (3, 1)
+
+
+def test_a_message_that_is_done_before_its_sending_was_noted_is_not_under_way() -> None:
+    now = Board()
+    story = Story()
+    story.completed(1, "host-1", "m")
+    story.sent(1.1, "m")
+    for record in story.records:
+        now.take(record)
+    assert not now.under_way()
+
+
+def test_an_output_to_a_queue_that_nobody_here_reads_is_no_message_under_way() -> None:
+    story = Story()
+    story.message("m1", "host-1", 1, 2)
+    story.add(2, "host-1", "message_sent", queue="shipped", id="out-1", function="ship")
+    now = board(story)
+    assert (now.sent, now.done) == (1, 1)
+    assert not now.under_way()
+
+
+def test_poison_is_told_once_a_queue_and_then_by_tens() -> None:
+    story = Story()
+    for number in range(30):
+        story.add(number, "host-1", "message_poisoned", queue="orders", id=f"m{number}")
+    story.add(31, "host-2", "message_poisoned", queue="credits", id="c1")
+    assert [text for text in texts(board(story)) if "poisoned" in text] == [
+        "host-1: a message of orders was poisoned",
+        "host-1: 10 messages of orders are poisoned by now",
+        "host-2: a message of credits was poisoned",
+    ]
+
+
+def test_an_overlap_is_told_at_once() -> None:
+    story = Story(singleton=False)
+    story.body("host-1", 1, 3, held=False)
+    story.body("host-2", 2, 4, held=False)
+    now = board(story)
+    assert now.overlaps == 1
+    assert "OVERLAP: host-2 entered import_eligibility with host-1 inside" in texts(now)
+
+
+def test_all_hosts_ready_is_told_once() -> None:
+    now = Board()
+    for name in ("host-1", "host-2", "host-3"):
+        now.host(name)
+    for record in Story().records:
+        now.take(record)
+    assert texts(now) == ["3 hosts ready"]
+    assert {host.state for host in now.hosts.values()} == {"ready"}
+
+
+def test_a_host_that_ends_by_itself_is_told() -> None:
+    story = Story()
+    story.body("host-1", 1, None)
+    story.add(2, "host-1", "host_exited", code=1, expected=False)
+    now = board(story)
+    assert now.hosts["host-1"].state == "failed"
+    assert "host-1 ended by itself with exit code 1" in texts(now)
+
+
+def test_a_wait_that_failed_is_a_wait_no_more() -> None:
+    story = Story()
+    story.add(1, "host-1", "invocation_started", function="ship", invocation="i")
+    story.lock(1, "host-1", "waiting", key_lock("a"), "i")
+    story.add(
+        2, "host-1", "invocation_ended", function="ship", invocation="i", outcome="error", error="StorageDenied: x"
+    )
+    now = board(story)
+    assert now.waiters(key_lock("a")) == 0
+    assert now.hosts["host-1"].failed == 1

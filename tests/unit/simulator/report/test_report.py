@@ -1,0 +1,205 @@
+"""What people see: plain words without anything to read up on, on a terminal and off it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from simulator.checks.verdict import Verdict, judge
+from simulator.report.board import Board
+from simulator.report.json import JsonReporter
+from simulator.report.plain import PlainReporter, pulse
+from simulator.report.reporter import Phase, Progress
+from simulator.report.terminal import ASCII_MARKS, MARKS, TerminalReporter, last_screen, view
+from simulator.report.words import headline, summary
+from tests.support.journals import TIMER, Story, good_story, key_lock
+
+
+def told(verdict: Verdict) -> str:
+    return "\n".join(line.text for line in (headline(verdict), *summary(verdict)))
+
+
+def board(story: Story) -> Board:
+    now = Board()
+    for record in sorted(story.records, key=lambda record: record.t):
+        now.take(record)
+    return now
+
+
+def progress(phase: Phase = "working", at: float = 10) -> Progress:
+    return Progress(phase=phase, now=1000 + at, elapsed=at, duration=30)
+
+
+def bad_story() -> Story:
+    story = Story(kill=1)
+    story.body("host-1", 1, 3, token=5)
+    story.body("host-2", 2, 4, token=5)
+    story.sent(5, "lost", "b")
+    story.body("host-1", 9, None, key_lock("a"), token=1)
+    story.kill(10, "host-1", key_lock("a"))
+    story.body("host-2", 40, 41, key_lock("a"), token=2, asked=9)
+    return story
+
+
+def test_a_verdict_that_holds_is_told_in_plain_words() -> None:
+    assert told(judge(good_story().end(30))).splitlines() == [
+        "HOLDS: never two at once and failover was in time.",
+        "6 guarded bodies ran on 3 locks: 0 overlaps",
+        "host-2 (pid 100) was killed at 4.5 s while it held ship.a; host-1 took it over after 15.5 s (bound 20.0 s)",
+        "4 messages sent: 4 processed, none lost or poisoned",
+        "1 message ran again after the kill: queues deliver at least once",
+        "6 fencing tokens on 3 locks: strictly increasing on each",
+    ]
+
+
+def test_a_violation_is_told_with_who_where_and_when() -> None:
+    text = told(judge(bad_story().end(60)))
+    for words in (
+        "VIOLATED: two were inside at once.",
+        "import_eligibility: host-1 and host-2 both inside for 1.00 s at 2.0 s",
+        "host-2 took it over after 30.0 s, too late (bound 20.0 s)",
+        "1 message sent: 0 processed, 1 lost",
+        "1 message of orders: gone from its queue after 0 invocations, none of which finished it",
+        "4 fencing tokens on 2 locks, 1 out of order",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("story", [good_story, bad_story, Story])
+def test_every_reason_is_told(story: type[Story]) -> None:
+    verdict = judge(story().end(60))
+    text = told(verdict)
+    for reason in verdict.reasons:
+        subject = re.sub(r"^[\d, ]+", "", reason).split()[0].rstrip("s,:")
+        assert subject in text
+
+
+def test_without_locks_nothing_is_said_of_failover() -> None:
+    story = Story(kill=1, singleton=False)
+    story.body("host-1", 1, 3, held=False)
+    story.body("host-2", 2, None, held=False)
+    story.kill(4, "host-2", TIMER)
+    text = told(judge(story.end(10)))
+    assert "1 host killed; without locks nothing had to be taken over" in text
+    assert "2 guarded bodies ran without holding the lock (--no-singleton)" in text
+
+
+def test_a_run_that_is_broken_off_is_told_as_such() -> None:
+    story = Story()
+    story.message("m1", "host-1", 1, 2)
+    story.sent(3, "m2")
+    story.fleet(4, "run_ended", interrupted=True)
+    text = told(judge(story.records))
+    assert "BROKEN OFF" in text
+    assert "2 messages sent: 1 processed, 1 not through yet" in text
+    assert "the run was broken off after 4 s" in text
+
+
+def test_plain_lines_tell_what_happens_once_and_fill_the_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    reporter = PlainReporter(stream)
+    clock = [100.0]
+    monkeypatch.setattr("simulator.report.plain.clock", lambda: clock[0])
+    reporter.step("Starting Azurite")
+    now = board(good_story())
+    for _ in range(50):
+        reporter.show(now, progress())
+        clock[0] += 0.1
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "Starting Azurite"
+    assert [line for line in lines if "killed" in line] == ["   4.5 s  host-2 (pid 100) killed while it held ship.a"]
+    assert sum("messages done" in line for line in lines) == 2
+
+
+def test_the_pulse_says_who_is_inside() -> None:
+    story = Story()
+    story.body("host-1", 1, None)
+    story.sent(1, "m")
+    assert pulse(board(story), progress()).strip() == (
+        "10.0 s  host-1 in import_eligibility; 0 waiting; 0 of 1 message done"
+    )
+    assert "nobody inside" in pulse(board(Story()), progress())
+    assert "stopping the hosts" in pulse(board(Story()), progress("stopping"))
+
+
+def test_plain_lines_survive_a_stream_that_knows_little() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    reporter = PlainReporter(stream)
+    reporter.step("Zoë and her app …")
+    reporter.finish(judge(good_story().end(30)), ["try"])
+    assert b"Zo?" in raw.getvalue()
+    stream.close()
+
+
+def test_json_is_the_verdict_and_nothing_else() -> None:
+    stream = io.StringIO()
+    reporter = JsonReporter(stream)
+    reporter.step("preparing")
+    reporter.show(Board(), progress())
+    verdict = judge(good_story().end(30))
+    reporter.journals = Path("/journals")
+    reporter.finish(verdict, ["hint"])
+    reporter.close()
+    assert json.loads(stream.getvalue()) == {**verdict.to_dict(), "journals": "/journals"}
+
+
+def drawn(what: object, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, height=40, record=True)
+    console.print(what)
+    return console.export_text()
+
+
+def test_the_view_shows_hosts_locks_and_what_happened() -> None:
+    story = good_story()
+    story.body("host-3", 29, None, key_lock("b"), token=9)
+    text = drawn(view(board(story), progress(at=30), height=40))
+    assert re.search(r"host-2 +102 +killed", text)
+    assert re.search(r"host-3 +103 +ready +ship.b 1.0 s", text)
+    assert re.search(r"ship.b +host-3 +9", text)
+    assert "host-1 took ship.a over after 15.5 s" in text
+    assert "0 overlaps" in text
+
+
+@pytest.mark.parametrize("size", [(30, 8), (80, 24), (250, 70)])
+def test_the_view_fits_its_terminal(size: tuple[int, int]) -> None:
+    width, height = size
+    hosts = 30
+    story = Story(hosts=hosts)
+    for number in range(1, hosts + 1):
+        story.body(f"host-{number}", 1, None, key_lock(f"key-{number}" * 5), token=number)
+    text = drawn(view(board(story), progress(), height=height), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert len(text.splitlines()) <= max(height, 34)
+
+
+def test_markup_in_names_is_only_text() -> None:
+    story = Story()
+    story.body("host-1", 1, None, key_lock("%5Bred%5Dx%5B%2Fred%5D"))
+    assert "[red]x[/red]" in drawn(view(board(story), progress(), height=40))
+    story.kill(2, "host-1", key_lock("%5Bbold%5D"))
+    assert "[bold]" in drawn(last_screen(judge(story.end(60)), ["[link]"], MARKS))
+
+
+def test_the_last_screen_has_a_form_for_terminals_without_unicode() -> None:
+    text = drawn(last_screen(judge(good_story().end(30)), [], ASCII_MARKS))
+    assert "+ HOLDS" in text
+    assert "✓" not in text
+
+
+def test_the_terminal_gets_the_last_screen_after_the_view_is_gone() -> None:
+    stream = io.StringIO()
+    reporter = TerminalReporter(stream)
+    reporter.step("Installing Azurite: 3 s")
+    reporter.step("Installing Azurite: 4 s")
+    reporter.show(board(good_story()), progress())
+    reporter.finish(judge(good_story().end(30)), ["Try this"])
+    reporter.close()
+    reporter.close()
+    assert "HOLDS" in stream.getvalue()
+    assert "Try this" in stream.getvalue()
