@@ -1,7 +1,7 @@
 # Everything runs in .venv, which make creates and keeps up to date by itself; only Python 3.11 or later is needed.
 #   make demo     five fake Functions hosts, one of them killed: does exclusivity hold?
+#   make check    format, lint, types, arrows, and all tests that need no storage and start no process
 #   make test     the whole suite
-#   make lint     ruff, mypy, import-linter
 #   make bench    the benchmarks: make bench ARGS="virtual storage drift" for some of them
 #   make clean    remove what make made
 # Another interpreter: make PYTHON=python3.12 demo
@@ -17,7 +17,7 @@ HOSTS ?= 5
 KILL ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean venv-sim venv-test venv-dev python
+.PHONY: help demo check lint test-quick test bench clean venv-sim venv-test venv-dev python
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -29,11 +29,18 @@ test: venv-test
 	@$(BIN)/python -m simulator.azurite
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
+check: venv-dev
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-quick
+
 lint: venv-dev
-	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/lint-imports --no-cache > $(VENV)/arrows.txt || { cat $(VENV)/arrows.txt; exit 1; }
+	@tail -n 2 $(VENV)/arrows.txt
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+
+test-quick: venv-dev
+	@$(BIN)/python -m pytest -n 2 --no-processes $(ARGS) tests/unit tests/conformance tests/simulation
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -33,8 +34,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each coroutine test fail that leaves a task behind."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-processes",
+        action="store_true",
+        help="leave out the tests that are marked `process`, and let no other start a process",
+    )
+
+
+def _refused(*_: object, **__: object) -> None:
+    raise AssertionError("this test starts a process: mark it with @pytest.mark.process")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each coroutine test fail that leaves a task behind; leave out what starts processes, where none may be."""
+    if config.getoption("--no-processes"):
+        left_out = [item for item in items if item.get_closest_marker("process")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _awaits_its_tasks(item.obj)
@@ -52,6 +69,13 @@ def _awaits_its_tasks(test: Callable[..., Coroutine[Any, Any, None]]) -> Callabl
             pytest.fail(f"The test left tasks behind: {', '.join(sorted(map(repr, left)))}")
 
     return checked
+
+
+@pytest.fixture(autouse=True)
+def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold the tests that are not marked to it."""
+    if request.config.getoption("--no-processes"):
+        monkeypatch.setattr(subprocess.Popen, "__init__", _refused)
 
 
 @pytest.fixture(autouse=True)

@@ -61,6 +61,7 @@ def test_another_fault_is_another_history() -> None:
     assert planned.run().history != planned.without(0).run().history
 
 
+@pytest.mark.process
 def test_the_hashes_of_texts_have_no_part_in_it() -> None:
     told = set()
     for hash_seed in ("0", "4242"):
@@ -72,6 +73,7 @@ def test_the_hashes_of_texts_have_no_part_in_it() -> None:
     assert told == {" ".join(here) + "\n"}
 
 
+@pytest.mark.process
 def test_two_processes_see_what_one_sees(tmp_path: Path) -> None:
     (tmp_path / "explored.py").write_text(EXPLORED)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

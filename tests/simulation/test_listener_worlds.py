@@ -58,6 +58,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_no_promise_is_broken_whatever_strikes(tmp_path: Path) -> None:
     (tmp_path / "function_app.py").write_text(FUNCTIONS)

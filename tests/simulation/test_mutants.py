@@ -9,6 +9,7 @@ from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.planting import ROOT, SCENARIOS, hunt, planted
 
 
+@pytest.mark.process
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(mutant: Mutant) -> None:
@@ -35,6 +36,7 @@ def test_what_was_planted_can_not_rot() -> None:
         planted(MUTANTS[0], twice)
 
 
+@pytest.mark.process
 def test_the_source_without_a_planted_bug_is_found_innocent_by_the_same_hunt() -> None:
     assert hunt(None, scenarios=60).check is None
 

@@ -471,6 +471,7 @@ def test_the_encoding_is_host_jsons_and_an_app_setting_stands_over_it(tmp_path: 
         message_encoding(tmp_path, {name: "utf8"})
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("policy", ["defer", "wait"])
 def test_the_queue_client_is_imported_with_the_lock_thread_where_a_function_defers_and_else_not_at_all(
     policy: str, tmp_path: Path

@@ -16,6 +16,7 @@ MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROO
 NPM = ROOT / "simulator" / "azurite"
 
 
+@pytest.mark.process
 def test_imports_follow_the_arrows() -> None:
     # The contracts are in pyproject.toml.
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
@@ -23,6 +24,7 @@ def test_imports_follow_the_arrows() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.process
 def test_importing_singleton_imports_no_sdk() -> None:
     code = "import sys, singleton; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).split()

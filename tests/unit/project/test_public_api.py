@@ -90,6 +90,7 @@ def fresh_python(code: str, bytecode: Path) -> str:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.process
 def test_importing_it_costs_a_worker_little(tmp_path_factory: pytest.TempPathFactory) -> None:
     """CPU time, as the wall's belongs to whoever else runs here; the least of several, as only noise makes it more."""
     bytecode = tmp_path_factory.mktemp("bytecode")
@@ -103,6 +104,7 @@ def test_importing_it_costs_a_worker_little(tmp_path_factory: pytest.TempPathFac
     assert min(costs) < BUDGET, costs
 
 
+@pytest.mark.process
 def test_importing_it_starts_nothing_and_imports_no_sdk(tmp_path_factory: pytest.TempPathFactory) -> None:
     code = "import sys, threading, singleton; print(threading.active_count(), *sys.modules)"
     threads, *modules = fresh_python(code, tmp_path_factory.mktemp("bytecode")).split()

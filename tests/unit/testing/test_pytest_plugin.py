@@ -61,6 +61,7 @@ def test_the_package_names_it_to_pytest() -> None:
     assert not [line for line in project["dependencies"] if "pytest" in line]
 
 
+@pytest.mark.process
 def test_its_fixtures_need_no_setting_and_no_other_plugin(tmp_path: Path) -> None:
     tests = """
 def test_in_memory(singleton_locks):
@@ -98,6 +99,7 @@ def test_without():
     }
 
 
+@pytest.mark.process
 def test_a_test_that_leaves_a_lease_behind_fails_and_the_next_one_does_not(tmp_path: Path) -> None:
     tests = """
 kept = []
@@ -114,6 +116,7 @@ def test_next(singleton_locks):
     assert result.returncode == 1
 
 
+@pytest.mark.process
 def test_who_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
     tests = """
 import subprocess, sys
@@ -127,6 +130,7 @@ def test_what_is_loaded():
     assert outcomes(tmp_path, tests) == {"test_what_is_loaded": "PASSED"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("fixture", ["singleton_locks", "singleton_always_busy", "singleton_disabled"])
 def test_pytest_lists_what_each_fixture_does(fixture: str, tmp_path: Path) -> None:
     shown = run(tmp_path, "", "-p", PLUGIN, "--fixtures").stdout

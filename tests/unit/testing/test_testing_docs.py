@@ -39,6 +39,7 @@ def run(folder: Path, tests: dict[str, str], *options: str) -> str:
     return result.stdout + result.stderr
 
 
+@pytest.mark.process
 def test_all_its_tests_pass_in_no_time(tmp_path: Path) -> None:
     tests = {name: text for name, text in files().items() if name not in ("conftest.py", "test_my_store.py")}
     shown = run(tmp_path, tests, "--durations=0", "-vv")
@@ -48,6 +49,7 @@ def test_all_its_tests_pass_in_no_time(tmp_path: Path) -> None:
     assert slowest < 5, "the waits that it shows are minutes long"
 
 
+@pytest.mark.process
 def test_its_conftest_switches_locks_off(tmp_path: Path) -> None:
     test = "from test_busy import import_rows\ndef test_it(): assert import_rows('a.csv') == 'imported'\n"
     named = files()
@@ -59,6 +61,7 @@ def test_its_conftest_switches_locks_off(tmp_path: Path) -> None:
     assert "1 passed" in shown, shown
 
 
+@pytest.mark.process
 def test_the_suite_for_stores_runs_as_shown(tmp_path: Path) -> None:
     tests = {"test_my_store.py": files()["test_my_store.py"], "my_store.py": MY_STORE}
     shown = run(tmp_path, tests, "-k", "not leases_end")
@@ -71,6 +74,7 @@ BREAKS: list[tuple[str, str, str]] = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("taken_away", "failing", "said"), BREAKS, ids=["@singleton", "scope"])
 def test_its_first_tests_fail_as_it_says(taken_away: str, failing: str, said: str, tmp_path: Path) -> None:
     named = files()
@@ -84,6 +88,7 @@ def test_its_first_tests_fail_as_it_says(taken_away: str, failing: str, said: st
     assert "1 failed, 1 passed" in shown
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["test_one_import_at_a_time", "test_one_import_at_a_time_in_real_time"])
 def test_its_tests_of_sync_functions_fail_without_the_lock(name: str, tmp_path: Path) -> None:
     unguarded = files()["test_sync.py"].replace("@singleton\n", "").replace("sleep(0.05)", "sleep(0.5)")

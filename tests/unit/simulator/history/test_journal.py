@@ -95,6 +95,7 @@ def test_writing_to_a_closed_journal_does_nothing(tmp_path: Path) -> None:
     assert read_journal(tmp_path / "host-1.jsonl") == []
 
 
+@pytest.mark.process
 def test_what_a_killed_process_had_written_stays_written(tmp_path: Path) -> None:
     path = tmp_path / "host-1.jsonl"
     program = (
@@ -110,6 +111,7 @@ def test_what_a_killed_process_had_written_stays_written(tmp_path: Path) -> None
     assert [record.event for record in read_journal(path)] == ["inside"]
 
 
+@pytest.mark.process
 def test_processes_share_one_clock() -> None:
     before = clock()
     program = "from simulator.history.journal import clock; print(clock())"

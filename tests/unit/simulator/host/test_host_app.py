@@ -268,6 +268,7 @@ def test_a_time_zone_that_is_none_is_noted() -> None:
     assert "TZ" not in settings
 
 
+@pytest.mark.process
 def test_modules_of_the_app_hide_none_of_the_standard_library(tmp_path: Path) -> None:
     for name in ("queue", "json", "asyncio", "selectors", "platform"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('the app is in the way')")
@@ -285,6 +286,7 @@ def run_describe(app: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.process
 def test_describe_prints_json_and_nothing_that_the_app_says(tmp_path: Path) -> None:
     noise = "import sys, logging\nprint('hello')\nprint('there', file=sys.stderr)\nlogging.warning('really')\n"
     done = run_describe(write_app(tmp_path, noise + SHIP))
@@ -292,12 +294,14 @@ def test_describe_prints_json_and_nothing_that_the_app_says(tmp_path: Path) -> N
     assert [function["name"] for function in json.loads(done.stdout)] == ["ship"]
 
 
+@pytest.mark.process
 def test_describe_refuses_with_code_3_and_one_line(tmp_path: Path) -> None:
     done = run_describe(write_app(tmp_path, "print('hello')\n1 / 0"))
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "function_app.py, line 6 does not import: ZeroDivisionError: division by zero\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [[], ["--describe"], ["--help"], ["a", "b", "c"]])
 def test_other_arguments_are_a_usage_error(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "simulator.host", *arguments]

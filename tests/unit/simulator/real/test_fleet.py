@@ -72,6 +72,7 @@ def lock_events(folder: Path, host: str) -> list[Record]:
     return [record for record in read_journal(folder / f"{host}.jsonl") if record.event == "lock"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("attempt", range(4))
 def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: Path, attempt: int) -> None:
     end = time.monotonic() + 20
@@ -91,6 +92,7 @@ def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: P
     assert not fleet.kill_one(wanted=False)  # somebody must survive
 
 
+@pytest.mark.process
 def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
     fleet: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
     assert len(lock_events(folder, pause.host)) > len(stopped)
 
 
+@pytest.mark.process
 def test_a_paused_host_is_woken_to_be_stopped(fleet: Fleet, folder: Path) -> None:
     end = time.monotonic() + 20
     while not fleet.pause_one(wanted=False):
@@ -126,6 +129,7 @@ def test_a_paused_host_is_woken_to_be_stopped(fleet: Fleet, folder: Path) -> Non
     assert [record.get("expected") for record in exits] == [True, True]
 
 
+@pytest.mark.process
 def test_a_host_that_holds_nothing_is_not_killed(folder: Path) -> None:
     fleet = make(folder, "out")
     fleet.start(lambda: None, nullcontext)
@@ -137,6 +141,7 @@ def test_a_host_that_holds_nothing_is_not_killed(folder: Path) -> None:
         fleet.journal.close()
 
 
+@pytest.mark.process
 def test_hosts_that_stop_when_asked_are_no_crash(fleet: Fleet, folder: Path) -> None:
     fleet.stop(grace=10)
     exits = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
@@ -146,6 +151,7 @@ def test_hosts_that_stop_when_asked_are_no_crash(fleet: Fleet, folder: Path) -> 
     ]
 
 
+@pytest.mark.process
 def test_a_host_that_will_not_stop_is_ended(folder: Path) -> None:
     fleet = make(folder, "stubborn", hosts=1)
     fleet.start(lambda: None, nullcontext)
@@ -155,6 +161,7 @@ def test_a_host_that_will_not_stop_is_ended(folder: Path) -> None:
     assert (exited.get("expected"), exited.get("forced")) == (True, True)
 
 
+@pytest.mark.process
 def test_a_host_that_ends_by_itself_is_noticed(fleet: Fleet, folder: Path) -> None:
     fleet.hosts[0]._process.kill()  # type: ignore[union-attr]
     end = time.monotonic() + 5
@@ -165,6 +172,7 @@ def test_a_host_that_ends_by_itself_is_noticed(fleet: Fleet, folder: Path) -> No
     assert [(record.host, record.get("expected"), record.get("code")) for record in exits] == [("host-1", False, -9)]
 
 
+@pytest.mark.process
 def test_a_host_that_does_not_start_says_why(folder: Path) -> None:
     fleet = make(folder, "broken")
     with pytest.raises(FleetTrouble, match="did not start: no storage in sight"):
