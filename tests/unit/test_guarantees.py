@@ -50,7 +50,7 @@ def test_what_is_named_exists(test: str) -> None:
 def test_the_checks_of_the_oracle_that_are_named_are_made() -> None:
     named = re.findall(r"\*([a-z][a-z\s]+)\*", section("Exploring"))
     assert len(named) > 10
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "virtual").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "simulator" / "virtual").rglob("*.py"))
     assert not [name for name in named if f'"{" ".join(name.split())}"' not in source]
 
 

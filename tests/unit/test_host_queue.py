@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.host.triggers.backoff import Backoff
-from simulator.virtual.time.loop import run_virtual
+from tests.support.virtual import run_virtual
 from tests.unit.memory_queues import Host
 
 if TYPE_CHECKING:
