@@ -112,7 +112,8 @@ class QueueWorld:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.queues = Queues(world.loop, random.Random(f"{world.rng_work.random()}/queues"))
+        self.queues = Queues(world.loop)
+        world.rng_work.random()  # for nothing: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
         self._account = Account()
         world.open_queue = partial(VirtualQueue, world.network, self.queues)

@@ -13,7 +13,6 @@ from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from simulator.virtual.time.loop import VirtualLoop
@@ -41,7 +40,6 @@ class Queues:
     """The queue service."""
 
     loop: VirtualLoop
-    rng: random.Random
     _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
     _number: int = 0
 
