@@ -18,8 +18,7 @@ from benchmarks.measuring import heading, machine, say, table
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.explore import Plan, Summary, explore
 from simulator.virtual.storage.network import Network
-from simulator.virtual.storage.service import Service
-from simulator.virtual.storage.store import NetworkStore
+from simulator.virtual.storage.service import NetworkStore, Service
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
 from simulator.virtual.workloads.workloads import WORKLOADS

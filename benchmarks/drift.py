@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, say, table
-from simulator.virtual.faults import Drift, Partition
+from simulator.virtual.faults.hosts import Drift
+from simulator.virtual.faults.network import Partition
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.workloads.workloads import start_workload
 from simulator.virtual.worlds.runtime import prepare_process

@@ -246,17 +246,13 @@ def _take_over(over: TakeOver) -> dict[str, Any]:
     return {**_plain(asdict(over)), "ok": over.ok}
 
 
-def _plain(data: dict[str, Any]) -> dict[str, Any]:
+def _plain(value: Any) -> Any:
     """Round times, and give tuples JSON's form, at any depth."""
-    return {name: _plain_value(value) for name, value in data.items()}
-
-
-def _plain_value(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):
-        return _plain(value)
-    return [_plain_value(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _natural(name: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from simulator.checks.findings import count, label
 from simulator.history.journal import clock
-from simulator.report.words import Line, fine_print, headline, summary
+from simulator.report.words import fine_print, headline, summary
 
 if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
@@ -76,6 +76,3 @@ def pulse(board: Board, progress: Progress) -> str:
     if progress.phase == "stopping":
         return f"{at}stopping the hosts"
     return text + (f"; waiting for {', '.join(progress.waits)}" if progress.waits else "")
-
-
-__all__ = ["MARKS", "Line", "PlainReporter", "pulse"]

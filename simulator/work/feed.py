@@ -11,7 +11,6 @@ under way at a time, so that the run can end.
 
 from __future__ import annotations
 
-import difflib
 import json
 import random
 from contextlib import suppress
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ScopeError
+from singleton.base.words import did_you_mean
 from singleton.scopes.scope import value_at
 
 if TYPE_CHECKING:
@@ -212,10 +212,10 @@ def _queue(queue: object, app: App, where: str) -> str:
         return queue
     if not app.queues:
         raise ScenarioError(f"{where}: the app listens to no queue")
-    close = difflib.get_close_matches(str(queue), app.queues, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     known = ", ".join(map(repr, app.queues))
-    raise ScenarioError(f"{where}: the app listens to no queue {queue!r}, but to {known}{hint}")
+    raise ScenarioError(
+        f"{where}: the app listens to no queue {queue!r}, but to {known}{did_you_mean(str(queue), app.queues)}"
+    )
 
 
 def _body(body: object, where: str) -> str:

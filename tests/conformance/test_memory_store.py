@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.time.loop import run_virtual
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import StoreConformance
+from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

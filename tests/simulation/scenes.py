@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.storage.store import NetworkStore
+from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.workloads.jobs import guarded_jobs
 from simulator.virtual.worlds.world import World
 from singleton.base.events import LockEvent, emit

@@ -7,23 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from simulator.virtual.faults import (
-    KINDS,
-    BlockedLoop,
-    Crash,
-    Drift,
-    Fading,
-    Failing,
-    Fault,
-    Lossy,
-    OneMessage,
-    Operator,
-    Partition,
-    Pause,
-    PauseBetweenSteps,
-    ShutDown,
-    Slow,
-)
+from simulator.virtual.faults import KINDS, Fault
+from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
+from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug

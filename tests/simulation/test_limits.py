@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.faults import Crash, Operator, Partition, Pause, PauseBetweenSteps
+from simulator.virtual.faults.hosts import Crash, Operator, Pause, PauseBetweenSteps
+from simulator.virtual.faults.network import Partition
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.workloads.jobs import Context, message
 from simulator.virtual.worlds.resource import Refused

@@ -341,7 +341,7 @@ def _(scene: Scene) -> None:
     async def never() -> None:
         await asyncio.sleep(10_000.0)
 
-    scene.world._runtimes[0].registry.aclose = never  # type: ignore[method-assign]
+    scene.world._runtimes[scene.a.machine].registry.aclose = never  # type: ignore[method-assign]
 
 
 @situation("deadlock")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simulator.virtual.faults import BlockedLoop, Crash, Lossy, OneMessage, Partition, Pause
+from simulator.virtual.faults.hosts import BlockedLoop, Crash, Pause
+from simulator.virtual.faults.network import Lossy, OneMessage, Partition
 from simulator.virtual.oracle.evidence import Violation
 from simulator.virtual.search import shrink as shrinking
 from simulator.virtual.search.scenario import Scenario

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from simulator.virtual.faults import KINDS, Crash, Fault, OneMessage, Partition, Pause, Slow, fault_from
+from simulator.virtual.faults import KINDS, Fault, fault_from
+from simulator.virtual.faults.hosts import Crash, Pause
+from simulator.virtual.faults.network import OneMessage, Partition, Slow
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import promises, tell
 from tests.simulation.bugs import bug

@@ -10,11 +10,12 @@ import pytest
 from simulator.checks.verdict import judge
 from simulator.history.historian import read_history
 from simulator.host.triggers.queue import QueueListener
-from simulator.virtual.faults import KINDS, Crash, Operator, Pause
+from simulator.virtual.faults import KINDS
+from simulator.virtual.faults.hosts import Crash, Operator, Pause
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.workloads.workloads import WORKLOADS
-from simulator.virtual.worlds.verdict import broken_promises
+from simulator.virtual.worlds.outcome import broken_promises
 from tests.simulation.bugs import bug
 from tests.support.journals import TIMER, Story
 

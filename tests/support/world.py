@@ -8,9 +8,10 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from simulator.virtual.time.loop import VirtualLoop, run_virtual
+from simulator.virtual.time.loop import VirtualLoop
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
+from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine

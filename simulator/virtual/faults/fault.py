@@ -31,7 +31,6 @@ class Target(Protocol):
     network: Network
     rng_faults: random.Random
 
-    def later(self, delay: float, callback: Callable[..., object], /, *args: object) -> None: ...
     def crash(self, index: int, /) -> None: ...
     def shut_down(self, index: int, /) -> None: ...
     def operate(self, action: str, number: int, /) -> None: ...
@@ -57,6 +56,8 @@ class Fault:
     """Something that goes wrong at ``at`` seconds on host number ``host``."""
 
     kind: ClassVar[str]
+    said: ClassVar[str] = ""
+    """The sentence, without its end, that tells of it; ``{0}`` is the fault."""
     from_start: ClassVar[bool] = False
     """Whether it strikes before anything else, whatever ``at`` says."""
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -64,8 +65,10 @@ class Fault:
     at: float
     host: int = 0
 
-    def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:
+            cls.kind = kind
+        if "kind" in vars(cls):  # also when dataclass makes the class once more, for its slots
             KINDS[cls.kind] = cls
 
     @classmethod
@@ -89,7 +92,7 @@ class Fault:
 
     def words(self) -> str:
         """Say what happens, in a sentence without its end."""
-        raise NotImplementedError
+        return self.said.format(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data."""

@@ -15,36 +15,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crash(Fault):
+class Crash(Fault, kind="crash"):
     """SIGKILL: nothing of the process runs again."""
 
-    kind: ClassVar[str] = "crash"
+    said: ClassVar[str] = "host-{0.host} is killed"
 
     def strike(self, world: Target) -> None:
         world.crash(self.host)
 
-    def words(self) -> str:
-        return f"host-{self.host} is killed"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause(Lasting):
+class Pause(Lasting, kind="pause"):
     """SIGSTOP, a long GC pause, a frozen VM."""
 
-    kind: ClassVar[str] = "pause"
+    said: ClassVar[str] = "host-{0.host} stands still for {0.seconds:g} s"
 
     def strike(self, world: Target) -> None:
         world.machines[self.host].stop(self.seconds)
 
-    def words(self) -> str:
-        return f"host-{self.host} stands still for {self.seconds:g} s"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseBetweenSteps(Lasting):
+class PauseBetweenSteps(Lasting, kind="pause between steps"):
     """The same, but between two callbacks rather than at a time: right after a check, right before a write."""
 
-    kind: ClassVar[str] = "pause between steps"
+    said: ClassVar[str] = "host-{0.host} stands still for {0.seconds:g} s, {0.steps} callbacks from then"
     seconds: float = about(1, 14.5, 16, 20, 40, spread=0.1)
     steps: int = drawn(1, lambda rng: rng.randrange(1, 60))
 
@@ -55,44 +49,34 @@ class PauseBetweenSteps(Lasting):
     def strike(self, world: Target) -> None:
         world.machines[self.host].stop_at_step(self.steps, self.seconds)
 
-    def words(self) -> str:
-        return f"host-{self.host} stands still for {self.seconds:g} s, {self.steps} callbacks from then"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockedLoop(Lasting):
+class BlockedLoop(Lasting, kind="blocked loop"):
     """A user function that blocks its event loop; the lock thread runs on."""
 
-    kind: ClassVar[str] = "blocked loop"
+    said: ClassVar[str] = "the user's event loop on host-{0.host} is blocked for {0.seconds:g} s"
 
     def strike(self, world: Target) -> None:
         world.machines[self.host].block_user_loop(self.seconds)
 
-    def words(self) -> str:
-        return f"the user's event loop on host-{self.host} is blocked for {self.seconds:g} s"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShutDown(Fault):
+class ShutDown(Fault, kind="shut down"):
     """SIGTERM: the process closes its locks, and ends."""
 
-    kind: ClassVar[str] = "shut down"
+    said: ClassVar[str] = "host-{0.host} is told to stop"
 
     def strike(self, world: Target) -> None:
         world.shut_down(self.host)
 
-    def words(self) -> str:
-        return f"host-{self.host} is told to stop"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift(Fault):
+class Drift(Fault, kind="clock drift"):
     """A clock that runs fast or slow, from the start; within what is tolerated, a fifteenth.
 
     With ``everybody`` every second host's clock is as fast as the others' are slow.
     """
 
-    kind: ClassVar[str] = "clock drift"
     from_start: ClassVar[bool] = True
     percent: float = 0.0
     everybody: bool = False
@@ -123,10 +107,9 @@ _ACTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator(Fault):
+class Operator(Fault, kind="operator"):
     """An operator breaks the lease of a lock, at once or with some notice, steals it, or deletes its blob."""
 
-    kind: ClassVar[str] = "operator"
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"action": tuple(_ACTS)}
     action: str = "break_"
     lock: int = 0

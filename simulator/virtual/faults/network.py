@@ -30,12 +30,13 @@ class NetworkFault(Lasting):
                 self.affect(passage, world.rng_faults, world.loop.now - self.at)
 
         rules.append(rule)
-        world.later(self.seconds, rules.remove, rule)
+        world.loop.later(self.seconds, rules.remove, rule)
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:
         """Change what happens to one request, ``since`` seconds after the fault began."""
         raise NotImplementedError
 
+    @property
     def whose(self) -> str:
         """Name the hosts that it strikes."""
         return "every host" if self.everybody else f"host-{self.host}"
@@ -46,10 +47,9 @@ def _any_length(rng: random.Random) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition(NetworkFault):
+class Partition(NetworkFault, kind="partition"):
     """Nothing gets through; ``one_way`` requests do, and only the replies are lost."""
 
-    kind: ClassVar[str] = "partition"
     seconds: float = about(2, 6, 12, 15, 25, 25, 100)
     everybody: bool = sometimes(0.15)
     one_way: bool = sometimes(0.4)
@@ -62,14 +62,14 @@ class Partition(NetworkFault):
 
     def words(self) -> str:
         what = "replies to" if self.one_way else "requests and replies of"
-        return f"all {what} {self.whose()} are lost for {self.seconds:g} s"
+        return f"all {what} {self.whose} are lost for {self.seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lossy(NetworkFault):
+class Lossy(NetworkFault, kind="lossy network"):
     """Some requests and some replies are lost, silently or by a reset; some arrive twice."""
 
-    kind: ClassVar[str] = "lossy network"
+    said: ClassVar[str] = "{0.percent} % of the messages of {0.whose} are lost or doubled for {0.seconds:g} s"
     seconds: float = drawn(10.0, _any_length)
     percent: int = drawn(30, lambda rng: rng.choice([10, 30, 60]))
 
@@ -85,15 +85,12 @@ class Lossy(NetworkFault):
             case _:
                 passage.copies, passage.copy_delay = 2, rng.uniform(0, 3)
 
-    def words(self) -> str:
-        return f"{self.percent} % of the messages of {self.whose()} are lost or doubled for {self.seconds:g} s"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slow(NetworkFault):
+class Slow(NetworkFault, kind="slow network"):
     """Requests and replies are late, each by another time: they overtake one another."""
 
-    kind: ClassVar[str] = "slow network"
+    said: ClassVar[str] = "messages of {0.whose} are up to {0.delay:g} s late, each way, for {0.seconds:g} s"
     seconds: float = drawn(10.0, _any_length)
     delay: float = drawn(1.0, lambda rng: rng.choice([0.3, 1, 3, 6]))
 
@@ -101,15 +98,11 @@ class Slow(NetworkFault):
         passage.out += rng.uniform(0, self.delay)
         passage.back += rng.uniform(0, self.delay)
 
-    def words(self) -> str:
-        return f"messages of {self.whose()} are up to {self.delay:g} s late, each way, for {self.seconds:g} s"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failing(NetworkFault):
+class Failing(NetworkFault, kind="failing service"):
     """The service answers with an error: throttling with Retry-After, 500, 403 while a key is rotated."""
 
-    kind: ClassVar[str] = "failing service"
     seconds: float = about(2, 5, 10, 14, 20, 20, 100)
     everybody: bool = sometimes(0.4)
     status: int = drawn(503, lambda rng: rng.choice([503, 503, 429, 500, 408, 403]))
@@ -122,14 +115,13 @@ class Failing(NetworkFault):
 
     def words(self) -> str:
         share = "" if self.percent == 100 else f"{self.percent} % of "
-        return f"the service answers {share}{self.whose()}'s requests with {self.status} for {self.seconds:g} s"
+        return f"the service answers {share}{self.whose}'s requests with {self.status} for {self.seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fading(NetworkFault):
+class Fading(NetworkFault, kind="fading network"):
     """A network that gets slow before it dies: replies come later and later, then nothing gets through."""
 
-    kind: ClassVar[str] = "fading network"
     slow_for: float = 8.0
 
     @classmethod
@@ -146,7 +138,7 @@ class Fading(NetworkFault):
 
     def words(self) -> str:
         rest = self.seconds - self.slow_for
-        return f"replies to {self.whose()} are late for {self.slow_for:g} s, and then all is lost for {rest:g} s"
+        return f"replies to {self.whose} are late for {self.slow_for:g} s, and then all is lost for {rest:g} s"
 
 
 _FATES: Final = {
@@ -163,10 +155,9 @@ _CALLS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneMessage(Fault):
+class OneMessage(Fault, kind="one message"):
     """One request of a kind, the next that the host sends, is lost, late, doubled, or answered with an error."""
 
-    kind: ClassVar[str] = "one message"
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": _CALLS, "fate": (*_FATES, *_STATUSES)}
     call: str = "acquire"
     fate: str = "reply lost"

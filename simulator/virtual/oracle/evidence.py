@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -63,8 +62,7 @@ class Body:
 
     def knows(self) -> bool:
         """Tell whether its host, asked now, would say that the hold is lost."""
-        context: contextvars.Context = self.machine.context()
-        return context.run(self.hold.lost.is_set)
+        return self.machine.context().run(self.hold.lost.is_set)
 
     def believes_until(self, now: float) -> float:
         """Return the true time at which its host, if nothing else happens, will say that the hold is lost."""
@@ -99,6 +97,7 @@ class Evidence:
 
     def __init__(self, loop: VirtualLoop, service: Service) -> None:
         self.loop = loop
+        self.later = loop.later
         self.service = service
         self.bounds = Bounds()
         self.violations: list[Violation] = []
@@ -121,10 +120,6 @@ class Evidence:
     def operated(self, lease_id: str | None) -> bool:
         """Tell whether an operator ended this lease."""
         return lease_id in self._operated
-
-    def later(self, delay: float, check: object, *args: object) -> None:
-        """Look again, ``delay`` seconds of true time from now."""
-        contextvars.Context().run(self.loop.call_at, self.loop.now + delay, check, *args)  # type: ignore[arg-type]
 
     def blame(self, check: str, text: str) -> None:
         """Add what a check has found."""

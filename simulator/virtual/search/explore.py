@@ -58,14 +58,6 @@ class Summary:
     broken: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    scenarios: int
-    virtual_seconds: float
-    reached: Counter[str]
-    broken: int | None
-
-
 def explore(plan: Plan, progress: Callable[[Summary], None]) -> Summary:
     """Run the plan's scenarios; stop at the first that breaks a promise (by number, not by time)."""
     summary = Summary()
@@ -89,7 +81,7 @@ def find(plan: Plan, index: int) -> tuple[Scenario, Run]:
     return shrink(scenario, scenario.run())
 
 
-def _parts(plan: Plan) -> Iterator[_Part]:
+def _parts(plan: Plan) -> Iterator[Summary]:
     chunks = [(plan, start, min(start + _CHUNK, plan.scenarios)) for start in range(0, plan.scenarios, _CHUNK)]
     if plan.jobs == 1:
         yield from map(_run_chunk, chunks)
@@ -99,18 +91,19 @@ def _parts(plan: Plan) -> Iterator[_Part]:
         yield from pool.imap(_run_chunk, chunks)
 
 
-def _run_chunk(chunk: tuple[Plan, int, int]) -> _Part:
+def _run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
     plan, start, end = chunk
     prepare_process()
-    seconds = 0.0
-    reached: Counter[str] = Counter()
+    part = Summary()
     for index in range(start, end):
         run = plan.scenario(index).run()
-        seconds += run.seconds
-        reached.update(run.reached)
+        part.scenarios += 1
+        part.virtual_seconds += run.seconds
+        part.reached.update(run.reached)
         if run.violations:
-            return _Part(index - start + 1, seconds, reached, index)
-    return _Part(end - start, seconds, reached, None)
+            part.broken = index
+            break
+    return part
 
 
 def save_story(path: Path, scenario: Scenario, run: Run) -> None:

@@ -72,13 +72,9 @@ class Scenario:
             start_workload(self.workload, world)
         return world.run()
 
-    def without(self, index: int) -> Scenario:
-        """Return the scenario with one fault less."""
-        return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
-
-    def with_fault(self, index: int, fault: Fault) -> Scenario:
-        """Return the scenario with another fault in the place of one."""
-        return replace(self, faults=(*self.faults[:index], fault, *self.faults[index + 1 :]))
+    def without(self, index: int, *instead: Fault) -> Scenario:
+        """Return the scenario without one of its faults, or with another in its place."""
+        return replace(self, faults=(*self.faults[:index], *instead, *self.faults[index + 1 :]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data."""

@@ -20,24 +20,15 @@ _MOST_SECONDS: Final = 30.0
 def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:
     """Drop faults and hosts, then shorten and round what is left, as long as the same check finds something."""
     check = run.violations[0].check
-    left = MOST_RUNS
-
-    def still_breaks(smaller: Scenario) -> Run | None:
-        nonlocal left
-        left -= 1
-        outcome = smaller.run()
-        return outcome if any(violation.check == check for violation in outcome.violations) else None
-
     ends = time.process_time() + _MOST_SECONDS
-    changed = True
-    while changed:
-        changed = False
-        for smaller in _simpler(scenario):
-            if left <= 0 or time.process_time() >= ends:
-                break
-            if (outcome := still_breaks(smaller)) is not None:
-                scenario, run, changed = smaller, outcome, True
-                break
+    steps = iter(_simpler(scenario))
+    for _ in range(MOST_RUNS):
+        smaller = next(steps, None)
+        if smaller is None or time.process_time() >= ends:
+            break
+        outcome = smaller.run()
+        if any(violation.check == check for violation in outcome.violations):
+            scenario, run, steps = smaller, outcome, iter(_simpler(smaller))
     return scenario, run
 
 
@@ -49,7 +40,7 @@ def _simpler(scenario: Scenario) -> list[Scenario]:
         steps.append(replace(scenario, hosts=scenario.hosts - 1))
     for index, fault in enumerate(scenario.faults):
         if isinstance(fault, Lasting) and fault.seconds > 1:
-            steps.append(scenario.with_fault(index, replace(fault, seconds=round(fault.seconds / 2, 1))))
+            steps.append(scenario.without(index, replace(fault, seconds=round(fault.seconds / 2, 1))))
         if fault.at != round(fault.at):
-            steps.append(scenario.with_fault(index, replace(fault, at=float(round(fault.at)))))
+            steps.append(scenario.without(index, replace(fault, at=float(round(fault.at)))))
     return steps

@@ -25,6 +25,14 @@ _BEFORE: Final = 35.0
 _LONGEST: Final = 40
 _SLOW: Final = SOON / 2
 _PAD: Final = " " * 11
+_OF_LOCKS: Final = {
+    "waiting": "{owner} asks for {lock}",
+    "acquired": "{owner} gets {lock} with token {token}",
+    "contended": "{owner} does not get {lock} ({reason})",
+    "lost": "{owner} is told that it lost {lock} ({reason})",
+    "released": "{owner} has given {lock} back",
+    "body_started": "{owner} enters its body",
+}
 _LOCK: Final = re.compile(r"locks/[^\s,;:]*[^\s,;:.]")
 
 
@@ -41,7 +49,7 @@ def tell(scenario: Scenario, run: Run) -> list[str]:
     if len(told) > _LONGEST:
         told = [f"{_PAD}({len(told) - _LONGEST} earlier events)", *told[-_LONGEST:]]
     lines += told
-    lines.append(f"{first.at:9.3f} s  BROKEN ({first.check}): {_LOCK.sub(_label, first.text)}.")
+    lines.append(f"{first.at:9.3f} s  BROKEN ({first.check}): {_LOCK.sub(lambda lock: label(lock[0]), first.text)}.")
     if promise := promises().get(first.check):
         lines.append(f"{_PAD}What must not be: {promise}.")
     if len(run.violations) > 1:
@@ -122,23 +130,6 @@ def _request(record: Record) -> str:
 
 
 def _lock_event(record: Record) -> str:
-    lock, who, token = label(record.text("lock")), record.text("owner"), record.get("token")
-    match record.text("kind"):
-        case "waiting":
-            return f"{who} asks for {lock}"
-        case "acquired":
-            return f"{who} gets {lock} with token {token}"
-        case "contended":
-            return f"{who} does not get {lock} ({record.text('reason')})"
-        case "lost":
-            return f"{who} is told that it lost {lock} ({record.text('reason')})"
-        case "released":
-            return f"{who} has given {lock} back"
-        case "body_started":
-            return f"{who} enters its body"
-        case _:
-            return f"{who} leaves its body ({record.text('reason')})"
-
-
-def _label(lock: re.Match[str]) -> str:
-    return label(lock[0])
+    sentence = _OF_LOCKS.get(record.text("kind"), "{owner} leaves its body ({reason})")
+    told = {"owner": record.text("owner"), "token": record.get("token"), "reason": record.text("reason")}
+    return sentence.format(lock=label(record.text("lock")), **told)

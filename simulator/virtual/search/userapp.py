@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +66,12 @@ def start_app(app: str, world: World) -> None:
         runner = _Runner(world, machine, hosting)
         for plan in plans:
             if plan.queue is not None:
-                hosting.listen(machine, plan.function.name, plan.queue, runner.on_message(plan))
+                hosting.listen(machine, plan.function.name, plan.queue, partial(runner.on_message, plan))
             elif plan.schedule is not None:
                 timer = TimerListener(
                     function=plan.function.name,
                     schedule=plan.schedule,
-                    run=runner.on_tick(plan),
+                    run=partial(runner.on_tick, plan),
                     run_on_startup=plan.run_on_startup,
                     clock=VirtualClock(),
                 )
@@ -118,17 +118,13 @@ class _Runner:
         self._hosting = hosting
         self._numbers = itertools.count(1)
 
-    def on_message(self, plan: Plan) -> Callable[[Message], Any]:
-        async def run(message: Message) -> bool:
-            return await self._invoke(plan, lambda: queue_input(plan.function.trigger, message), received=message.id)
+    async def on_message(self, plan: Plan, message: Message) -> bool:
+        """Run the function of a queue's trigger; tell whether it succeeded."""
+        return await self._invoke(plan, partial(queue_input, plan.function.trigger, message), received=message.id)
 
-        return run
-
-    def on_tick(self, plan: Plan) -> Callable[[Tick], Any]:
-        async def run(tick: Tick) -> None:
-            await self._invoke(plan, lambda: timer_input(plan.function.trigger, tick.status, past_due=tick.past_due))
-
-        return run
+    async def on_tick(self, plan: Plan, tick: Tick) -> None:
+        """Run the function of a timer's trigger."""
+        await self._invoke(plan, partial(timer_input, plan.function.trigger, tick.status, past_due=tick.past_due))
 
     async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: str | None = None) -> bool:
         function = plan.function

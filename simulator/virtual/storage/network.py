@@ -62,10 +62,10 @@ class Network:
     def __init__(self, loop: VirtualLoop, rng: random.Random, latency: tuple[float, float]) -> None:
         self.rules: list[Callable[[Request, Passage], None]] = []
         self.reached: Counter[str] = Counter()
-        self.on_send: Callable[[Request, Passage], None] = _ignore
-        self.on_loss: Callable[[Request], None] = _ignore
-        self.on_answer: Callable[[Request, Exception | None, Passage], None] = _ignore
-        self.on_reply: Callable[[Request, Exception | None], None] = _ignore
+        self.on_send: Callable[[Request, Passage], None] = lambda *_: None
+        self.on_loss: Callable[[Request], None] = lambda *_: None
+        self.on_answer: Callable[[Request, Exception | None, Passage], None] = lambda *_: None
+        self.on_reply: Callable[[Request, Exception | None], None] = lambda *_: None
         self._loop = loop
         self._rng = rng
         self._latency = latency
@@ -121,7 +121,3 @@ class Network:
 
 def _reset() -> StoreFailure:
     return StoreFailure(detail="connection reset")
-
-
-def _ignore(*_: object) -> None:
-    pass

@@ -1,21 +1,26 @@
-"""The storage service under virtual time, with somebody who writes down who had which lease, from when to when."""
+"""The storage service under virtual time: it writes down who had which lease when; and a machine's way to it."""
 
 from __future__ import annotations
 
 import contextvars
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from simulator.virtual.storage.network import Request
 from singleton.locking.fencing import EPOCH_KEY
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    import asyncio
+    from collections.abc import Callable, Coroutine, Mapping
 
+    from simulator.virtual.storage.network import Network
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
+    from singleton.stores.protocol import BlobState
 
 _NOTICE: Final = 10
 """Seconds for which a lease goes on that an operator breaks slowly."""
@@ -42,9 +47,9 @@ class Service(MemoryLeaseStore):
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
-        self.on_grant: Callable[[Tenure], None] = _ignore
-        self.on_end: Callable[[Tenure], None] = _ignore
-        self.on_epoch: Callable[[str, int, Machine | None], None] = _ignore
+        self.on_grant: Callable[[Tenure], None] = lambda *_: None
+        self.on_end: Callable[[Tenure], None] = lambda *_: None
+        self.on_epoch: Callable[[str, int, Machine | None], None] = lambda *_: None
         self._loop = loop
         self._tenures: dict[str, Tenure] = {}
         self._nobody = contextvars.Context()
@@ -156,5 +161,50 @@ def _finish(coro: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("a request of the in-memory service waited for something")
 
 
-def _ignore(*_: object) -> None:
-    pass
+@dataclass(slots=True)
+class NetworkStore:
+    """A machine's ``LeaseStore``: each call is a request over the network."""
+
+    _network: Network
+    _service: Service
+    _machine: Machine
+
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
+        """See ``LeaseStore.acquire``."""
+        etag: str = await self._send("acquire", name, lease_id, duration)
+        return etag
+
+    async def renew(self, name: str, lease_id: str) -> str:
+        """See ``LeaseStore.renew``."""
+        replied: str = await self._send("renew", name, lease_id)
+        return replied
+
+    async def release(self, name: str, lease_id: str) -> None:
+        """See ``LeaseStore.release``."""
+        await self._send("release", name, lease_id)
+
+    async def break_(self, name: str) -> None:
+        """See ``LeaseStore.break_``."""
+        await self._send("break_", name)
+
+    async def create(self, name: str) -> None:
+        """See ``LeaseStore.create``."""
+        await self._send("create", name)
+
+    async def read(self, name: str) -> BlobState:
+        """See ``LeaseStore.read``."""
+        state: BlobState = await self._send("read", name)
+        return state
+
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+        """See ``LeaseStore.write``."""
+        etag: str = await self._send("write", name, lease_id, metadata)
+        return etag
+
+    async def aclose(self) -> None:
+        """See ``LeaseStore.aclose``."""
+
+    def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
+        execute = partial(self._service.execute, self._machine, call, name, args)
+        lease_id = args[0] if args else None
+        return self._network.send(Request(self._machine, call, name, execute, lease_id))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import heapq
 from collections import deque
@@ -26,7 +27,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from simulator.virtual.time.machine import HOST, Callback
 
 if TYPE_CHECKING:
-    import contextvars
     import random
     from collections.abc import Callable, Coroutine, Iterator
 
@@ -64,6 +64,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
         self._many = _FEW_TASKS
         self._shuffle = shuffle
+        self._nobody = contextvars.Context()
         self._turns_before = 0
         self._collect_at = _TURNS_A_COLLECTION
 
@@ -128,6 +129,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         start = self.now if machine is None else machine.reads(self.now)
         return self.call_at(start + delay, callback, *args, context=context)
 
+    def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
+        """Run the callback outside all hosts, ``delay`` seconds of true time from now."""
+        self._nobody.run(self.call_at, self.now + delay, callback, *args)
+
     def requeue(self, handles: list[Callback]) -> None:
         """Make callbacks ready that a paused machine kept, in their order."""
         self._ready.extend(handles)
@@ -153,14 +158,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._tasks = {task: host for task, host in self._tasks.items() if not task.done()}
         self._many = max(_FEW_TASKS, 2 * len(self._tasks))
 
-    def leftover_tasks(self) -> list[asyncio.Task[Any]]:
-        """Return the tasks that have not ended, in the order in which they began."""
-        return [task for task, _ in self.leftover_tasks_by_host()]
-
-    def leftover_tasks_by_host(self) -> list[tuple[asyncio.Task[Any], Machine | None]]:
-        """Return the tasks that have not ended, each with its host."""
+    def leftover_tasks(self) -> dict[asyncio.Task[Any], Machine | None]:
+        """Return the tasks that have not ended, each with its host, in the order in which they began."""
         self._forget_the_done()
-        return list(self._tasks.items())
+        return dict(self._tasks)
 
     def pending_timers(self) -> list[Callback]:
         """Return the timers that are neither due yet nor cancelled."""
@@ -233,12 +234,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             while not timers and self._seconds:
                 self._next_second()
             if not timers:
-                raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {self.leftover_tasks()}")
+                raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {[*self.leftover_tasks()]}")
             if timers[0][0] > self.now:
                 self.now = timers[0][0]
                 self._turns_before = self.turns
         if self.turns - self._turns_before > _MOST_TURNS:
-            raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {self.leftover_tasks()}")
+            raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
         while timers and timers[0][0] <= self.now:
             timer = heapq.heappop(timers)[2]
             if not timer._cancelled:  # noqa: SLF001
@@ -275,15 +276,3 @@ def _young_garbage_only() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def run_virtual(coro: Coroutine[Any, Any, _T], *, start: float = 0.0) -> _T:
-    """Run ``coro`` on a fresh virtual loop; fail if it leaves a task or an unhandled error behind."""
-    loop = VirtualLoop(start)  # type: ignore[abstract]
-    result = loop.run_until_complete(coro)
-    loop.drain()
-    if leftover := loop.leftover_tasks():
-        raise AssertionError(f"tasks left behind: {leftover}")
-    if loop.errors:
-        raise AssertionError(f"errors that nobody handled: {loop.errors}")
-    return result

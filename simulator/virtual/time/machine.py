@@ -83,7 +83,7 @@ class Machine:
         self.crashed = False
         self.leaving = False
         """It was told to stop, or is gone."""
-        self.tell: Callable[[str], None] = _nothing
+        self.tell: Callable[[str], None] = lambda _: None
         """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
         self.steps = 0
         self.resumed_at = float("-inf")
@@ -187,7 +187,3 @@ class Machine:
         context.run(HOST.set, self)
         context.run(PART.set, part)
         return context
-
-
-def _nothing(_: str) -> None:
-    pass

@@ -58,5 +58,4 @@ async def work(world: World, hold: Hold, seconds: float) -> bool:
 
 def able(world: World, machine: Machine, seconds: float) -> bool:
     """Tell whether a machine could do what it wanted for the last ``seconds``."""
-    fit = not machine.leaving and not machine.stopped_since(seconds)
-    return fit and not world.oracle.conduct.troubled(machine, seconds)
+    return not machine.leaving and world.oracle.conduct.well(machine, seconds)

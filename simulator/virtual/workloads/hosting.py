@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +15,11 @@ from simulator.host.triggers.messages import encode
 from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import message
-from simulator.virtual.workloads.putting_back import Account, VirtualQueue
-from simulator.virtual.workloads.queues import QueueClient, Queues
-from singleton.base.events import subscribe
+from simulator.virtual.workloads.queues import QueueClient, Queues, VirtualQueue
+from singleton.base.events import LockEvent, subscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from simulator.host.triggers.messages import Message
     from simulator.virtual.time.machine import Machine
@@ -69,12 +69,51 @@ def orders(rng: random.Random, queue: str, number: int, *, within: float) -> lis
     return sorted(feeds, key=lambda feed: feed.at)
 
 
+class Account:
+    """Which messages were handled, by themselves or as a copy that went back in their place."""
+
+    def __init__(self) -> None:
+        self._handled: set[str] = set()
+        self._copies: dict[str, set[str]] = defaultdict(set)
+
+    def hear(self, event: LockEvent) -> None:
+        """Take an event: a message that is put back is told of before its invocation ends."""
+        if event.kind == "deferred" and event.message_id and event.copy_id:
+            self._copies[event.message_id].add(event.copy_id)
+
+    def succeeded(self, message: str) -> None:
+        """Take the success of an invocation: with a message that was put back, nothing was done."""
+        if message not in self._copies:
+            self._handled.add(message)
+
+    def handled(self, message: str) -> bool:
+        """Tell whether the message, or a copy of it, was handled."""
+        return any(name in self._handled for name in self._family(message))
+
+    def vanished(self, sent: Iterable[str], left: set[str]) -> list[str]:
+        """Return those that were neither handled nor are left."""
+        return sorted(name for name in sent if not self.handled(name) and left.isdisjoint(self._family(name)))
+
+    @property
+    def put_back(self) -> int:
+        """How often a message was put back."""
+        return sum(map(len, self._copies.values()))
+
+    def _family(self, message: str) -> set[str]:
+        family, new = set(), {message}
+        while new:
+            family |= new
+            new = {copy for name in new for copy in self._copies.get(name, ())} - family
+        return family
+
+
 class QueueWorld:
     """Queues with listeners on every machine, a feed, and the account of what became of each message."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.queues = Queues(world.loop, random.Random(f"{world.rng_work.random()}/queues"))
+        self.queues = Queues(world.loop)
+        world.rng_work.random()  # for nothing: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
         self._account = Account()
         world.open_queue = partial(VirtualQueue, world.network, self.queues)
@@ -104,7 +143,7 @@ class QueueWorld:
 
     def feed(self, messages: Sequence[Feed], *, seconds: float) -> None:
         """Send the messages in time; when all are done with, stop the listeners and settle the account."""
-        self.world.accompany(self._feed(messages), seconds=seconds)
+        self.world.start(None, self._feed(messages), seconds=seconds)
 
     async def _feed(self, messages: Sequence[Feed]) -> None:
         unsubscribe = subscribe(self._account.hear)

@@ -10,6 +10,7 @@ import json
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.time.baton import Baton
@@ -82,12 +83,6 @@ class Context:
         self.invocation_id = invocation_id
 
 
-def guarded_jobs() -> dict[str, Callable[..., Any]]:
-    """Declare the functions, with all options at their defaults. All of one key share a lock, whatever their policy."""
-    with without_options():
-        return _declare()
-
-
 @contextmanager
 def without_options() -> Iterator[None]:
     """Hide what this machine sets for its own Functions: the same worlds everywhere. The host.json beside this counts.
@@ -107,26 +102,21 @@ def _is_option(name: str) -> bool:
     return name.lower().startswith("azurefunctionsjobhost") or name.lower() == "azurewebjobsscriptroot"
 
 
-def _declare() -> dict[str, Callable[..., Any]]:
+def guarded_jobs() -> dict[str, Callable[..., Any]]:
+    """Declare the functions, with all options at their defaults. All of one key share a lock, whatever their policy."""
 
-    @singleton(scope="Order:Id", level="host")
-    async def ship(msg: str, job: Job) -> None:  # noqa: ARG001 - the scope is found in it
+    async def work(msg: str, job: Job) -> None:  # noqa: ARG001 - the scope is found in it
         await job.run()
 
-    @singleton(scope="Order:Id", level="host", timeout=20)
-    async def ship_soon(msg: str, job: Job) -> None:  # noqa: ARG001
-        await job.run()
-
-    @singleton(scope="Order:Id", level="host")
-    def ship_sync(msg: str, job: Job) -> None:  # noqa: ARG001
+    def work_sync(msg: str, job: Job) -> None:  # noqa: ARG001
         job.run_sync()
 
-    @singleton(scope="Order:Id", level="host", on_contention="skip")
-    async def tick(msg: str, job: Job) -> None:  # noqa: ARG001
-        await job.run()
-
-    @singleton(scope="Order:Id", level="host", on_contention="raise")
-    async def insist(msg: str, job: Job) -> None:  # noqa: ARG001
-        await job.run()
-
-    return {"ship": ship, "ship_soon": ship_soon, "ship_sync": ship_sync, "tick": tick, "insist": insist}
+    guarded = partial(singleton, scope="Order:Id", level="host")
+    with without_options():
+        return {
+            "ship": guarded()(work),
+            "ship_soon": guarded(timeout=20)(work),
+            "ship_sync": guarded()(work_sync),
+            "tick": guarded(on_contention="skip")(work),
+            "insist": guarded(on_contention="raise")(work),
+        }

@@ -1,4 +1,4 @@
-"""Storage queues under virtual time, and their truth: what was sent, and whether each message was ever done."""
+"""Storage queues under virtual time, and how hosts and locks reach them over the network."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
 from simulator.virtual.storage.network import Network, Request
+from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from simulator.virtual.time.loop import VirtualLoop
@@ -40,7 +40,6 @@ class Queues:
     """The queue service."""
 
     loop: VirtualLoop
-    rng: random.Random
     _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
     _number: int = 0
 
@@ -89,13 +88,13 @@ class Queues:
         return stored
 
 
+@dataclass(slots=True)
 class QueueClient:
     """A machine's ``QueueService``: each call is a request over the network."""
 
-    def __init__(self, network: Network, queues: Queues, machine: Machine) -> None:
-        self._network = network
-        self._queues = queues
-        self._machine = machine
+    _network: Network
+    _queues: Queues
+    _machine: Machine
 
     async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
         """See ``QueueService.receive``."""
@@ -121,3 +120,40 @@ class QueueClient:
         except (StoreFailure, TimeoutError) as error:
             raise QueueTrouble(str(error) or "no answer") from error
         return answer  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class VirtualQueue:
+    """A machine's ``MessageStore``: each call is a request over the network."""
+
+    _network: Network
+    _queues: Queues
+    _machine: Machine
+    _name: str
+
+    async def create(self) -> None:
+        """See ``MessageStore.create``."""
+        await self._send("queue create", lambda: None)
+
+    async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
+        """See ``MessageStore.hide``."""
+        void = await self._send("queue update", partial(self._queues.set_visibility, self._name, id, receipt, seconds))
+        return Hidden(void, self._queues.loop.now + seconds)
+
+    async def send(self, text: str, *, delay: int, life: int | None) -> Sent:  # noqa: ARG002 - no world lives so long
+        """See ``MessageStore.send``."""
+        name = await self._send("queue send", partial(self._queues.send, self._name, text, delay))
+        return Sent(name, "0")
+
+    async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
+        """See ``MessageStore.delete``."""
+        await self._send("queue delete", partial(self._queues.delete, self._name, id, receipt))
+
+    async def aclose(self) -> None:
+        """See ``MessageStore.aclose``."""
+
+    async def _send(self, call: str, execute: Callable[[], Any]) -> Any:
+        try:
+            return await self._network.send(Request(self._machine, call, self._name, execute))
+        except MessageGone as gone:
+            raise StoreFailure(404, "MessageNotFound", str(gone)) from gone

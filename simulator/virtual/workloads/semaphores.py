@@ -157,7 +157,7 @@ class _Pool:
     def _judge(self, visit: _Visit, error: Exception) -> None:
         machine, oracle = visit.machine, self.world.oracle
         since = self.world.loop.now - visit.since + STALE
-        quiet = not oracle.conduct.troubled(machine, since) and not machine.stopped_since(since)
+        quiet = oracle.conduct.well(machine, since)
         told = f"{visit.owner} was told: {error}"
         if (isinstance(error, StorageUnavailable) and quiet) or (
             isinstance(error, StorageDenied) and not oracle.conduct.denied(machine, since)

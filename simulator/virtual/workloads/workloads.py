@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.hosting import QueueWorld, orders
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer")
+_MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 _jobs = cache(guarded_jobs)
 
 
@@ -32,21 +32,6 @@ def start_workload(name: str, world: World) -> None:
     if name != "defer":
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
-
-
-def _mutex(world: World) -> None:
-    """Few workers a host, one lock, bodies of all lengths."""
-    for machine in world.machines:
-        for worker in range(world.rng_work.randint(1, 2)):
-            _rounds(world, machine, worker, rounds=world.rng_work.randint(1, 4), keys=1, kinds=("ship", "ship_sync"))
-
-
-def _keys(world: World) -> None:
-    """Orders of some customers, several at once on each host."""
-    for machine in world.machines:
-        for worker in range(world.rng_work.randint(2, 4)):
-            kinds = ("ship", "ship_soon", "ship_sync")
-            _rounds(world, machine, worker, rounds=world.rng_work.randint(1, 3), keys=3, kinds=kinds)
 
 
 def _chain(world: World) -> None:
@@ -62,14 +47,6 @@ def _skip(world: World) -> None:
     for machine in world.machines:
         work = _ticks(world, machine, world.rng_work, every, rounds=world.rng_work.randint(3, 8))
         world.start(machine, work, seconds=8 * every)
-
-
-def _mixed(world: World) -> None:
-    """All kinds of callers for two locks; some give up, some are cancelled."""
-    kinds = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
-    for machine in world.machines:
-        for worker in range(world.rng_work.randint(1, 3)):
-            _rounds(world, machine, worker, rounds=world.rng_work.randint(1, 4), keys=2, kinds=kinds, cancels=0.2)
 
 
 def _queue(world: World) -> None:
@@ -91,17 +68,20 @@ async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job]
     return await _invoke(world, machine, kind, body["Order"]["Id"], job, invocation, received=received.id)
 
 
-_WORKLOADS: dict[str, Callable[[World], None]] = {
-    "mutex": _mutex,
-    "keys": _keys,
-    "chain": _chain,
-    "skip": _skip,
-    "mixed": _mixed,
-    "queue": _queue,
-    "semaphore": start_semaphore,
-    "leader": start_leader,
-    "defer": start_deferrals,
-}
+def _workers(
+    world: World,
+    *,
+    workers: tuple[int, int],
+    rounds: tuple[int, int],
+    keys: int,
+    kinds: tuple[str, ...],
+    cancels: float = 0.0,
+) -> None:
+    """Some workers on each host; ``workers`` and ``rounds`` say from how many to how many."""
+    for machine in world.machines:
+        for worker in range(world.rng_work.randint(*workers)):
+            number = world.rng_work.randint(*rounds)
+            _rounds(world, machine, worker, rounds=number, keys=keys, kinds=kinds, cancels=cancels)
 
 
 def _rounds(
@@ -189,3 +169,20 @@ async def _invoke(
     outcome = await invoke(world, machine, kind, invocation, work, message=received, failures=(RuntimeError,))
     world.oracle.reached[f"invocation: {outcome}"] += 1
     return outcome == "ok"
+
+
+_WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
+    # Few workers a host, one lock, bodies of all lengths.
+    "mutex": partial(_workers, workers=(1, 2), rounds=(1, 4), keys=1, kinds=("ship", "ship_sync")),
+    # Orders of some customers, several at once on each host.
+    "keys": partial(_workers, workers=(2, 4), rounds=(1, 3), keys=3, kinds=("ship", "ship_soon", "ship_sync")),
+    "chain": _chain,
+    "skip": _skip,
+    # All kinds of callers for two locks; some give up, some are cancelled.
+    "mixed": partial(_workers, workers=(1, 3), rounds=(1, 4), keys=2, kinds=_MIXED, cancels=0.2),
+    "queue": _queue,
+    "semaphore": start_semaphore,
+    "leader": start_leader,
+    "defer": start_deferrals,
+}
+WORKLOADS: Final = tuple(_WORKLOADS)

@@ -1,4 +1,10 @@
-"""What happens in a world, written down as real hosts write it, and what came of it."""
+"""What happens in a world, written down as real hosts write it, and what came of it.
+
+The verdict is the one that real hosts get, by the same checks, from records of the same schema: hosts and faults write
+what real hosts and the fleet write. Beside that a world says that anything may strike in it (``rough``), so that what
+no lock can help is excused, and that its kills are not aimed at holders: the verdict's bound on failovers is that of a
+quiet network, and means nothing here. The oracle judges failovers, by what each fault does.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,12 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Iterable
 
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.storage.network import Passage, Request
@@ -68,3 +76,9 @@ class Chronicle:
     def lost(self, request: Request) -> None:
         """Write down a request that never arrives."""
         self.note(request.machine.name, "request", call=request.call, name=request.name, answer="lost")
+
+
+def broken_promises(records: Iterable[Record]) -> tuple[str, ...]:
+    """Return what the verdict says was broken, a sentence each: exclusion, tokens, guards, messages."""
+    begin = Record(0.0, "world", "run_started", {"rough": True, "aimed": False})
+    return judge([begin, *(record for record in records if record.event != "request")]).violations

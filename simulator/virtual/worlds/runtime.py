@@ -10,7 +10,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simulator.virtual.storage.store import NetworkStore
+from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.baton import Baton
 from singleton.process.onloop import OnLoop
 

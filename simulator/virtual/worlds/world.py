@@ -30,10 +30,9 @@ from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.time.watchdog import Stuck, watched
-from simulator.virtual.worlds.outcome import Chronicle, Run
+from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
 from simulator.virtual.worlds.runtime import VirtualRuntime, stores
-from simulator.virtual.worlds.verdict import broken_promises
 from singleton.base.events import LockEvent, subscribe
 from singleton.functions.invocation import current_hold
 from singleton.process.current import provide_runtime
@@ -65,6 +64,7 @@ class World:
         self.rng_faults = _stream(seed, "faults")
         self.rng_work = _stream(seed, "work")
         self.loop = VirtualLoop(shuffle=_stream(seed, "order") if shuffle else None)  # type: ignore[abstract]
+        self.later = self.loop.later
         self.service = Service(self.loop)
         self.network = Network(self.loop, _stream(seed, "network"), (0.002, 0.03))
         self.oracle = Oracle(self.loop, self.network, self.service, current_hold)
@@ -81,9 +81,8 @@ class World:
         """Opens a machine's queue of this name, for its locks to put messages back."""
         self.work = 0.0
         open_store = stores(self.network, self.service, sdk=sdk)
-        self._runtimes = [self._runtime(machine, open_store(machine), seed) for machine in self.machines]
+        self._runtimes = {machine: self._runtime(machine, open_store(machine), seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
-        self._nobody = contextvars.Context()
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
         self.cancelled: set[str] = set()
         self._over = False
@@ -100,16 +99,10 @@ class World:
 
     # --- for workloads and faults -------------------------------------------------------------------------------------
 
-    def start(self, machine: Machine, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> asyncio.Task[Any]:
-        """Start a task on a machine; ``seconds`` is the work in it, for the bound on how long all may take."""
-        task = self.loop.create_task(coro, context=machine.context())
-        self._jobs.append((machine, task))
-        self.work += seconds
-        return task
-
-    def accompany(self, coro: Coroutine[Any, Any, Any], *, seconds: float) -> None:
-        """Start a task outside all machines that must end, too."""
-        self._jobs.append((None, self.loop.create_task(coro, context=self._nobody.copy())))
+    def start(self, machine: Machine | None, coro: Coroutine[Any, Any, Any], *, seconds: float = 0.0) -> None:
+        """Start a task on a machine, or outside all; ``seconds`` is its work: a bound on how long all may take."""
+        context = contextvars.Context() if machine is None else machine.context()
+        self._jobs.append((machine, self.loop.create_task(coro, context=context)))
         self.work += seconds
 
     def watch(self, check: Callable[[], None]) -> None:
@@ -117,10 +110,6 @@ class World:
         if self._unfinished() and not self._broken():
             check()
             self.later(1.0, self.watch, check)
-
-    def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
-        """Call something outside all machines, ``delay`` seconds of true time from now."""
-        self._nobody.run(self.loop.call_at, self.loop.now + delay, callback, *args)
 
     def next_end(self, machine: Machine) -> asyncio.Future[None]:
         """Return a future that is done when the next body on this machine ends."""
@@ -147,7 +136,7 @@ class World:
 
     async def _leave(self, machine: Machine) -> None:
         self.oracle.conduct.closing(machine)
-        await self._runtimes[machine.index].registry.aclose()
+        await self._runtimes[machine].registry.aclose()
         self.oracle.conduct.closed(machine)
         await asyncio.sleep(_LINGER)
         self.note(machine.name, "host_exited", code=0, expected=True)
@@ -169,8 +158,7 @@ class World:
 
     def run(self) -> Run:
         """Let it all happen, and say what came of it."""
-        by_machine = dict(zip(self.machines, self._runtimes, strict=True))
-        provide_runtime(lambda: by_machine[_here()])
+        provide_runtime(lambda: self._runtimes[_here()])
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
         try:
@@ -226,7 +214,7 @@ class World:
     async def _close(self) -> None:
         closing = [
             self.loop.create_task(runtime.registry.aclose(), context=machine.context("locks"))
-            for machine, runtime in zip(self.machines, self._runtimes, strict=True)
+            for machine, runtime in self._runtimes.items()
             if not machine.crashed
         ]
         _, pending = await asyncio.wait(closing, timeout=_CLOSING)
@@ -260,7 +248,7 @@ class World:
             if job.done() and not job.cancelled() and (error := job.exception()) is not None:
                 self.oracle.blame("broken", f"a job of {machine or 'the feed'} raised {error!r}")
         jobs = {job for _, job in self._jobs}
-        for task, host in self.loop.leftover_tasks_by_host():
+        for task, host in self.loop.leftover_tasks().items():
             if host is not None and not host.crashed and task not in jobs:
                 self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
         for report in self.loop.errors:

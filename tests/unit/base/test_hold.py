@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.time.loop import run_virtual
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
 from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Network
+from tests.support.virtual import run_virtual
 from tests.support.world import NAME, lock_on, now, section, until, virtual
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from simulator.virtual.time.loop import run_virtual
 from tests.support.chaos import World
 from tests.support.mutants import Mutant, applied
+from tests.support.virtual import run_virtual
 from tests.unit.locking import test_lock_schedules as schedules
 from tests.unit.locking.core_mutants import OTHERS, UNSAFE
 

@@ -7,9 +7,9 @@ import math
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulator.virtual.time.loop import run_virtual
 from tests.support.chaos import Actor, Fault, Meddling, World
 from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, answered
+from tests.support.virtual import run_virtual
 
 MOMENTS = st.floats(0.0, 60.0).map(lambda seconds: round(seconds, 2))
 CALLS = ["acquire", "renew", "release", "create", "read", "write"]

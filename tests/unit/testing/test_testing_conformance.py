@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simulator.virtual.time.loop import run_virtual
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import BlobState, StoreFailure
 from singleton.testing import StoreConformance
 from singleton.testing.scenarios import QUICK
 from singleton.testing.states import TABLE
+from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.host.platform_lock import LockedListener
-from simulator.virtual.time.loop import run_virtual
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.settings.options import SingletonOptions
+from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.host.triggers.backoff import Backoff
-from simulator.virtual.time.loop import run_virtual
 from tests.support.memory_queues import Host
+from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

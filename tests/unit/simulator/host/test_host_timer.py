@@ -11,7 +11,7 @@ import pytest
 from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.schedule import Schedule
 from simulator.host.triggers.timer import Tick, TimerListener, WallClock
-from simulator.virtual.time.loop import run_virtual
+from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.virtual.time.loop import Deadlock, VirtualLoop, run_virtual
+from simulator.virtual.time.loop import Deadlock, VirtualLoop
+from tests.support.virtual import run_virtual
 from tests.support.world import now, virtual, virtual_loop
 
 if TYPE_CHECKING:
