@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 LONGEST = 350
+MOST = 20
 MODULES = sorted(file for package in ("singleton", "simulator") for file in (ROOT / package).rglob("*.py"))
 NPM = ROOT / "simulator" / "azurite"
 
@@ -35,6 +37,28 @@ def test_importing_singleton_imports_no_sdk() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_is_one_idea_and_so_not_long(module: Path) -> None:
     assert len(module.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_a_room_has_no_more_modules_than_can_be_seen_at_once_and_says_what_it_is() -> None:
+    rooms = {module.parent for module in MODULES}
+    assert len(rooms) > 25
+    for room in rooms:
+        assert len([module for module in MODULES if module.parent == room]) <= MOST + 1, f"{room} is full"
+        said = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8")))
+        assert said, f"{room} does not say what it is"
+
+
+def test_the_rooms_in_the_docs_are_those_that_there_are() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = {
+        room for row in re.findall(r"^\| (.+?) \|", text, re.MULTILINE) for room in re.findall(r"`([a-z/]+)/`", row)
+    }
+    there = {
+        module.parent.relative_to(ROOT).as_posix().split("/", 1)[1]
+        for module in MODULES
+        if len(module.relative_to(ROOT).parts) > 2
+    }
+    assert named == there - {"virtual"}
 
 
 def test_the_lock_file_of_npm_pins_what_package_json_names_by_hash_and_without_addresses() -> None:
