@@ -241,7 +241,7 @@ class Guard:
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
         return None
 
-    @cached_property
+    @property
     def _deferring(self) -> Deferring:
         from singleton.functions import deferring
 

@@ -14,10 +14,12 @@ import pytest
 from azure.functions.queue import QueueMessage
 
 from singleton import ConfigurationError, LockNotAcquired, singleton
+from singleton.decorator import guards_of
 from singleton.defer.queueplace import message_encoding
 from singleton.settings.connection import StorageAccount, resolve_queue_account
 from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing import memory_locks
 from tests.support.lock_thread import FOREIGN, Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
@@ -480,3 +482,10 @@ def test_the_queue_client_is_imported_with_the_lock_thread_where_a_function_defe
     (tmp_path / "app.py").write_text(APP.replace("POLICY", policy))
     done = subprocess.run([sys.executable, "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == (str(policy == "defer"), "")
+
+
+def test_a_function_that_was_tested_with_locks_in_memory_notes_failures_where_its_locks_are_now() -> None:
+    (guard,) = guards_of(a_function())
+    with memory_locks():
+        in_memory = guard._deferring.notes
+    assert guard._deferring.notes != in_memory
