@@ -63,10 +63,10 @@ def broken(run: Run) -> list[str]:
     return [*checks, REFUSED] if run.reached[REFUSED] else checks
 
 
-def test_twenty_scenarios_through_the_sdk_keep_every_promise() -> None:
+def test_forty_scenarios_through_the_sdk_keep_every_promise() -> None:
     faults: set[str] = set()
     bodies = 0
-    for seed in range(20):
+    for seed in range(40):
         run = scenario(seed).run()
         assert not broken(run), f"seed {seed}: {run.violations or REFUSED}"
         faults.update(name for name in run.reached if name.startswith("fault: "))
