@@ -20,7 +20,7 @@ from singleton.base.errors import LockNotAcquired, SingletonError
 from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section, closed_error
-from singleton.locking.state import State
+from singleton.locking.state import Doing, State
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _TRY_ONCE: Final = 10.0
 """Seconds for a single attempt (``timeout=0``) to get an answer from storage that fails."""
 _LAST_LOOK: Final = 0.5
 """Seconds before its time-out at which the first in line asks once more."""
+_OURS: Final = "it is in use by this process"
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +103,7 @@ class Line:
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.ours or (self.first() is not None and self.state.in_use)):
-            raise self._not_acquired("it is in use by this process" if self.state.ours else self._taken, owner=owner)
+            raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
         loop = asyncio.get_running_loop()
         now = loop.time()
         limit = math.inf if timeout is None else timeout or _TRY_ONCE
@@ -155,15 +156,18 @@ class Line:
     def refused(self) -> None:
         """Somebody else has it: who asked once has the answer."""
         self.state.refuse()
-        self.refuse_single_attempts(self._taken)
+        self._refuse_single_attempts(self._taken)
+
+    def entered(self) -> None:
+        """Somebody of this process has it: who asked once beside him has the answer."""
+        self._refuse_single_attempts(_OURS)
 
     def failed(self, trouble: SingletonError) -> None:
         """The storage gives no usable answer; when that lasts too long, all waits end with it."""
         if self.state.fail(trouble):
             self.refuse_all(trouble)
 
-    def refuse_single_attempts(self, why: str) -> None:
-        """End the waits of those who asked once, and could not get it."""
+    def _refuse_single_attempts(self, why: str) -> None:
         error = self._not_acquired(why)
         for waiter in tuple(self._waiters):
             if waiter.once:

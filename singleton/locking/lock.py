@@ -181,7 +181,7 @@ class Lock:
                 self._line.grant(waiter, hold)
                 del waiter, hold  # it is the caller's, who may drop it (M-37)
                 if section == 1:
-                    self._line.refuse_single_attempts("it is in use by this process")
+                    self._line.entered()
                 await asyncio.shield(turn.ended)
                 turn.lost.freeze()
         finally:
