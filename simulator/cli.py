@@ -22,15 +22,15 @@ from simulator.explore_cli import explore, replay
 from simulator.program import PROGRAM, called_as
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
-from simulator.report.json import JsonReporter
+from simulator.report.json import write_json
 from simulator.report.plain import PlainReporter
+from simulator.report.reporter import Reporter
 from simulator.work.scenario import LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.checks.verdict import Verdict
-    from simulator.report.reporter import Reporter
 
 HOLDS: Final = 0
 VIOLATED: Final = 1
@@ -157,9 +157,9 @@ def _simulate(**options: Any) -> int:
         try:
             scenario = _scenario(**options)
             outcome = run(scenario, reporter, signals)
-            if outcome.verdict is not None:
-                if isinstance(reporter, JsonReporter):
-                    reporter.journals = outcome.journals
+            if outcome.verdict is not None and as_json:
+                write_json(outcome.verdict, outcome.journals, sys.stdout)
+            elif outcome.verdict is not None:
                 reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals))
         except ScenarioError as error:
             reporter.close()
@@ -200,11 +200,10 @@ def _scenario(**options: Any) -> Scenario:
 def _reporter(*, as_json: bool) -> Reporter:
     stream = sys.stderr if as_json else sys.stdout
     if not stream.isatty():
-        return JsonReporter(sys.stdout) if as_json else PlainReporter(stream)
+        return Reporter() if as_json else PlainReporter(stream)
     from simulator.report.terminal import TerminalReporter
 
-    live = TerminalReporter(stream)
-    return JsonReporter(sys.stdout, live) if as_json else live
+    return TerminalReporter(stream)
 
 
 def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[str]:

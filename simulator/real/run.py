@@ -20,7 +20,7 @@ from simulator.azurite.server import Azurite
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.real.fleet import Fleet, FleetTrouble
-from simulator.real.settle import Settling
+from simulator.real.settle import hopeless, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.report.reporter import Phase, Progress, Reporter
@@ -215,14 +215,14 @@ class _Course:
 
     def _settle(self, fleet: Fleet, storage: Storage) -> None:
         """Wait until nothing is outstanding, or nothing more can be hoped for."""
-        settling = Settling(self._scenario.visibility)
         since, asked, waits = clock(), 0.0, [""]
         while True:
             fleet.look()
             if clock() - asked > STEP * 10:
                 asked = clock()
-                waits = settling.outstanding(fleet.records, storage.queued())
-                if not waits or settling.hopeless(fleet.records, asked, since):
+                history = fleet.board.history
+                waits = outstanding(history, storage.queued())
+                if not waits or hopeless(history, asked, since=since, visibility=self._scenario.visibility):
                     return
             self._watch(fleet)
             self._show("settling", waits)
