@@ -11,12 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-LEASE = 15.0
-POLL = 5.0
-
-LISTENER_LEASE = 60.0
-RECOVERY = 60.0
-
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
 """How something ended: a body or a call, a wait for a lock, or either with its host's death or the run."""
 Mode = Literal["function", "listener"]
@@ -41,10 +35,10 @@ class Function:
     guarded: bool = False
     mode: Mode = "function"
     on_contention: str = "wait"
-    lease: float = LEASE
-    poll: float = POLL
-    listener_lease: float = LISTENER_LEASE
-    recovery: float = RECOVERY
+    lease: float = 15.0
+    poll: float = 5.0
+    listener_lease: float = 60.0
+    recovery: float = 60.0
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
     sync: bool = False  # a thread runs its body: nobody can end that
