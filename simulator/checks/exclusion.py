@@ -5,7 +5,6 @@ A listener's lock is its process's: bodies of one host may run at the same time 
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -34,18 +33,12 @@ def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
 
     A body that starts at the very instant at which the other ends shares none with it.
     """
-    by_lock: dict[str, list[Section]] = defaultdict(list)
-    for section in sections:
-        by_lock[section.lock].append(section)
     pairs = []
-    for members in by_lock.values():
-        members.sort(key=lambda section: (section.start, section.end))
-        inside: list[tuple[float, int, Section]] = []  # a heap: who leaves next
-        for number, section in enumerate(members):
-            while inside and inside[0][0] <= section.start:
-                heapq.heappop(inside)
-            pairs += [(other, section) for _, _, other in inside if not _together(other, section)]
-            heapq.heappush(inside, (section.end, number, section))
+    inside: dict[str, list[Section]] = defaultdict(list)
+    for section in sorted(sections, key=lambda section: (section.start, section.end)):
+        others = [other for other in inside[section.lock] if other.end > section.start]
+        pairs += [(other, section) for other in others if not _together(other, section)]
+        inside[section.lock] = [*others, section]
     return pairs
 
 

@@ -50,11 +50,12 @@ class Rule:
     action: Action
     uses: int | None = None
     skip: int = 0
-    name: str = ""
     matched: int = field(default=0, init=False)
 
-    def __post_init__(self) -> None:
-        self.name = self.name or getattr(self.action, "__name__", type(self.action).__name__)
+    @property
+    def name(self) -> str:
+        """The name of its action."""
+        return getattr(self.action, "__name__", type(self.action).__name__)
 
     def applies(self, request: Request) -> bool:
         """Tell whether this request's turn has come, and count it."""

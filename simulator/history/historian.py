@@ -155,13 +155,8 @@ class Historian:
         self._message(record).poisoned = True
 
     def _on_invocation_started(self, record: Record) -> None:
-        call = Invocation(
-            id=record.text("invocation"),
-            function=record.text("function"),
-            host=record.host,
-            message=record.text("message"),
-            start=record.t,
-        )
+        told: dict[str, Any] = {name: record.text(name) for name in ("function", "message")}
+        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
         self.history.invocations.append(call)
         self._calls[record.host, "", call.id].append(call)
         if call.message:

@@ -107,8 +107,7 @@ class Fleet:
             records += host.tail.read()
             if ended and not host.reaped:
                 host.reaped = True
-                if not host.killed:
-                    self.journal.write("host_exited", host=host.name, code=host.exit_code(), expected=False)
+                self.journal.write("host_exited", host=host.name, code=host.exit_code(), expected=False)
         for record in in_order(records):
             self.board.take(record)
 
@@ -151,7 +150,7 @@ class Fleet:
         self.wake(early=True)
         running = [host for host in self.hosts if host.running]
         for host in running:
-            host.reaped = True  # that they end is no surprise from now on
+            host.reaped = True
 
         def impatient() -> bool:
             self.look()
@@ -257,7 +256,5 @@ class Fleet:
         return {**fields, "on_contention": function.on_contention if function is not None else ""}
 
     def _why(self, host: Host) -> str:
-        said = [event.text for event in self.board.events if event.text.startswith(f"{host.name}: ")]
-        if said:
-            return said[-1].removeprefix(f"{host.name}: ")
-        return host.last_words() or f"it ended with exit code {host.exit_code()}"
+        said = dict(self.board.history.errors).get(host.name)
+        return said or host.last_words() or f"it ended with exit code {host.exit_code()}"

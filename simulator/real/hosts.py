@@ -36,8 +36,7 @@ class Host:
         self.journal = folder / f"{name}.jsonl"
         self.log = folder / f"{name}.jsonl.log"
         self.tail = Tail(self.journal)
-        self.killed = False
-        self.reaped = False
+        self.reaped = False  # that it ends, or has ended, is no surprise
         self._config = folder / f"{name}.config.json"
         self._config.write_text(json.dumps({**config, "name": name, "journal": str(self.journal)}), "utf-8")
         self._config.chmod(0o600)  # it has the storage's key
@@ -92,7 +91,7 @@ class Host:
         """End the process, and whatever it started, without a chance to do anything more."""
         if self._process is None or not self.running:
             return
-        self.killed = True
+        self.reaped = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if _WINDOWS:
                 self._process.kill()

@@ -50,7 +50,7 @@ class TerminalReporter(Reporter):
     def __init__(self, stream: TextIO) -> None:
         """Draw on `stream`, a terminal."""
         self._console = Console(file=stream, highlight=False)
-        self._live: Live | None = None
+        self._live = Live(console=self._console, refresh_per_second=FRAMES, transient=True)
         self._steps: list[str] = []
         self._spinner = Spinner("dots" if self._unicode else "line")
 
@@ -80,16 +80,11 @@ class TerminalReporter(Reporter):
 
     def close(self) -> None:
         """Remove the live view."""
-        live, self._live = self._live, None
-        if live is not None:
-            live.stop()
+        self._live.stop()
 
-    def _draw(self, what: Any) -> None:
-        if self._live is None:
-            self._live = Live(what, console=self._console, refresh_per_second=FRAMES, transient=True)
-            self._live.start()
-        else:
-            self._live.update(what)
+    def _draw(self, what: Group) -> None:
+        self._live.update(what)
+        self._live.start()
 
 
 def view(board: Board, progress: Progress, *, height: int) -> Group:

@@ -97,12 +97,8 @@ def described(process: subprocess.Popen[str], folder: Path) -> App:
 
 def end_describing(process: subprocess.Popen[str]) -> None:
     """Make sure that the process is gone."""
-    if process.poll() is None:
+    with process:  # at its end the pipes are closed, and it was waited for
         process.kill()
-        process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _functions(output: str) -> tuple[AppFunction, ...] | None:
