@@ -22,15 +22,15 @@ from simulator.explore_cli import explore, replay
 from simulator.program import PROGRAM, called_as
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
-from simulator.report.json import JsonReporter
+from simulator.report.json import write_json
 from simulator.report.plain import PlainReporter
+from simulator.report.reporter import Reporter
 from simulator.work.scenario import LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.checks.verdict import Verdict
-    from simulator.report.reporter import Reporter
 
 HOLDS: Final = 0
 VIOLATED: Final = 1
@@ -89,7 +89,7 @@ class _Group(click.Group):
     "--duration", type=float, default=LOAD, show_default=True, metavar="SECONDS", help="For how long work is offered."
 )
 @click.option("--messages", type=click.Path(path_type=Path), metavar="FILE", help="Queue messages of your own.")
-@click.option("--no-singleton", is_flag=True, help="Don't lock, to see the difference.")
+@click.option("--no-singleton", "singleton", flag_value=False, default=True, help="Don't lock, to see the difference.")
 @click.option("--same-app", is_flag=True, help="Hosts are instances of one app, with its timer lock.")
 @click.option(
     "--timer-every",
@@ -117,7 +117,7 @@ class _Group(click.Group):
     show_envvar=True,
     help="An Azurite that runs already. Default: one of its own.",
 )
-@click.option("--allow-cloud", is_flag=True, help="Allow --storage to be an account in the cloud.")
+@click.option("--allow-cloud", "cloud", is_flag=True, help="Allow --storage to be an account in the cloud.")
 @click.version_option(_version(), prog_name=PROGRAM)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
@@ -149,17 +149,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.exit(code)
 
 
-def _simulate(**options: Any) -> int:
-    as_json = options["as_json"]
+def _simulate(*, as_json: bool, **options: Any) -> int:
     reporter = _reporter(as_json=as_json)
     outcome: Outcome | None = None
     with Signals() as signals, contextlib.closing(reporter):
         try:
             scenario = _scenario(**options)
             outcome = run(scenario, reporter, signals)
-            if outcome.verdict is not None:
-                if isinstance(reporter, JsonReporter):
-                    reporter.journals = outcome.journals
+            if outcome.verdict is not None and as_json:
+                write_json(outcome.verdict, outcome.journals, sys.stdout)
+            elif outcome.verdict is not None:
                 reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals))
         except ScenarioError as error:
             reporter.close()
@@ -177,34 +176,18 @@ def _simulate(**options: Any) -> int:
     return HOLDS if outcome.verdict is not None and outcome.verdict.holds else VIOLATED
 
 
-def _scenario(**options: Any) -> Scenario:
-    seed = options["seed"]
-    return Scenario(
-        app=(options["app"] or default_app(Path.cwd())).resolve(),
-        hosts=options["hosts"],
-        kill=options["kill"],
-        pause=options["pause"],
-        duration=options["duration"],
-        seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
-        singleton=not options["no_singleton"],
-        same_app=options["same_app"],
-        timer_every=options["timer_every"],
-        visibility=options["visibility"],
-        messages=options["messages"],
-        storage=options["storage"],
-        cloud=options["allow_cloud"],
-        keep=options["keep"],
-    )
+def _scenario(*, app: Path | None, seed: int | None, **options: Any) -> Scenario:
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    return Scenario(app=(app or default_app(Path.cwd())).resolve(), seed=seed, **options)
 
 
 def _reporter(*, as_json: bool) -> Reporter:
     stream = sys.stderr if as_json else sys.stdout
     if not stream.isatty():
-        return JsonReporter(sys.stdout) if as_json else PlainReporter(stream)
+        return Reporter() if as_json else PlainReporter(stream)
     from simulator.report.terminal import TerminalReporter
 
-    live = TerminalReporter(stream)
-    return JsonReporter(sys.stdout, live) if as_json else live
+    return TerminalReporter(stream)
 
 
 def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[str]:

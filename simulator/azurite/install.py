@@ -137,13 +137,11 @@ def start_node(*arguments: str | Path, cwd: Path, output: IO[bytes], **environme
 
 def stop_node(process: subprocess.Popen[bytes], *, grace: float) -> None:
     """End the process: politely, then, after `grace` seconds, by force. Returns when it is gone."""
-    process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(grace)
-    process.kill()
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+    with process:  # at its end the pipe is closed, and it was waited for
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+        process.kill()
 
 
 def tail(output: IO[bytes]) -> str:

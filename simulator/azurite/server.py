@@ -42,13 +42,6 @@ FLAGS = (
 LISTENING = re.compile(r"Azurite (\w+) service is successfully listening at http://[^\s:]+:(\d+)")
 
 
-def connection_string(blob_port: int, queue_port: int, table_port: int) -> str:
-    """Return the connection string of an emulator on these ports of this machine."""
-    ports = {"Blob": blob_port, "Queue": queue_port, "Table": table_port}
-    endpoints = "".join(f"{name}Endpoint=http://127.0.0.1:{port}/{ACCOUNT};" for name, port in ports.items())
-    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};{endpoints}"
-
-
 class Azurite:
     """A storage emulator of one's own, from `start()` to `stop()`; a context manager."""
 
@@ -95,7 +88,9 @@ class Azurite:
     @property
     def connection_string(self) -> str:
         """The connection string for blobs, queues and tables."""
-        return connection_string(self.blob_port, self.queue_port, self.table_port)
+        ports = {service: self._port(service) for service in SERVICES}
+        endpoints = "".join(f"{name}Endpoint=http://127.0.0.1:{port}/{ACCOUNT};" for name, port in ports.items())
+        return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};{endpoints}"
 
     @property
     def blob_port(self) -> int:
@@ -108,16 +103,9 @@ class Azurite:
         return self._port("Queue")
 
     @property
-    def table_port(self) -> int:
-        """The port on which tables are served."""
-        return self._port("Table")
-
-    @property
     def pid(self) -> int:
         """The process's id."""
-        if self._process is None:
-            raise AzuriteError("This Azurite is not running.")
-        return self._process.pid
+        return self._running()[0].pid
 
     def check(self) -> None:
         """Make sure that it still runs.
@@ -125,10 +113,9 @@ class Azurite:
         Raises:
             AzuriteError: it has ended, with its last lines.
         """
-        if self._process is None or self._output is None:
-            raise AzuriteError("This Azurite is not running.")
-        if (code := self._process.poll()) is not None:
-            raise AzuriteError(f"Azurite ended by itself (exit code {code}). Its last lines:\n{tail(self._output)}")
+        process, output = self._running()
+        if (code := process.poll()) is not None:
+            raise AzuriteError(f"Azurite ended by itself (exit code {code}). Its last lines:\n{tail(output)}")
 
     def __enter__(self) -> Self:
         self.start()
@@ -138,22 +125,25 @@ class Azurite:
         self.stop()
 
     def _port(self, service: str) -> int:
-        if service not in self._ports:
-            raise AzuriteError("This Azurite is not running.")
+        self._running()
         return self._ports[service]
+
+    def _running(self) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        if self._process is None or self._output is None:
+            raise AzuriteError("This Azurite is not running.")
+        return self._process, self._output
 
     def _wait(self) -> None:
         """Wait until it has said on which ports it listens, which it does once each server accepts connections."""
-        if self._process is None or self._output is None:
-            raise AzuriteError("This Azurite is not running.")
+        process, output = self._running()
         started = time.monotonic()
         reported = 0
         while len(self._ports) < len(SERVICES):
-            ended = self._process.poll() is not None
-            self._ports = {service: int(port) for service, port in LISTENING.findall(read(self._output))}
+            ended = process.poll() is not None
+            self._ports = {service: int(port) for service, port in LISTENING.findall(read(output))}
             seconds = time.monotonic() - started
             if ended:
-                raise AzuriteError(f"Azurite {version()} ended at once (exit code {self._process.returncode}).")
+                raise AzuriteError(f"Azurite {version()} ended at once (exit code {process.returncode}).")
             if seconds > READY_WITHIN:
                 raise AzuriteError(f"Azurite {version()} was not ready after {READY_WITHIN:.0f} s.")
             if seconds >= reported:

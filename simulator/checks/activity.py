@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from simulator.history.facts import History
 
 
-def judge_activity(history: History, messages: Messages) -> list[Finding]:
+def judge_activity(history: History, messages: Messages) -> Iterator[Finding]:
     """Find what did not happen though it should have, and hosts that failed."""
-    findings = [*_hosts(history), *_strikes(history), *_work(history, messages), *_notes(history)]
+    yield from _hosts(history)
+    yield from _strikes(history)
+    yield from _work(history, messages)
+    yield from _notes(history)
     if history.interrupted:
-        findings.append(unproven(f"the run was broken off after {history.end - history.start:.0f} s"))
-    return findings
+        yield unproven(f"the run was broken off after {history.end - history.start:.0f} s")
 
 
 def _hosts(history: History) -> Iterator[Finding]:
@@ -27,14 +29,14 @@ def _hosts(history: History) -> Iterator[Finding]:
         yield violation(f"{host} failed: {message}")
     for host, code in history.crashes:
         yield violation(f"{host} ended by itself with exit code {code}")
-    asked = _whole(history.setup.get("hosts"))
+    asked = history.setup.get("hosts", 0)
     if len(history.ready) < asked and not history.interrupted:
         yield unproven(f"only {len(history.ready)} of {count(asked, 'host')} became ready")
 
 
 def _strikes(history: History) -> Iterator[Finding]:
     for what, done in (("kill", len(history.kills)), ("pause", len(history.pauses))):
-        asked = _whole(history.setup.get(what))
+        asked = history.setup.get(what, 0)
         if done < asked and not history.interrupted:
             yield unproven(f"{count(asked, what)} asked for, {done} done: no further host was caught holding a lock")
 
@@ -64,10 +66,5 @@ def _notes(history: History) -> Iterator[Finding]:
         by = "the lock" if name in LOCK_FAULTS else "its own code"
         by = "its policy" if name == "LockNotAcquired" else by
         yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")
-    reasons = Counter(reason for _, _, _, reason in history.losses)
-    for reason, number in sorted(reasons.items()):
+    for reason, number in sorted(history.losses.items()):
         yield note(f"{count(number, 'hold')} lost ({reason or 'no reason given'})")
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0

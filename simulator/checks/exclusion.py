@@ -5,41 +5,27 @@ A listener's lock is its process's: bodies of one host may run at the same time 
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from simulator.history.facts import History, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
-    """One of the two bodies of an overlap; times count from the start of the run."""
-
-    host: str
-    function: str
-    owner: str
-    token: int | None
-    start: float
-    end: float
-    ending: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """Two bodies of one lock that were inside at the same time."""
+    """Two bodies of one lock that were inside at the same time; `at` counts from the start of the run."""
 
     lock: str
     at: float
     seconds: float
-    first: Inside
-    second: Inside
+    first: Section
+    second: Section
 
 
 def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
@@ -47,18 +33,12 @@ def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
 
     A body that starts at the very instant at which the other ends shares none with it.
     """
-    by_lock: dict[str, list[Section]] = defaultdict(list)
-    for section in sections:
-        by_lock[section.lock].append(section)
     pairs = []
-    for members in by_lock.values():
-        members.sort(key=lambda section: (section.start, section.end))
-        inside: list[tuple[float, int, Section]] = []  # a heap: who leaves next
-        for number, section in enumerate(members):
-            while inside and inside[0][0] <= section.start:
-                heapq.heappop(inside)
-            pairs += [(other, section) for _, _, other in inside if not _together(other, section)]
-            heapq.heappush(inside, (section.end, number, section))
+    inside: dict[str, list[Section]] = defaultdict(list)
+    for section in sorted(sections, key=lambda section: (section.start, section.end)):
+        others = [other for other in inside[section.lock] if other.end > section.start]
+        pairs += [(other, section) for other in others if not _together(other, section)]
+        inside[section.lock] = [*others, section]
     return pairs
 
 
@@ -100,63 +80,37 @@ def _longest_first(history: History, pairs: list[tuple[Section, Section]]) -> li
             lock=first.lock,
             at=second.start - history.start,
             seconds=min(first.end, second.end) - second.start,
-            first=_inside(first, history.start),
-            second=_inside(second, history.start),
+            first=first,
+            second=second,
         )
         for first, second in pairs
     ]
     return sorted(overlaps, key=lambda overlap: (-overlap.seconds, overlap.at, overlap.lock))
 
 
-def judge_overlaps(overlaps: list[Overlap], caught: list[Overlap]) -> list[Finding]:
+def judge_overlaps(overlaps: list[Overlap], caught: list[Overlap]) -> Iterator[Finding]:
     """Say what the overlaps amount to."""
-    late = len({(overlap.first.host, overlap.first.owner) for overlap in caught})
-    woke = (
-        [note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")]
-        if late
-        else []
-    )
-    if not overlaps:
-        return woke
-    worst = overlaps[0]
-    return [
-        *woke,
-        violation(
+    if late := len({(overlap.first.host, overlap.first.owner) for overlap in caught}):
+        yield note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")
+    if overlaps:
+        worst = overlaps[0]
+        yield violation(
             f"{count(len(overlaps), 'overlap')}: two bodies of one lock ran at the same time; the longest for "
             f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"
-        ),
-    ]
+        )
 
 
-def judge_guards(history: History) -> list[Finding]:
+def judge_guards(history: History) -> Iterator[Finding]:
     """Find guarded functions whose bodies ran past their guard, or without the lock."""
-    findings = []
-    bare = [section for section in history.sections if not section.held]
-    if bare:
+    if bare := sum(not section.held for section in history.sections):
         why = "" if history.setup.get("singleton", True) else " (--no-singleton)"
-        bodies = count(len(bare), "guarded body", "guarded bodies")
-        findings.append(violation(f"{bodies} ran without holding the lock{why}"))
-    guarded = {(section.host, section.owner) for section in history.sections}
-    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
-    past: dict[str, int] = defaultdict(int)
-    for invocation in history.invocations:
-        where = (invocation.host, invocation.id)
-        succeeded = invocation.ending == "ok" and history.function(invocation.function).guarded
-        if succeeded and where not in guarded and where not in refused:
-            past[invocation.function] += 1
+        yield violation(f"{count(bare, 'guarded body', 'guarded bodies')} ran without holding the lock{why}")
+    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
+    past = Counter(
+        call.function
+        for call in history.invocations
+        if call.ending == "ok" and history.function(call.function).guarded and (call.host, call.id) not in met
+    )
     for function, number in sorted(past.items()):
         calls = count(number, "invocation")
-        findings.append(violation(f"{calls} of {function!r} succeeded without passing through its guard"))
-    return findings
-
-
-def _inside(section: Section, start: float) -> Inside:
-    return Inside(
-        host=section.host,
-        function=section.function,
-        owner=section.owner,
-        token=section.token,
-        start=section.start - start,
-        end=section.end - start,
-        ending=section.ending,
-    )
+        yield violation(f"{calls} of {function!r} succeeded without passing through its guard")

@@ -23,7 +23,7 @@ from simulator.checks.findings import Finding, label, unproven, violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Held, History, Kill, Wait
+    from simulator.history.facts import Held, History, Wait
 
 SLACK = 1.5
 
@@ -39,6 +39,7 @@ class TakeOver:
             and the bound passed. ``cut short``: the run ended before the bound. ``unwanted``: nobody asked.
         lease: how long the victim's lease lasts at most.
         wanted: when it was first asked for by a survivor: 0 where one was waiting already.
+        ok: whether it was taken over within its bound.
     """
 
     lock: str
@@ -51,28 +52,27 @@ class TakeOver:
     seconds: float | None = None
     wanted: float | None = None
     bound: float | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was taken over within its bound."""
-        return self.state == "in time"
+    ok: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover:
-    """One kill: the lock that the victim was killed for, and what else it held."""
+    """One kill: what became of the locks that the victim held, first of that which it was killed for."""
 
     host: str
     pid: int
     at: float
-    main: TakeOver | None
-    also: tuple[TakeOver, ...] = ()
+    overs: tuple[TakeOver, ...]
+
+    @property
+    def main(self) -> TakeOver | None:
+        """The lock that it was killed for."""
+        return self.overs[0] if self.overs else None
 
     @property
     def ok(self) -> bool:
         """Whether the lock it was killed for was taken over in time, and none of the others late."""
-        broken = any(other.state in {"late", "never"} for other in self.also)
-        return self.main is not None and self.main.ok and not broken
+        return bool(self.main and self.main.ok) and all(over.state not in {"late", "never"} for over in self.overs)
 
 
 def measure_failovers(history: History) -> list[Failover]:
@@ -82,71 +82,53 @@ def measure_failovers(history: History) -> list[Failover]:
     """
     if not history.setup.get("singleton", True):
         return []
-    failovers = []
-    for kill in history.kills:
-        if not kill.holds and not history.setup.get("aimed", True):
-            continue
-        overs = [_take_over(history, kill, held) for held in kill.holds]
-        failovers.append(
-            Failover(
-                host=kill.host,
-                pid=kill.pid,
-                at=kill.t - history.start,
-                main=overs[0] if overs else None,
-                also=tuple(overs[1:]),
-            )
+    return [
+        Failover(
+            host=kill.host,
+            pid=kill.pid,
+            at=kill.t - history.start,
+            overs=tuple(_take_over(history, held) for held in kill.holds),
         )
-    return failovers
+        for kill in history.kills
+        if kill.holds or history.setup.get("aimed", True)
+    ]
 
 
-def judge_failovers(failovers: list[Failover]) -> list[Finding]:
+def judge_failovers(failovers: list[Failover]) -> Iterator[Finding]:
     """Say which failovers were late, missing or not shown."""
-    findings = []
     for failover in failovers:
         if failover.main is None:
-            findings.append(unproven(f"{failover.host} held nothing when it was killed: no failover to measure"))
-            continue
-        for over in (failover.main, *failover.also):
-            finding = _judge(failover, over)
-            if finding.kind == "violation" or over is failover.main:
-                findings.append(finding)
-    return [finding for finding in findings if finding.kind != "note"]
+            yield unproven(f"{failover.host} held nothing when it was killed: no failover to measure")
+        for over in failover.overs:
+            what = f"{label(over.lock)}, which {failover.host} held when it was killed,"
+            if over.state == "late":
+                yield violation(f"{what} was taken over after {over.seconds:.1f} s; {over.bound:.1f} s were allowed")
+            elif over.state == "never":
+                yield violation(f"{what} was never taken over, though it was wanted; {over.bound:.1f} s were allowed")
+            elif over.state == "cut short" and over is failover.main:
+                yield unproven(f"{what} was not taken over before the run ended")
+            elif over.state == "unwanted" and over is failover.main:
+                yield unproven(f"{what} was not asked for again: its failover is not measured")
 
 
-def _judge(failover: Failover, over: TakeOver) -> Finding:
-    what = f"{label(over.lock)}, which {failover.host} held when it was killed,"
-    if over.state == "late":
-        return violation(f"{what} was taken over after {over.seconds:.1f} s; {over.bound:.1f} s were allowed")
-    if over.state == "never":
-        return violation(f"{what} was never taken over, though it was wanted; {over.bound:.1f} s were allowed")
-    if over.state == "cut short":
-        return unproven(f"{what} was not taken over before the run ended")
-    if over.state == "unwanted":
-        return unproven(f"{what} was not asked for again: its failover is not measured")
-    return Finding("note", "")
+def _take_over(history: History, held: Held) -> TakeOver:
+    over = _measure(history, held, held.t + _lease(history, held))
+    return over if over.state not in {"late", "never"} else _measure(history, held, _free_at(history, held, over))
 
 
-def _take_over(history: History, kill: Kill, held: Held) -> TakeOver:
-    over = _measure(history, kill, held, kill.t + _lease(history, held))
-    if over.state in {"late", "never"}:
-        return _measure(history, kill, held, _free_at(history, kill, held, over))
-    return over
-
-
-def _measure(history: History, kill: Kill, held: Held, free: float) -> TakeOver:
+def _measure(history: History, held: Held, free: float) -> TakeOver:
     """Measure a take-over of a lock that is free from `free` on, at the latest."""
-    got = next(_takers(history, kill, held), None)
+    got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
     until = history.end if got is None else got.t
-    demands = list(_demands(history, kill, held, free, until))
-    if got is not None:
-        demands = [*demands, (got.t, None)]
-    wanted = min((since for since, _ in demands), default=None)
+    demands = list(_demands(history, held, free, until))
     deadlines = [deadline for _, deadline in demands if deadline is not None]
-    if got is not None and not deadlines:
-        deadlines = [max(free, got.t)]  # nobody had to have it sooner
+    asked = [since for since, _ in demands]
+    if got is not None:
+        asked.append(got.t)
+        deadlines = deadlines or [max(free, got.t)]  # nobody had to have it sooner
     deadline = min(deadlines, default=None)
     state: State
-    if wanted is None:
+    if not asked:
         state = "unwanted"
     elif deadline is None:
         state = "cut short"
@@ -162,9 +144,10 @@ def _measure(history: History, kill: Kill, held: Held, free: float) -> TakeOver:
         lease=_lease(history, held),
         by=None if got is None else got.host,
         token_after=None if got is None else got.token,
-        seconds=None if got is None else got.t - kill.t,
-        wanted=None if wanted is None else wanted - kill.t,
-        bound=None if deadline is None else deadline - kill.t,
+        seconds=None if got is None else got.t - held.t,
+        wanted=min(asked) - held.t if asked else None,
+        bound=None if deadline is None else deadline - held.t,
+        ok=state == "in time",
     )
 
 
@@ -172,70 +155,52 @@ def _lease(history: History, held: Held) -> float:
     return history.function(held.function).lease_in(held.mode)
 
 
-def _takers(history: History, kill: Kill, held: Held) -> Iterator[Acquisition]:
-    for acquisition in history.acquisitions:
-        if acquisition.lock == held.lock and acquisition.t > kill.t:
-            yield acquisition
-
-
-def _free_at(history: History, kill: Kill, held: Held, over: TakeOver) -> float:
+def _free_at(history: History, held: Held, over: TakeOver) -> float:
     """When the lease has run out at the latest, where it took longer than a lease.
 
     A later victim that was waiting for this lock may have been granted it in its last instant, unseen: then its
     lease counts.
     """
-    lease = _lease(history, held)
-    until = history.end if over.seconds is None else kill.t + over.seconds
-    waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.outcome == "killed"}
-    deaths = [other.t for other in history.kills if kill.t <= other.t <= until and other.host in waiting]
-    return max([kill.t, *deaths]) + lease
+    until = history.end if over.seconds is None else held.t + over.seconds
+    waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.ending == "killed"}
+    deaths = (other.t for other in history.kills if held.t <= other.t <= until and other.host in waiting)
+    return max([held.t, *deaths]) + _lease(history, held)
 
 
-def _demands(
-    history: History, kill: Kill, held: Held, free: float, until: float
-) -> Iterator[tuple[float, float | None]]:
+def _demands(history: History, held: Held, free: float, until: float) -> Iterator[tuple[float, float | None]]:
     """Yield when survivors asked for the lock, and by when this asking must have led to a taker, if it must."""
-    asked = _asked(history, held, until)
-    askers = {held.function}
-    for wait in history.waits:
-        if wait.lock == held.lock:
-            askers.add(wait.function)
-            if wait.host != kill.host and wait.end > kill.t and wait.start <= until:
-                yield max(wait.start, kill.t), _deadline(history, wait, kill, free, asked)
-    for refusal in history.refusals:
-        if refusal.lock == held.lock:
-            askers.add(refusal.function)
-            if refusal.host != kill.host and kill.t < refusal.t <= until:
-                due = held.mode == "function" and free + SLACK <= refusal.t < asked
-                yield refusal.t, refusal.t if due else None
+    waits = [wait for wait in history.waits if wait.lock == held.lock]
+    refusals = [refusal for refusal in history.refusals if refusal.lock == held.lock]
+    # When the taker asked: from then on it is no wonder that others are refused.
+    asked = min((wait.start for wait in waits if wait.ending == "acquired" and wait.end == until), default=until)
+    for wait in waits:
+        if wait.host != held.host and wait.end > held.t and wait.start <= until:
+            yield max(wait.start, held.t), _deadline(history, wait, free, asked)
+    for refusal in refusals:
+        if refusal.host != held.host and held.t < refusal.t <= until:
+            due = held.mode == "function" and free + SLACK <= refusal.t < asked
+            yield refusal.t, refusal.t if due else None
     if held.mode == "function":
-        yield from _ticks(history, kill, {name for name in askers if name}, free, until)
+        askers = {deed.function for deed in (held, *waits, *refusals)}
+        yield from _ticks(history, held, askers, free, until)
 
 
-def _asked(history: History, held: Held, until: float) -> float:
-    """When the taker asked: from then on it is no wonder that others are refused."""
-    winning = [w.start for w in history.waits if w.lock == held.lock and w.outcome == "acquired" and w.end == until]
-    return min(winning, default=until)
-
-
-def _deadline(history: History, wait: Wait, kill: Kill, free: float, asked: float) -> float | None:
+def _deadline(history: History, wait: Wait, free: float, asked: float) -> float | None:
     function = history.function(wait.function)
-    deadline = max(free, wait.start, kill.t) + function.poll_in(wait.mode)
+    deadline = max(free, wait.start) + function.poll_in(wait.mode)
     polls = function.on_contention == "wait" or wait.mode == "listener"
-    if polls and (wait.outcome == "acquired" or wait.end >= deadline):
+    if polls and (wait.ending == "acquired" or wait.end >= deadline):
         return deadline
-    refused = wait.mode == "function" and wait.outcome != "acquired" and wait.start >= free + SLACK and wait.end < asked
+    refused = wait.mode == "function" and wait.ending != "acquired" and wait.start >= free + SLACK and wait.end < asked
     return wait.start if refused else None  # it gave up: only who asked for a free lock can complain
 
 
 def _ticks(
-    history: History, kill: Kill, askers: set[str], free: float, until: float
+    history: History, held: Held, askers: set[str], free: float, until: float
 ) -> Iterator[tuple[float, float | None]]:
-    for name in askers:
-        function = history.function(name)
-        if function.trigger != "timer" or function.on_contention == "wait" or not function.tick:
-            continue
-        alone = bool(history.setup.get("same_app"))  # then the platform lets one host tick, or none for a while
-        for t, host, ticker in history.ticks:
-            if ticker == name and host != kill.host and kill.t < t <= until:
-                yield t, (t if t >= free + SLACK else None) if alone else free + function.tick
+    alone = bool(history.setup.get("same_app"))  # then the platform lets one host tick, or none for a while
+    for t, host, ticker in history.ticks:
+        function = history.function(ticker)
+        skips = function.trigger == "timer" and function.on_contention != "wait" and function.tick
+        if skips and ticker in askers and host != held.host and held.t < t <= until:
+            yield t, (t if t >= free + SLACK else None) if alone else free + function.tick

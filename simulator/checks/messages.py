@@ -83,14 +83,9 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         states["redelivered"] += message.most_dequeued > 1
         states["deferred"] += message.deferred > 0
         states["deferrals"] += message.deferred
-        if len(ran) > 1:
-            states["duplicated"] += 1
-            if not _excused(history, message, ran):
-                troubles.append(_trouble(message, "ran twice without a kill"))
-        if _at_once(history, message):
-            troubles.append(_trouble(message, "ran twice at once"))
-        if state not in {"completed", "skipped", "open"}:
-            troubles.append(_trouble(message, _why(history, message, state)))
+        states["duplicated"] += len(ran) > 1
+        wrong = _troubles(history, message, state, ran)
+        troubles += [Trouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
         if state == "poisoned":
             findings.append(_judge_poison(history, message))
     messages = Messages(**states, troubles=tuple(troubles))
@@ -116,17 +111,24 @@ def _state(history: History, message: Message, *, ran: bool) -> State:
         return "poisoned"
     if not message.ids.isdisjoint(history.ready_left.get(message.queue, ())):
         return "stuck"
-    if message.completed or (unlogged and not history.invisible_left.get(message.queue)):
-        if not succeeded:
-            return "lost"
-        return "completed" if ran else "skipped"
-    if message.queue not in history.ready_left:
-        return "open"
-    if history.invisible_left.get(message.queue):
-        return "stuck"
+    invisible = history.invisible_left.get(message.queue)
+    if not (message.completed or (unlogged and not invisible)):
+        if message.queue not in history.ready_left:
+            return "open"
+        if invisible:
+            return "stuck"
     if not succeeded:
         return "lost"
-    return "completed" if ran else "skipped"  # deleted, though the answer to that was lost
+    return "completed" if ran else "skipped"  # also where the answer to its deletion was lost
+
+
+def _troubles(history: History, message: Message, state: State, ran: list[Invocation]) -> Iterator[str]:
+    if len(ran) > 1 and not _excused(history, message, ran):
+        yield "ran twice without a kill"
+    if _at_once(history, message):
+        yield "ran twice at once"
+    if state not in {"completed", "skipped", "open"}:
+        yield _why(history, message, state)
 
 
 def _why(history: History, message: Message, state: State) -> str:
@@ -179,10 +181,6 @@ def _at_once(history: History, message: Message) -> bool:
         and not _stood_still(history, message, later)
         for earlier, later in pairwise(calls)
     )
-
-
-def _trouble(message: Message, what: str) -> Trouble:
-    return Trouble(id=message.id, queue=message.queue, key=message.key, what=what)
 
 
 def _judge(messages: Messages) -> Iterator[Finding]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from simulator.checks.findings import Finding, count, label, violation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from simulator.history.facts import Acquisition, History, Section
 
 
@@ -32,15 +34,7 @@ class Tokens:
     issued: int
     locks: int
     regressions: tuple[Regression, ...]
-
-    @property
-    def increasing(self) -> bool:
-        """Whether every token was greater than all earlier ones of its lock."""
-        return not self.regressions
-
-
-_Entry: TypeAlias = tuple[float, str, str, int | None, bool, bool]
-"""When, which lock, which host, which token; whether the token is shared, and whether it may come late."""
+    increasing: bool
 
 
 def check_tokens(history: History) -> Tokens:
@@ -49,66 +43,61 @@ def check_tokens(history: History) -> Tokens:
     Who stood still while it asked may say late that it got the lock. That is no fault, if it then is told that it lost
     it. Nor is it one of somebody whose lease an operator ended, and who has yet to learn of that.
     """
-    got = [(a.t, a.lock, a.host, a.token, False, _late(history, a)) for a in history.acquisitions]
-    begun = [(s.start, s.lock, s.host, s.token, s.mode == "listener", _excused(history, s)) for s in history.sections]
-    issued = [entry for entry in got if entry[3] is not None]
-    regressions = _regressions(got, history.start, "acquired")
+    got = [_Shown(each.t, each, late=True) for each in history.acquisitions if each.token is not None]
+    begun = [
+        _Shown(each.start, each, late=each.ending == "lost", shared=each.mode == "listener")
+        for each in history.sections
+        if each.token is not None
+    ]
+    regressions = list(_regressions(history, got, "acquired"))
     known = {(entry.lock, entry.token) for entry in regressions}
-    for entry in _regressions(begun, history.start, "body"):
-        if (entry.lock, entry.token) not in known:
-            regressions.append(entry)
+    regressions += [each for each in _regressions(history, begun, "body") if (each.lock, each.token) not in known]
     return Tokens(
-        issued=len(issued),
-        locks=len({entry[1] for entry in issued}),
+        issued=len(got),
+        locks=len({each.by.lock for each in got}),
         regressions=tuple(sorted(regressions, key=lambda entry: entry.at)),
+        increasing=not regressions,
     )
 
 
-def judge_tokens(tokens: Tokens) -> list[Finding]:
+def judge_tokens(tokens: Tokens) -> Iterator[Finding]:
     """Say what the regressions amount to."""
-    if not tokens.regressions:
-        return []
-    first = tokens.regressions[0]
-    return [
-        violation(
+    if tokens.regressions:
+        first = tokens.regressions[0]
+        yield violation(
             f"{count(len(tokens.regressions), 'fencing token')} out of order; the first on {label(first.lock)}: "
             f"{first.host} got {first.token} after {first.before_host} had got {first.before}"
         )
-    ]
 
 
-def _late(history: History, got: Acquisition) -> bool:
-    return history.stood_still_asking(got, got.t) or history.operated_before(got, got.t)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A token is shown at a time; perhaps late, where its host stood still, or again by the host that shares it."""
+
+    t: float
+    by: Acquisition | Section
+    late: bool
+    shared: bool = False
 
 
-def _excused(history: History, section: Section) -> bool:
-    woke = section.ending == "lost" and history.stood_still_asking(section, section.start)
-    return woke or history.operated_before(section, section.start)
-
-
-def _regressions(entries: list[_Entry], start: float, seen: str) -> list[Regression]:
-    """Compare each token with the highest before it; where it is shared, its host may show it again."""
+def _regressions(history: History, tokens: list[_Shown], seen: str) -> Iterator[Regression]:
+    """Compare each token with the highest before it."""
     highest: dict[str, tuple[int, str]] = defaultdict(lambda: (-1, ""))
-    found = []
-    for t, lock, host, token, shared, excused in sorted(entries, key=lambda entry: entry[0]):
-        if token is None:
+    for shown in sorted(tokens, key=lambda shown: shown.t):
+        by, token = shown.by, shown.by.token or 0
+        before, before_host = highest[by.lock]
+        if token > before:
+            highest[by.lock] = (token, by.host)
             continue
-        before, before_host = highest[lock]
-        again = shared and (token, host) == (before, before_host)
-        if token <= before and (again or excused):
-            continue
-        if token <= before:
-            found.append(
-                Regression(
-                    lock=lock,
-                    at=t - start,
-                    host=host,
-                    token=token,
-                    before=before,
-                    before_host=before_host,
-                    seen=seen,
-                )
+        again = shown.shared and (token, by.host) == (before, before_host)
+        late = shown.late and history.stood_still_asking(by, shown.t)
+        if not (again or late or history.operated_before(by, shown.t)):
+            yield Regression(
+                lock=by.lock,
+                at=shown.t - history.start,
+                host=by.host,
+                token=token,
+                before=before,
+                before_host=before_host,
+                seen=seen,
             )
-        else:
-            highest[lock] = (token, host)
-    return found

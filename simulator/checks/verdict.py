@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.activity import judge_activity
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
@@ -21,14 +22,14 @@ from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from simulator.checks.findings import Finding
     from simulator.history.facts import History
     from simulator.history.journal import Record
 
 SCHEMA: Final = 1
 EXAMPLES: Final = 50
+INSIDE: Final = ("host", "function", "owner", "token", "start", "end", "ending")
 
 Outcome = Literal["holds", "violated", "unproven"]
 
@@ -76,28 +77,30 @@ class Verdict:
         interrupted: the run was broken off.
         duration: seconds from the first to the last record.
         seed: what the run's choices were made from.
+        start: when the run began, by the journals' clock.
     """
 
     verdict: Outcome
     reasons: tuple[str, ...]
     violations: tuple[str, ...]
     notes: tuple[str, ...]
+    seed: int
+    duration: float
+    singleton: bool
+    same_app: bool
+    interrupted: bool
     sections: int
     locks: int
+    kills: int
+    pauses: int
     overlaps: tuple[Overlap, ...]
     caught: tuple[Overlap, ...]
     failovers: tuple[Failover, ...]
     messages: Messages
     tokens: Tokens
-    kills: int
-    pauses: int
     hosts: tuple[HostReport, ...]
     functions: tuple[FunctionReport, ...]
-    singleton: bool
-    same_app: bool
-    interrupted: bool
-    duration: float
-    seed: int
+    start: float
 
     @property
     def holds(self) -> bool:
@@ -122,30 +125,23 @@ class Verdict:
             hosts[]: {name, pid, ended, bodies, skipped},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed}
         """
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "reasons": list(self.reasons),
-            "notes": list(self.notes),
-            "seed": self.seed,
-            "duration": round(self.duration, 3),
-            "singleton": self.singleton,
-            "same_app": self.same_app,
-            "interrupted": self.interrupted,
-            "sections": self.sections,
-            "locks": self.locks,
-            "kills": self.kills,
-            "pauses": self.pauses,
-            "overlap_count": len(self.overlaps),
-            "overlaps": [_plain(asdict(overlap)) for overlap in self.overlaps[:EXAMPLES]],
-            "caught_count": len(self.caught),
-            "caught": [_plain(asdict(overlap)) for overlap in self.caught[:EXAMPLES]],
-            "failovers": [_failover(failover) for failover in self.failovers],
-            "messages": _plain(asdict(self.messages)),
-            "tokens": {**_plain(asdict(self.tokens)), "increasing": self.tokens.increasing},
-            "hosts": [_plain(asdict(host)) for host in self.hosts],
-            "functions": [_plain(asdict(function)) for function in self.functions],
-        }
+        data: dict[str, Any] = {"schema": SCHEMA}
+        for name, value in asdict(self).items():
+            if name in {"overlaps", "caught"}:
+                data[f"{name.removesuffix('s')}_count"] = len(value)
+                data[name] = [self._overlap(overlap) for overlap in value[:EXAMPLES]]
+            elif name == "failovers":
+                data[name] = [_failover(failover) for failover in self.failovers]
+            elif name not in {"violations", "start"}:
+                data[name] = value
+        return cast("dict[str, Any]", _plain(data))
+
+    def _overlap(self, overlap: dict[str, Any]) -> dict[str, Any]:
+        """Return an overlap with what is worth telling of its bodies, in times that count from the run's start."""
+        for name in ("first", "second"):
+            body = {key: overlap[name][key] for key in INSIDE}
+            overlap[name] = {**body, "start": body["start"] - self.start, "end": body["end"] - self.start}
+        return overlap
 
 
 def judge(records: Sequence[Record]) -> Verdict:
@@ -154,20 +150,21 @@ def judge(records: Sequence[Record]) -> Verdict:
     overlaps, caught = find_overlaps(history)
     failovers = measure_failovers(history)
     tokens = check_tokens(history)
-    messages, findings = check_messages(history)
+    messages, of_messages = check_messages(history)
     findings = [
         *judge_overlaps(overlaps, caught),
         *judge_guards(history),
         *judge_tokens(tokens),
         *judge_failovers(failovers),
-        *findings,
+        *of_messages,
         *judge_activity(history, messages),
     ]
-    seed = history.setup.get("seed")
+    reasons = tuple(finding.text for finding in findings if finding.kind != "note")
+    violations = tuple(finding.text for finding in findings if finding.kind == "violation")
     return Verdict(
-        verdict=_outcome(findings),
-        reasons=tuple(finding.text for finding in findings if finding.kind != "note"),
-        violations=tuple(finding.text for finding in findings if finding.kind == "violation"),
+        verdict="violated" if violations else "unproven" if reasons else "holds",
+        reasons=reasons,
+        violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
@@ -178,72 +175,52 @@ def judge(records: Sequence[Record]) -> Verdict:
         tokens=tokens,
         kills=len(history.kills),
         pauses=len(history.pauses),
-        hosts=_hosts(history),
-        functions=_functions(history),
+        hosts=tuple(_hosts(history)),
+        functions=tuple(_functions(history)),
         singleton=bool(history.setup.get("singleton", True)),
         same_app=bool(history.setup.get("same_app", False)),
         interrupted=history.interrupted,
         duration=history.end - history.start,
-        seed=seed if isinstance(seed, int) else 0,
+        seed=history.setup.get("seed", 0),
+        start=history.start,
     )
 
 
-def _outcome(findings: Sequence[Finding]) -> Outcome:
-    kinds = {finding.kind for finding in findings}
-    if "violation" in kinds:
-        return "violated"
-    return "unproven" if "unproven" in kinds else "holds"
-
-
-def _hosts(history: History) -> tuple[HostReport, ...]:
-    crashed = {host for host, _ in history.crashes}
-    failed = {host for host, _ in history.errors}
-    reports = []
+def _hosts(history: History) -> Iterator[HostReport]:
+    ends = dict.fromkeys((host for host, _ in history.crashes), "crashed")
+    ends |= dict.fromkeys((host for host, _ in history.errors), "failed")
+    ends |= dict.fromkeys((kill.host for kill in history.kills), "killed")
+    bodies = Counter(section.host for section in history.bodies)
+    skipped = Counter(refusal.host for refusal in history.refusals)
     for name in sorted(history.hosts, key=_natural):
-        ended = "killed" if history.killed(name) else "failed" if name in failed else "stopped"
-        reports.append(
-            HostReport(
-                name=name,
-                pid=history.hosts[name],
-                ended="crashed" if name in crashed and ended == "stopped" else ended,
-                bodies=sum(section.host == name for section in history.bodies),
-                skipped=sum(refusal.host == name for refusal in history.refusals),
-            )
-        )
-    return tuple(reports)
+        ended = ends.get(name, "stopped")
+        yield HostReport(name=name, pid=history.hosts[name], ended=ended, bodies=bodies[name], skipped=skipped[name])
 
 
-def _functions(history: History) -> tuple[FunctionReport, ...]:
-    return tuple(
-        FunctionReport(
+def _functions(history: History) -> Iterator[FunctionReport]:
+    calls = Counter(call.function for call in history.invocations)
+    bodies = Counter(section.function for section in history.bodies)
+    skipped = Counter(refusal.function for refusal in history.refusals)
+    failed = Counter(call.function for call in history.invocations if call.ending == "error")
+    for name, function in sorted(history.functions.items()):
+        yield FunctionReport(
             name=name,
             trigger=function.trigger,
             queue=function.queue,
             guarded=function.guarded,
             on_contention=function.on_contention if function.guarded else "",
-            invocations=sum(call.function == name for call in history.invocations),
-            bodies=sum(section.function == name for section in history.bodies),
-            skipped=sum(refusal.function == name for refusal in history.refusals),
-            failed=sum(call.function == name and call.ending == "error" for call in history.invocations),
+            invocations=calls[name],
+            bodies=bodies[name],
+            skipped=skipped[name],
+            failed=failed[name],
         )
-        for name, function in sorted(history.functions.items())
-    )
 
 
 def _failover(failover: Failover) -> dict[str, Any]:
-    main = _take_over(failover.main) if failover.main else dict.fromkeys(TakeOver.__slots__)
-    return {
-        "host": failover.host,
-        "pid": failover.pid,
-        "at": round(failover.at, 3),
-        **main,
-        "ok": failover.ok,
-        "also": [_take_over(over) for over in failover.also],
-    }
-
-
-def _take_over(over: TakeOver) -> dict[str, Any]:
-    return {**_plain(asdict(over)), "ok": over.ok}
+    """Return the main take-over's fields with those of the kill."""
+    main = asdict(failover.main) if failover.main else dict.fromkeys(TakeOver.__slots__)
+    kill = {"host": failover.host, "pid": failover.pid, "at": failover.at}
+    return {**kill, **main, "ok": failover.ok, "also": [asdict(over) for over in failover.overs[1:]]}
 
 
 def _plain(value: Any) -> Any:

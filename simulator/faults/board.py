@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import re
 import threading
 import time
-from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from simulator.faults.rules import Action, Match, Request, Rule, everything
+from simulator.faults.exchange import Request
+from simulator.faults.rules import Action, Match, Rule, everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,14 +25,14 @@ HOST = "127.0.0.1"
 class Board:
     """What a test writes on (rules) and reads from (requests) while the proxy runs."""
 
-    def __init__(self, target_port: int, *, target_host: str = HOST) -> None:
-        self.target = (target_host, target_port)
+    def __init__(self, target_port: int) -> None:
+        self.target = (HOST, target_port)
         self.port = 0
         self._rules: list[Rule] = []
         self._requests: dict[int, Request] = {}
-        self._arrivals = 0
+        self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Match, int, Future[None]]] = []
+        self.news = asyncio.Event()  # that of the next news, in the proxy's loop
 
     def connection_string(self, original: str) -> str:
         """Return the connection string with the endpoint that this proxy stands before replaced by the proxy.
@@ -88,30 +90,21 @@ class Board:
         with self._lock:
             self._requests = {}
 
-    def expect(self, match: Match, count: int) -> Future[None]:
-        """Return a future that is done once so many requests matched, counted from the last `forget`."""
-        future: Future[None] = Future()
-        with self._lock:
-            self._waiting.append((match, count, future))
-        self._look()
-        return future
-
     def arrived(self, message: wire.Message) -> Request:
         """Write a request down (the proxy does)."""
         method, target, _ = message.first
         url = urlsplit(target)
+        request = Request(
+            number=next(self._numbers),
+            method=method,
+            path=unquote(url.path),
+            query=dict(parse_qsl(url.query, keep_blank_values=True)),
+            headers=message.headers,
+            started=time.monotonic(),
+        )
         with self._lock:
-            request = Request(
-                number=self._arrivals,
-                method=method,
-                path=unquote(url.path),
-                query=dict(parse_qsl(url.query, keep_blank_values=True)),
-                headers=message.headers,
-                started=time.monotonic(),
-            )
-            self._arrivals += 1
             self._requests[request.number] = request
-        self._look()
+        self._spread()
         return request
 
     def changed(self, request: Request) -> None:
@@ -119,20 +112,13 @@ class Board:
         with self._lock:
             if request.number in self._requests:
                 self._requests[request.number] = request
-        self._look()
+        self._spread()
 
     def rule_for(self, request: Request) -> Rule | None:
         """Find the rule whose turn it is, and count its use (the proxy does)."""
         with self._lock:
             return next((rule for rule in self._rules if rule.applies(request)), None)
 
-    def _look(self) -> None:
-        """Wake those who wait for requests that are there by now."""
-        with self._lock:
-            self._waiting = [entry for entry in self._waiting if not entry[2].done()]
-            waiting = list(self._waiting)
-        for match, count, future in waiting:
-            if self.count(match) >= count:
-                # Its waiter may give up at this very moment.
-                with contextlib.suppress(InvalidStateError):
-                    future.set_result(None)
+    def _spread(self) -> None:
+        news, self.news = self.news, asyncio.Event()
+        news.set()

@@ -18,28 +18,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import struct
 import threading
-import time
-from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from simulator.faults import wire
 from simulator.faults.board import HOST, Board
-from simulator.faults.rules import Match, PassOn, Request, everything
+from simulator.faults.exchange import Exchange, reset
+from simulator.faults.rules import Match, PassOn, everything
 
-# Linger on, for no time: the socket is closed by a reset and leaves no port waiting behind.
-RESET = struct.pack("ii", 1, 0)
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
 
 
 class FaultProxy(Board):
     """The proxy, in the running event loop, while its `async with` block lasts."""
 
-    def __init__(self, target_port: int, *, target_host: str = HOST) -> None:
+    def __init__(self, target_port: int) -> None:
         """Prepare a proxy before this port; `port` is its own, once it is entered."""
-        super().__init__(target_port, target_host=target_host)
-        self._server: asyncio.Server | None = None
+        super().__init__(target_port)
+        self._server: asyncio.Server
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
@@ -48,8 +47,6 @@ class FaultProxy(Board):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._server is None:
-            return
         self._server.close()
         tasks = list(self._connections)
         for task, writer in self._connections.items():
@@ -67,12 +64,13 @@ class FaultProxy(Board):
             TimeoutError: they did not, within `timeout` seconds.
         """
         async with asyncio.timeout(timeout):
-            await asyncio.wrap_future(self.expect(match, count))
+            while self.count(match) < count:
+                await self.news.wait()
 
     def reset_connections(self) -> None:
         """Reset all connections of clients, idle ones too, as a network that comes and goes would."""
         for writer in self._connections.values():
-            _reset(writer)
+            reset(writer)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -80,126 +78,46 @@ class FaultProxy(Board):
         task.add_done_callback(self._connections.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(self, reader, writer)
+        exchange = Exchange(self.target, reader, writer, self.changed)
+        abort = True
         try:
             # A client that goes away, or a server that is gone, ends the connection and nothing else.
             with contextlib.suppress(OSError, EOFError):
                 while not writer.is_closing() and (message := await wire.read_request(reader)):
-                    await connection.handle(message)
-        except asyncio.CancelledError:
-            connection.abort()
-            raise
+                    await self._handle(exchange, message)
+            abort = False
         finally:
-            await connection.close()
+            await exchange.close(abort=abort)
 
-
-class _Connection:
-    """One client's connection and the one to the server behind it. The `Exchange` of one request after the other."""
-
-    def __init__(self, board: Board, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._board = board
-        self._reader = reader
-        self._writer = writer
-        self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._message: wire.Message
-        self.request: Request
-
-    async def handle(self, message: wire.Message) -> None:
+    async def _handle(self, exchange: Exchange, message: wire.Message) -> None:
         """Do with one request what the rules say."""
-        self._message = message
-        self.request = self._board.arrived(message)
-        rule = self._board.rule_for(self.request)
+        exchange.message = message
+        exchange.request = self.arrived(message)
+        rule = self.rule_for(exchange.request)
         try:
             if rule is None:
-                await PassOn()(self)
+                await PassOn()(exchange)
             else:
-                self._note(fault=rule.name)
-                await rule.action(self)
+                exchange.note(fault=rule.name)
+                await rule.action(exchange)
         finally:
-            self._end()
-
-    async def forward(self) -> wire.Message:
-        """Send the request to the server, over the connection that is there or a new one, and return its reply."""
-        if self._server is None or self._server[0].at_eof():
-            if self._server is not None:
-                self._server[1].close()
-            self._server = await asyncio.open_connection(*self._board.target, limit=wire.LIMIT)
-        reader, writer = self._server
-        writer.write(self._message.raw)
-        self._note(forwarded=True)
-        reply = await wire.read_response(reader, method=self.request.method)
-        self._note(server_status=reply.status, error_code=reply.headers.get("x-ms-error-code"))
-        return reply
-
-    async def reply(self, message: wire.Message) -> None:
-        """Send a whole reply to the client. The record is there before the client has it."""
-        self._note(status=message.status, error_code=message.headers.get("x-ms-error-code"))
-        self._end()
-        await self.send(message.raw)
-
-    async def send(self, raw: bytes) -> None:
-        """Send part of a reply to the client."""
-        self._writer.write(raw)
-        await self._writer.drain()
-
-    def reset(self) -> None:
-        """Reset the client's connection."""
-        self._end()
-        _reset(self._writer)
-
-    async def hung_up(self) -> None:
-        """Wait until the client closes its connection."""
-        await self._reader.read(-1)
-
-    def abort(self) -> None:
-        """Close both connections without sending what is left to send."""
-        for writer in self._writers():
-            writer.transport.abort()
-
-    async def close(self) -> None:
-        """Close both connections."""
-        for writer in self._writers():
-            writer.close()
-        for writer in self._writers():
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-    def _writers(self) -> list[asyncio.StreamWriter]:
-        return [self._writer, *([self._server[1]] if self._server else [])]
-
-    def _end(self) -> None:
-        if self.request.ended is None:
-            self._note(ended=time.monotonic())
-
-    def _note(self, **changes: object) -> None:
-        self.request = replace(self.request, **changes)  # type: ignore[arg-type] # fields of one dataclass, by name
-        self._board.changed(self.request)
+            exchange.end()
 
 
 class ProxyThread(FaultProxy):
     """The proxy with a thread and an event loop of its own, while its `with` block lasts."""
 
-    def __init__(self, target_port: int, *, target_host: str = HOST) -> None:
-        """Prepare a proxy before this port; `port` is its own, once it is entered."""
-        super().__init__(target_port, target_host=target_host)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.__aenter__(), self._loop).result()
-        return self
+        return self._run(self.__aenter__())
 
     def __exit__(self, *_: object) -> None:
-        if self._loop is None or self._thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self.__aexit__(), self._loop).result()
+        self._run(self.__aexit__())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        self._loop = self._thread = None
 
     def wait(self, match: Match = everything, *, count: int = 1, timeout: float = 30.0) -> None:
         """Wait, blocking, until so many matching requests have arrived since the start or the last `forget`.
@@ -207,20 +125,11 @@ class ProxyThread(FaultProxy):
         Raises:
             TimeoutError: they did not, within `timeout` seconds.
         """
-        future = self.expect(match, count)
-        try:
-            future.result(timeout)
-        finally:
-            future.cancel()
+        self._run(self.seen(match, count=count, timeout=timeout))
 
     def reset_connections(self) -> None:
         """Reset all connections of clients, idle ones too, as a network that comes and goes would."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(super().reset_connections)
+        self._loop.call_soon_threadsafe(super().reset_connections)
 
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    sock = writer.get_extra_info("socket")
-    if sock is not None and not writer.is_closing():
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        writer.transport.abort()
+    def _run(self, what: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result()

@@ -10,94 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from simulator.faults import wire
+from simulator.faults.exchange import Exchange, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request as the proxy saw it, and what became of it; a new record replaces it as that becomes known."""
-
-    number: int
-    """0 for the proxy's first."""
-    method: str
-    path: str
-    """Decoded, with the account and without the query: `/devstoreaccount1/webjobshost/locks/...`."""
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    """By lower-case name."""
-    started: float
-    """Monotonic seconds at which it had arrived whole."""
-    ended: float | None = None
-    """Monotonic seconds at which it was answered or given up; None while it is neither."""
-    fault: str | None = None
-    """The name of the action that a rule applied."""
-    forwarded: bool = False
-    """Whether the server got it."""
-    server_status: int | None = None
-    """What the server answered, whether or not the client was told."""
-    status: int | None = None
-    """What the client was answered; None when it got no whole reply."""
-    error_code: str | None = None
-    """The storage error code in the answer, the server's if the client got none."""
-
-    @property
-    def comp(self) -> str | None:
-        """The component that is asked for: `lease`, `metadata`, `properties`, `list`..."""
-        return self.query.get("comp")
-
-    @property
-    def lease_action(self) -> str | None:
-        """`acquire`, `renew`, `change`, `release` or `break`."""
-        return self.headers.get("x-ms-lease-action")
-
-    @property
-    def lease_id(self) -> str | None:
-        """The lease id that it claims to hold."""
-        return self.headers.get("x-ms-lease-id")
-
-    @property
-    def proposed_lease_id(self) -> str | None:
-        """The lease id that it asks for."""
-        return self.headers.get("x-ms-proposed-lease-id")
-
-    @property
-    def operation(self) -> str:
-        """One word: the lease action, else `comp` (`metadata`...), else the method (`put`, `get`, `delete`...).
-
-        Operations on a container or queue service resource have its type before them: `container put`.
-        """
-        word = self.lease_action or self.comp or self.method.lower()
-        kind = self.query.get("restype")
-        return f"{kind} {word}" if kind else word
-
-
-class Exchange(Protocol):
-    """One request and the two connections, as an action sees them."""
-
-    @property
-    def request(self) -> Request:
-        """The request."""
-
-    async def forward(self) -> wire.Message:
-        """Send the request to the server and return its reply; the client knows nothing of it yet."""
-
-    async def reply(self, message: wire.Message) -> None:
-        """Send a whole reply to the client."""
-
-    async def send(self, raw: bytes) -> None:
-        """Send part of a reply to the client."""
-
-    def reset(self) -> None:
-        """Reset the client's connection (RST)."""
-
-    async def hung_up(self) -> None:
-        """Wait until the client closes its connection, or the proxy is closed."""
 
 
 Match = Callable[[Request], bool]
@@ -130,11 +50,12 @@ class Rule:
     action: Action
     uses: int | None = None
     skip: int = 0
-    name: str = ""
     matched: int = field(default=0, init=False)
 
-    def __post_init__(self) -> None:
-        self.name = self.name or getattr(self.action, "__name__", type(self.action).__name__)
+    @property
+    def name(self) -> str:
+        """The name of its action."""
+        return getattr(self.action, "__name__", type(self.action).__name__)
 
     def applies(self, request: Request) -> bool:
         """Tell whether this request's turn has come, and count it."""
@@ -144,7 +65,6 @@ class Rule:
         return self.matched > self.skip
 
 
-@dataclass(frozen=True, slots=True)
 class PassOn:
     """Do no harm: what happens to a request that no rule applies to."""
 
@@ -172,7 +92,6 @@ class Answer:
         await exchange.reply(wire.response(self.status, headers, body.encode(), method=exchange.request.method))
 
 
-@dataclass(frozen=True, slots=True)
 class DropRequest:
     """Reset the connection before the server gets the request."""
 
@@ -180,7 +99,6 @@ class DropRequest:
         exchange.reset()
 
 
-@dataclass(frozen=True, slots=True)
 class DropReply:
     """Let the server carry the request out, then reset the connection instead of replying."""
 

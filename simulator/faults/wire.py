@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import IncompleteReadError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def read_request(reader: StreamReader) -> Message | None:
     except IncompleteReadError:
         return None
     message = _parse(head)
-    return _with_body(message, await _framed(reader, message) or b"")
+    return replace(message, raw=message.raw + (await _framed(reader, message) or b""))
 
 
 async def read_response(reader: StreamReader, *, method: str) -> Message:
@@ -56,7 +56,7 @@ async def read_response(reader: StreamReader, *, method: str) -> Message:
     if method == "HEAD" or message.status in WITHOUT_BODY:
         return message
     body = await _framed(reader, message)
-    return _with_body(message, await reader.read(-1) if body is None else body)
+    return replace(message, raw=message.raw + (await reader.read(-1) if body is None else body))
 
 
 def response(status: int, headers: Mapping[str, str], body: bytes = b"", *, method: str = "GET") -> Message:
@@ -78,10 +78,6 @@ def _parse(head: bytes) -> Message:
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     return Message(first=(one, two, three), headers=headers, raw=head)
-
-
-def _with_body(message: Message, body: bytes) -> Message:
-    return Message(first=message.first, headers=message.headers, raw=message.raw + body)
 
 
 async def _framed(reader: StreamReader, message: Message) -> bytes | None:

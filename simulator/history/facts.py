@@ -7,16 +7,12 @@ judges them. All times are the journals' own.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-LEASE = 15.0
-POLL = 5.0
-
-LISTENER_LEASE = 60.0
-RECOVERY = 60.0
-
-Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "open"]
+Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
+"""How something ended: a body or a call, a wait for a lock, or either with its host's death or the run."""
 Mode = Literal["function", "listener"]
 
 
@@ -39,10 +35,10 @@ class Function:
     guarded: bool = False
     mode: Mode = "function"
     on_contention: str = "wait"
-    lease: float = LEASE
-    poll: float = POLL
-    listener_lease: float = LISTENER_LEASE
-    recovery: float = RECOVERY
+    lease: float = 15.0
+    poll: float = 5.0
+    listener_lease: float = 60.0
+    recovery: float = 60.0
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
     sync: bool = False  # a thread runs its body: nobody can end that
@@ -73,7 +69,7 @@ class Section(Deed):
 
     token: int | None
     start: float
-    end: float
+    end: float = math.inf
     ending: Ending = "open"
     held: bool = False
     told: float | None = None  # when its host said that the lock is lost
@@ -87,8 +83,8 @@ class Wait(Deed):
     """
 
     start: float
-    end: float
-    outcome: str = "open"
+    end: float = math.inf
+    ending: Ending = "open"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +93,10 @@ class Acquisition(Deed):
 
     t: float
     token: int | None
+
+
+class Held(Acquisition):
+    """A lock that a host held when it was killed, at ``t``."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,20 +116,9 @@ class Invocation:
     host: str
     message: str
     start: float
-    end: float
+    end: float = math.inf
     ending: Ending = "open"
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A lock that a host held when it was killed."""
-
-    lock: str
-    function: str
-    owner: str
-    token: int | None
-    mode: Mode = "function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +137,7 @@ class Pause:
 
     host: str
     start: float
-    end: float
+    end: float = math.inf
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,11 +163,11 @@ class History:
 
     start: float = 0.0
     end: float = 0.0
-    setup: dict[str, object] = field(default_factory=dict)
+    setup: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
     hosts: dict[str, int] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
-    deaths: dict[str, float] = field(default_factory=dict)
+    deaths: set[str] = field(default_factory=set)  # hosts that were killed or crashed
     crashes: list[tuple[str, str]] = field(default_factory=list)
     errors: list[tuple[str, str]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)  # what hosts remarked, once each
@@ -187,7 +176,7 @@ class History:
     waits: list[Wait] = field(default_factory=list)
     acquisitions: list[Acquisition] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    losses: list[tuple[float, str, str, str]] = field(default_factory=list)
+    losses: Counter[str] = field(default_factory=Counter)  # by their reasons
     invocations: list[Invocation] = field(default_factory=list)
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
@@ -209,10 +198,6 @@ class History:
     def bodies(self) -> list[Section]:
         """The runs of guarded bodies, each once: where two locks guard one, its innermost."""
         return [section for section in self.sections if section.mode == self.function(section.function).mode]
-
-    def killed(self, host: str) -> bool:
-        """Tell whether the fleet killed this host on purpose."""
-        return any(kill.host == host for kill in self.kills)
 
     def paused(self, host: str, start: float, end: float) -> bool:
         """Tell whether the fleet had this host stand still at some time between these two."""

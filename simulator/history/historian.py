@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.history.facts import (
-    LEASE,
-    LISTENER_LEASE,
-    POLL,
-    RECOVERY,
     Acquisition,
     Ending,
     Function,
@@ -31,47 +28,51 @@ from simulator.history.facts import (
 from simulator.history.journal import Record, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator
+
+Key: TypeAlias = tuple[str, str, str]
+"""Which host, which lock, and on whose behalf: an invocation's id, or nothing for a listener."""
+
+_OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
 def read_history(records: Iterable[Record]) -> History:
     """Read records, in any order, into a `History`."""
+    historian = Historian()
     ordered = in_order(records)
-    reader = _Reader()
+    if ordered:
+        historian.history.start = ordered[0].t
     for record in ordered:
-        reader.take(record)
-    return reader.finish(ordered)
+        historian.take(record)
+    for thing in historian.unended():
+        thing.end = historian.history.end
+    return historian.history
 
 
-class _Reader:
-    """Folds records, oldest first, into a history."""
+class Historian:
+    """Folds records, oldest first, into a history, and knows what is under way."""
 
     def __init__(self) -> None:
         self.history = History()
-        self._held: set[tuple[str, str, str]] = set()
-        self._bodies: dict[tuple[str, str, str], list[Section]] = defaultdict(list)
-        self._waiting: dict[tuple[str, str, str], list[Wait]] = defaultdict(list)
-        self._running: dict[tuple[str, str], Invocation] = {}
+        self.held: dict[Key, Acquisition] = {}
+        self.bodies: dict[Key, list[Section]] = defaultdict(list)
+        self.waits: dict[Key, list[Wait]] = defaultdict(list)
+        self._calls: dict[Key, list[Invocation]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
 
     def take(self, record: Record) -> None:
         """Take the next record; events that tell the checks nothing are passed over."""
+        self.history.end = record.t
         handler = getattr(self, f"_on_{record.event}", None)
         if handler is not None:
             handler(record)
 
-    def finish(self, ordered: Sequence[Record]) -> History:
-        """Close what never ended."""
-        history = self.history
-        if ordered:
-            history.end = ordered[-1].t
-            history.start = history.start or ordered[0].t
-        self._end_all(None, history.end, "open")
-        history.sections.sort(key=lambda section: (section.start, section.end))
-        history.waits.sort(key=lambda wait: wait.start)
-        history.invocations.sort(key=lambda invocation: invocation.start)
-        return history
+    def unended(self) -> Iterator[Section | Wait | Invocation]:
+        """Yield what has not ended: its end is infinity."""
+        for things in (self.bodies, self.waits, self._calls):
+            for several in things.values():
+                yield from several
 
     # -- the fleet ----------------------------------------------------------------------------------
 
@@ -89,22 +90,13 @@ class _Reader:
         message.queue = record.text("queue")
 
     def _on_kill(self, record: Record) -> None:
-        holds = tuple(
-            Held(
-                lock=str(hold.get("lock", "")),
-                function=str(hold.get("function", "")),
-                owner=str(hold.get("owner", "")),
-                token=hold.get("token"),
-                mode=_mode(hold.get("mode")),
-            )
-            for hold in record.get("holds") or ()
-        )
-        kill = Kill(t=record.t, host=record.host, pid=int(record.get("pid") or 0), holds=holds)
-        self.history.kills.append(kill)
-        self._bury(record.host, record.t, "killed")
+        holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())
+        held = tuple(Held(t=hold.t, token=hold.get("token"), **_about(hold)) for hold in holds)
+        self.history.kills.append(Kill(t=record.t, host=record.host, pid=int(record.get("pid") or 0), holds=held))
+        self._bury(record, "killed")
 
     def _on_pause(self, record: Record) -> None:
-        self.history.pauses.append(Pause(host=record.host, start=record.t, end=math.inf))
+        self.history.pauses.append(Pause(host=record.host, start=record.t))
 
     def _on_operator(self, record: Record) -> None:
         self.history.operated.append((record.t, record.text("lock")))
@@ -116,14 +108,14 @@ class _Reader:
 
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
-            self._end_all(record.host, record.t, "killed")  # nothing is left to end, unless it would not stop
+            self._end_all(record, "killed")  # nothing is left to end, unless it would not stop
         elif record.host not in self.history.deaths:
             self.history.crashes.append((record.host, record.text("code")))
-            self._bury(record.host, record.t, "crashed")
+            self._bury(record, "crashed")
 
     def _on_queue_left(self, record: Record) -> None:
         queue = record.text("queue")
-        self.history.ready_left[queue] = {str(name) for name in record.get("ids") or ()}
+        self.history.ready_left[queue] = set(record.get("ids") or ())
         self.history.invisible_left[queue] = int(record.get("invisible") or 0)
 
     # -- the hosts ----------------------------------------------------------------------------------
@@ -142,26 +134,11 @@ class _Reader:
         self.history.notes[record.text("message")] = None
 
     def _on_function(self, record: Record) -> None:
-        name = record.text("name")
         listener = record.get("listener") or {}
-        self.history.functions.setdefault(
-            name,
-            Function(
-                name=name,
-                trigger=record.text("trigger"),
-                queue=record.text("queue"),
-                guarded=bool(record.get("guarded")),
-                mode=_mode(record.get("mode")),
-                on_contention=record.text("on_contention") or "wait",
-                lease=_number(record.get("lease"), LEASE),
-                poll=_number(record.get("poll"), POLL),
-                listener_lease=_number(listener.get("lease"), LISTENER_LEASE),
-                recovery=_number(listener.get("poll"), RECOVERY),
-                tick=_number(record.get("tick"), 0.0),
-                away=_number(record.get("away"), 0.0),
-                sync=record.get("async") is False,
-            ),
-        )
+        led = {"listener_lease": listener.get("lease"), "recovery": listener.get("poll")}
+        told: dict[str, Any] = {**record.fields, **led, "sync": record.get("async") is False}
+        known = {name: told[name] for name in _OF_FUNCTIONS if told.get(name)}
+        self.history.functions.setdefault(record.text("name"), Function(**known))
 
     def _on_tick(self, record: Record) -> None:
         self.history.ticks.append((record.t, record.host, record.text("function")))
@@ -178,91 +155,74 @@ class _Reader:
         self._message(record).poisoned = True
 
     def _on_invocation_started(self, record: Record) -> None:
-        invocation = Invocation(
-            id=record.text("invocation"),
-            function=record.text("function"),
-            host=record.host,
-            message=record.text("message"),
-            start=record.t,
-            end=record.t,
-        )
-        self._running[record.host, invocation.id] = invocation
-        if invocation.message:
-            self._message_called(invocation.message).invocations.append(invocation)
+        told: dict[str, Any] = {name: record.text(name) for name in ("function", "message")}
+        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
+        self.history.invocations.append(call)
+        self._calls[record.host, "", call.id].append(call)
+        if call.message:
+            self._message_called(call.message).invocations.append(call)
 
     def _on_invocation_ended(self, record: Record) -> None:
-        invocation = self._running.pop((record.host, record.text("invocation")), None)
-        if invocation is not None:
-            invocation.end = record.t
-            succeeded: Ending = "deferred" if (record.host, invocation.id) in self._deferring else "ok"
-            invocation.ending = succeeded if record.text("outcome") == "ok" else "error"
-            invocation.error = record.text("error")
-            self.history.invocations.append(invocation)
-            for key in [key for key in self._waiting if (key[0], key[2]) == (record.host, invocation.id)]:
-                self._end_wait(key, record.t, "failed")
+        owner = record.text("invocation")
+        for call in self._calls.pop((record.host, "", owner), ()):
+            succeeded: Ending = "deferred" if (record.host, owner) in self._deferring else "ok"
+            call.end = record.t
+            call.ending = succeeded if record.text("outcome") == "ok" else "error"
+            call.error = record.text("error")
+        for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
+            _end(self.waits.pop(key), record, "error")
 
     def _on_lock(self, record: Record) -> None:
-        kind, about = record.text("kind"), _about(record)
-        key = (record.host, record.text("lock"), record.text("owner"))
-        if kind == "waiting":
-            self._waiting[key].append(Wait(start=record.t, end=record.t, **about))
-        elif kind == "acquired":
-            self._end_wait(key, record.t, "acquired")
-            self._held.add(key)
-            self.history.acquisitions.append(Acquisition(t=record.t, token=_token(record), **about))
-        elif kind == "contended":
-            self._end_wait(key, record.t, "contended")
-            self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
-        elif kind == "deferred":
-            self._deferring.add((record.host, record.text("owner")))
-            self._hand_on(self._message_called(record.text("message_id")), record.text("copy_id"))
-        elif kind == "poisoned":
-            self._message_called(record.text("message_id")).poisoned = True
-        elif kind == "body_started":
-            holder = (key[0], key[1], "") if about["mode"] == "listener" else key
-            self._bodies[key].append(section_of(record, held=holder in self._held))
-        elif kind == "body_ended":
-            self._end_body(key, record)
-        elif kind in {"lost", "released"}:
-            self._held.discard(key)
-            if kind == "lost":
-                self.history.losses.append((record.t, key[0], key[1], record.text("reason")))
-                for section in self._bodies.get(key, ()):
-                    section.told = record.t
-
-    def _end_body(self, key: tuple[str, str, str], record: Record) -> None:
-        if self._bodies.get(key):
-            section = self._bodies[key].pop(0)
-            section.end = record.t
-            reason = record.text("reason")
-            section.ending = "error" if reason == "error" else "lost" if reason == "lost" else "ok"
-            self.history.sections.append(section)
-
-    def _end_wait(self, key: tuple[str, str, str], t: float, outcome: str) -> None:
-        waits = self._waiting.pop(key, [])
-        for wait in waits:
-            wait.end, wait.outcome = t, outcome
-            self.history.waits.append(wait)
-
-    def _bury(self, host: str, t: float, ending: Ending) -> None:
-        """Note a host's untimely death."""
-        self.history.deaths[host] = t
-        self._end_all(host, t, ending)
-
-    def _end_all(self, host: str | None, t: float, ending: Ending) -> None:
-        """End all that a host was at, or all hosts."""
-        for key in [key for key in self._bodies if host in {None, key[0]}]:
-            for section in self._bodies.pop(key):
-                section.end, section.ending = t, ending
-                self.history.sections.append(section)
-        for key in [key for key in self._waiting if host in {None, key[0]}]:
-            for wait in self._waiting.pop(key):
-                wait.end, wait.outcome = t, ending
+        about = _about(record)
+        key = (record.host, about["lock"], about["owner"])
+        match record.get("kind"):
+            case "waiting":
+                wait = Wait(start=record.t, **about)
                 self.history.waits.append(wait)
-        for where in [where for where in self._running if host in {None, where[0]}]:
-            invocation = self._running.pop(where)
-            invocation.end, invocation.ending = t, ending
-            self.history.invocations.append(invocation)
+                self.waits[key].append(wait)
+            case "acquired":
+                _end(self.waits.pop(key, ()), record, "acquired")
+                self.held[key] = Acquisition(t=record.t, token=record.get("token"), **about)
+                self.history.acquisitions.append(self.held[key])
+            case "contended":
+                _end(self.waits.pop(key, ()), record, "contended")
+                self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
+            case "deferred":
+                self._deferring.add((record.host, about["owner"]))
+                self._hand_on(self._message_called(record.text("message_id")), record.text("copy_id"))
+            case "poisoned":
+                self._message_called(record.text("message_id")).poisoned = True
+            case "body_started":
+                holder = (*key[:2], "") if about["mode"] == "listener" else key
+                held = holder in self.held
+                body = Section(token=record.get("token"), start=record.t, held=held, **about)
+                self.history.sections.append(body)
+                self.bodies[key].append(body)
+            case "body_ended" if self.bodies.get(key):
+                reason = record.text("reason")
+                ending: Ending = "error" if reason == "error" else "lost" if reason == "lost" else "ok"
+                _end([self.bodies[key].pop(0)], record, ending)
+            case "lost":
+                self.held.pop(key, None)
+                self.history.losses[record.text("reason")] += 1
+                for section in self.bodies.get(key, ()):
+                    section.told = record.t
+            case "released":
+                self.held.pop(key, None)
+
+    def _bury(self, record: Record, ending: Ending) -> None:
+        """Note a host's untimely death."""
+        self.history.deaths.add(record.host)
+        self._end_all(record, ending)
+
+    def _end_all(self, record: Record, ending: Ending) -> None:
+        """End all that a host was at."""
+        whole: list[dict[Key, Any]] = [self.bodies, self.waits, self._calls]
+        for things in whole:
+            for key in [key for key in things if key[0] == record.host]:
+                _end(things.pop(key), record, ending)
+        for key in [key for key in self.held if key[0] == record.host]:
+            del self.held[key]
 
     def _hand_on(self, message: Message, name: str) -> None:
         """From now on, what becomes of this copy becomes of the message."""
@@ -286,30 +246,15 @@ class _Reader:
 
     def _message_called(self, name: str, queue: str = "") -> Message:
         name = self._originals.get(name, name)
-        if name not in self.history.messages:
-            self.history.messages[name] = Message(id=name, queue=queue, ids={name})
-        return self.history.messages[name]
+        return self.history.messages.setdefault(name, Message(id=name, queue=queue, ids={name}))
 
 
-def section_of(record: Record, *, held: bool) -> Section:
-    """Return the body that starts with this record, under its lock or not."""
-    return Section(token=_token(record), start=record.t, end=record.t, held=held, **_about(record))
+def _end(things: Iterable[Section | Wait | Invocation], record: Record, ending: Ending) -> None:
+    for thing in things:
+        thing.end, thing.ending = record.t, ending
 
 
 def _about(record: Record) -> dict[str, Any]:
     """Return which lock a record speaks of, and whose doing it is."""
-    named = {name: record.text(name) for name in ("lock", "function", "owner")}
-    return {**named, "host": record.host, "mode": _mode(record.get("mode"))}
-
-
-def _token(record: Record) -> int | None:
-    token = record.get("token")
-    return token if isinstance(token, int) and not isinstance(token, bool) else None
-
-
-def _mode(value: object) -> Mode:
-    return "listener" if value == "listener" else "function"
-
-
-def _number(value: object, default: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+    mode: Mode = "listener" if record.get("mode") == "listener" else "function"
+    return {**{name: record.text(name) for name in ("lock", "function", "owner")}, "host": record.host, "mode": mode}

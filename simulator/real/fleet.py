@@ -11,10 +11,10 @@ import random
 import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from simulator.history.facts import LEASE, Section
-from simulator.history.journal import Journal, Record, Tail, clock, in_order
+from simulator.history.facts import Acquisition, Deed
+from simulator.history.journal import Journal, Tail, clock, in_order
 from simulator.real.hosts import Host, stop_all
-from simulator.report.board import Board, HostNow
+from simulator.report.board import Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +33,8 @@ PAST_LEASE: Final = (3.0, 8.0)  # seconds for which a paused host goes on standi
 SETTLED_EXITS: Final = (0, -15)
 
 
-Strike: TypeAlias = "Callable[[Host, list[Section]], None]"
-"""What is done to a host that stands still inside these bodies."""
+Strike: TypeAlias = "Callable[[Host, list[Deed]], None]"
+"""What is done to a host that stands still with these: bodies that run, and a listener's locks."""
 
 
 class FleetTrouble(Exception):
@@ -48,11 +48,10 @@ class Fleet:
         """Prepare the hosts' files in `folder`; nothing runs yet."""
         self.scenario = scenario
         self.board = Board()
-        self.records: list[Record] = []
         self.journal = Journal(folder / "fleet.jsonl", "fleet")
         self._own_tail = Tail(folder / "fleet.jsonl")
         self._random = random.Random(f"kill {scenario.seed}")
-        self._asleep: dict[str, float] = {}
+        self._asleep: dict[Host, float] = {}
         self.hosts = [
             Host(
                 f"host-{number}",
@@ -84,21 +83,20 @@ class Fleet:
             FleetTrouble: one of them did not become ready.
         """
         for host in self.hosts:
-            self.board.host(host.name)
+            self.board.state(host.name)
         for host in self.hosts:
             with undisturbed():
                 host.start()
             watch()
         deadline = time.monotonic() + READY_WITHIN + READY_WITHIN_EACH * len(self.hosts)
-        while any(self.board.host(host.name).state == "starting" for host in self.hosts):
+        while late := [host for host in self.hosts if self.board.state(host.name) == "starting"]:
             self.look()
             watch()
             for host in self.hosts:
-                if self.board.host(host.name).state == "failed" or not host.running:
+                if self.board.state(host.name) == "failed" or not host.running:
                     raise FleetTrouble(f"{host.name} did not start: {self._why(host)}")
             if time.monotonic() > deadline:
-                late = next(host for host in self.hosts if self.board.host(host.name).state == "starting")
-                raise FleetTrouble(f"{late.name} was not ready in time: {late.last_words() or 'it said nothing'}")
+                raise FleetTrouble(f"{late[0].name} was not ready in time: {late[0].last_words() or 'it said nothing'}")
             time.sleep(0.03)
 
     def look(self) -> None:
@@ -109,10 +107,8 @@ class Fleet:
             records += host.tail.read()
             if ended and not host.reaped:
                 host.reaped = True
-                if not host.killed:
-                    self.journal.write("host_exited", host=host.name, code=host.exit_code(), expected=False)
+                self.journal.write("host_exited", host=host.name, code=host.exit_code(), expected=False)
         for record in in_order(records):
-            self.records.append(record)
             self.board.take(record)
 
     def kill_one(self, *, wanted: bool) -> bool:
@@ -129,11 +125,11 @@ class Fleet:
 
     def wake(self, *, early: bool = False) -> None:
         """Let those go on whose pause is over, or all of them."""
-        for name, until in [*self._asleep.items()]:
+        for host, until in [*self._asleep.items()]:
             if early or clock() >= until:
-                self._process(name).resume()
-                self.journal.write("resume", host=name)
-                del self._asleep[name]
+                host.resume()
+                self.journal.write("resume", host=host.name)
+                del self._asleep[host]
 
     @property
     def asleep(self) -> bool:
@@ -142,20 +138,19 @@ class Fleet:
 
     def _strike_one(self, strike: Strike, *, wanted: bool) -> bool:
         self.look()
-        if not wanted and not any(self._choices(host) for host in self.board.alive()):
+        targets = [(host, hold) for host in self.hosts for hold in self._choices(host)]
+        if not wanted and not targets:
             return self._stalk(strike)
-        best = sorted(
-            ((self._rank(inside), self._random.random(), inside) for inside in self._targets()),
-            key=lambda choice: choice[:2],
-        )
-        return any((rank > 0 or not wanted) and self._try(inside.host, strike) for rank, _, inside in reversed(best))
+        self._random.shuffle(targets)
+        targets.sort(key=lambda target: self._rank(target[1]), reverse=True)
+        return any(self._try(host, strike) for host, hold in targets if not wanted or self._rank(hold))
 
     def stop(self, *, grace: float = GRACE, hurry: Callable[[], bool] = lambda: False) -> None:
         """Stop all hosts, and write down how each of them ended."""
         self.wake(early=True)
         running = [host for host in self.hosts if host.running]
         for host in running:
-            host.reaped = True  # that they end is no surprise from now on
+            host.reaped = True
 
         def impatient() -> bool:
             self.look()
@@ -173,65 +168,59 @@ class Fleet:
         for host in self.hosts:
             host.kill()
 
-    def _targets(self) -> list[Section]:
-        return [inside for host in self.board.alive() for inside in self._choices(host)]
+    def _awake(self) -> list[Host]:
+        """Return the hosts that work and don't stand still, if another one can go on."""
+        alive = self.board.alive()
+        awake = [host for host in self.hosts if host.name in alive and host not in self._asleep]
+        return awake if len(awake) > 1 else []
 
-    def _choices(self, host: HostNow) -> list[Section]:
-        """Return the bodies for whose sake a host may be killed: those under a lock, if anything is locked.
+    def _choices(self, host: Host) -> list[Deed]:
+        """Return what a host may be killed for, the best first: bodies under a lock, if anything is locked.
 
         Then what it is the listener of, while none of its bodies runs.
         """
-        if host.name in self._asleep or len(self.board.alive()) - len(self._asleep) < 2:
+        if host not in self._awake():
             return []
         locked = self.scenario.singleton
-        inside = {
-            (each.lock, each.owner if each.mode == "function" else ""): each
-            for each in (*host.leads.values(), *host.inside.values())
-            if each.held or not locked
+        bodies = (body for body in self.board.inside() if body.held or not locked)
+        holds: dict[tuple[str, str], Deed] = {
+            (hold.lock, hold.owner if hold.mode == "function" else ""): hold
+            for hold in (*self.board.leads(), *bodies)
+            if hold.host == host.name
         }
-        return list(inside.values())
+        return sorted(holds.values(), key=self._rank, reverse=True)
 
-    def _rank(self, inside: Section) -> int:
+    def _rank(self, hold: Deed) -> int:
         """Prefer locks that others wait for, then those of timers, which all hosts ask for at each tick.
 
         A listener with no body inside comes last.
         """
-        if not inside.owner and inside.mode == "listener":
+        if isinstance(hold, Acquisition):
             return 0
-        if self.board.waiters(inside.lock, but=inside.host):
+        if any(wait.lock == hold.lock and wait.host != hold.host for wait in self.board.waiting()):
             return 2
-        function = self.board.functions.get(inside.function)
-        return 1 if function is not None and function.get("trigger") == "timer" else 0
+        return int(self.board.history.function(hold.function).trigger == "timer")
 
-    def _try(self, name: str, strike: Strike) -> bool:
-        """Strike the host if it is still inside once it stands still."""
-        host = self._process(name)
+    def _try(self, host: Host, strike: Strike) -> bool:
+        """Strike the host if it stands still, and its journal says that it is inside."""
         if not host.suspend():
             return False
-        if self._strike_if_inside(host, strike):
-            return True
-        host.resume()
-        return False
-
-    def _strike_if_inside(self, host: Host, strike: Strike) -> bool:
-        """Strike a host that stands still, if its journal says that it is inside."""
         self.look()
-        choices = sorted(self._choices(self.board.host(host.name)), key=self._rank, reverse=True)
-        if not choices:
-            return False
-        strike(host, choices)
-        self.look()
-        return True
+        if choices := self._choices(host):
+            strike(host, choices)
+            self.look()
+        else:
+            host.resume()
+        return bool(choices)
 
-    def _kill(self, host: Host, choices: list[Section]) -> None:
-        self.journal.write("kill", host=host.name, pid=host.pid, holds=[self._hold(inside) for inside in choices])
+    def _kill(self, host: Host, choices: list[Deed]) -> None:
+        self.journal.write("kill", host=host.name, pid=host.pid, holds=[self._told(hold) for hold in choices])
         host.kill()
 
-    def _pause(self, host: Host, choices: list[Section]) -> None:
-        functions = [self.board.functions.get(inside.function) for inside in choices]
-        lease = max(float(function.get("lease") or LEASE) if function else LEASE for function in functions)
-        self.journal.write("pause", host=host.name, holds=[self._hold(inside) for inside in choices])
-        self._asleep[host.name] = clock() + lease + self._random.uniform(*PAST_LEASE)
+    def _pause(self, host: Host, choices: list[Deed]) -> None:
+        lease = max(self.board.history.function(hold.function).lease for hold in choices)
+        self.journal.write("pause", host=host.name, holds=[self._told(hold) for hold in choices])
+        self._asleep[host] = clock() + lease + self._random.uniform(*PAST_LEASE)
 
     def _stalk(self, strike: Strike) -> bool:
         """Follow a host that has just asked for a lock, step by step.
@@ -239,46 +228,33 @@ class Fleet:
         A body may be so short that no host is ever seen inside one. So the host is let go for a fraction of a
         millisecond at a time, until it is inside or has not come there.
         """
-        asking = [host.name for host in self.board.alive() if self._about_to_enter(host)]
+        asking = [host for host in self._awake() if self._about_to_enter(host)]
         if not asking:
             return False
-        host = self._process(self._random.choice(asking))
+        host = self._random.choice(asking)
         for _ in range(STEPS):
-            if not host.suspend():
-                return False
-            if self._strike_if_inside(host, strike):
+            if self._try(host, strike):
                 return True
-            host.resume()
-            if not self._about_to_enter(self.board.host(host.name)):
+            if not (host.running and self._about_to_enter(host)):
                 return False
             time.sleep(STEP)
         return False
 
-    def _about_to_enter(self, host: HostNow) -> bool:
+    def _about_to_enter(self, host: Host) -> bool:
         """Tell whether a host waits for a lock that nobody else has, or has got one and is not inside yet."""
-        if host.name in self._asleep or len(self.board.alive()) - len(self._asleep) < 2:
-            return False
-        held = {inside.lock for inside in self.board.inside()}
-        held.update(lock for each in self.board.alive() for lock in each.leads)
-        outside = any(key not in host.inside for key in host.held if key[0] not in host.leads)
-        return outside or any(lock not in held and lock not in self.board.outages for lock, _ in host.waiting)
+        board = self.board
+        taken = {hold.lock for hold in (*board.inside(), *board.leads(), *board.orphans.values())}
+        waits = any(wait.host == host.name and wait.lock not in taken for wait in board.waiting())
+        return waits or any(
+            got.host == host.name and got.mode == "function" and not board.bodies.get(key)
+            for key, got in board.held.items()
+        )
 
-    def _process(self, name: str) -> Host:
-        return next(host for host in self.hosts if host.name == name)
-
-    def _hold(self, inside: Section) -> dict[str, object]:
-        function = self.board.functions.get(inside.function)
-        return {
-            "lock": inside.lock,
-            "function": inside.function,
-            "owner": inside.owner,
-            "token": inside.token,
-            "mode": inside.mode,
-            "on_contention": function.text("on_contention") if function is not None else "",
-        }
+    def _told(self, hold: Deed) -> dict[str, object]:
+        fields = {name: getattr(hold, name) for name in ("lock", "function", "owner", "token", "mode")}
+        function = self.board.history.functions.get(hold.function)
+        return {**fields, "on_contention": function.on_contention if function is not None else ""}
 
     def _why(self, host: Host) -> str:
-        said = [event.text for event in self.board.events if event.text.startswith(f"{host.name}: ")]
-        if said:
-            return said[-1].removeprefix(f"{host.name}: ")
-        return host.last_words() or f"it ended with exit code {host.exit_code()}"
+        said = dict(self.board.history.errors).get(host.name)
+        return said or host.last_words() or f"it ended with exit code {host.exit_code()}"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 STOPPED_WITHIN: Final = 2.0
 TAIL: Final = 4096
+LINES: Final = 3
 _WINDOWS: Final = os.name == "nt"
 
 
@@ -35,8 +36,7 @@ class Host:
         self.journal = folder / f"{name}.jsonl"
         self.log = folder / f"{name}.jsonl.log"
         self.tail = Tail(self.journal)
-        self.killed = False
-        self.reaped = False
+        self.reaped = False  # that it ends, or has ended, is no surprise
         self._config = folder / f"{name}.config.json"
         self._config.write_text(json.dumps({**config, "name": name, "journal": str(self.journal)}), "utf-8")
         self._config.chmod(0o600)  # it has the storage's key
@@ -89,9 +89,9 @@ class Host:
 
     def kill(self) -> None:
         """End the process, and whatever it started, without a chance to do anything more."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or not self.running:
             return
-        self.killed = True
+        self.reaped = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if _WINDOWS:
                 self._process.kill()
@@ -101,24 +101,14 @@ class Host:
 
     def ask_to_stop(self) -> None:
         """Ask the process to finish what it is at, and end."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None:
             with contextlib.suppress(OSError):
                 self._process.terminate()
 
-    def last_words(self, lines: int = 3) -> str:
+    def last_words(self) -> str:
         """Return the last lines of the process's own output."""
-        try:
-            with self.log.open("rb") as log:
-                return _last_lines(log, lines)
-        except OSError:
-            return ""
-
-
-def _last_lines(log: IO[bytes], lines: int) -> str:
-    log.seek(0, os.SEEK_END)
-    log.seek(max(log.tell() - TAIL, 0))
-    text = log.read().decode("utf-8", "replace")
-    return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-lines:])
+        text = self.log.read_bytes()[-TAIL:].decode("utf-8", "replace") if self.log.exists() else ""
+        return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-LINES:])
 
 
 def stop_all(hosts: Sequence[Host], grace: float, *, hurry: Any = lambda: False) -> list[Host]:

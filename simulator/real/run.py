@@ -19,8 +19,8 @@ from simulator.azurite.install import AzuriteError
 from simulator.azurite.server import Azurite
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
-from simulator.real.fleet import Fleet, FleetTrouble
-from simulator.real.settle import Settling
+from simulator.real.fleet import GRACE, Fleet, FleetTrouble
+from simulator.real.settle import hopeless, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.report.reporter import Phase, Progress, Reporter
@@ -96,27 +96,27 @@ class _Course:
         self._signals = signals
         self._undo = contextlib.ExitStack()
         self._azurite: Azurite | None = None
-        self._fleet: Fleet | None = None
+        self._app: App
+        self._storage: Storage
+        self._fleet: Fleet
         self._started = 0.0
         self._checked = 0.0
 
     def run(self) -> Verdict | None:
         """Go through the run; an interrupted one is judged as far as it went."""
         try:
-            app, storage = self._prepare()
-            fleet = self._assemble(app, storage)
-            self._work(app, fleet, storage)
-            self._settle(fleet, storage)
+            self._prepare()
+            self._assemble()
+            self._work()
+            self._settle()
         except Interrupt:
-            if self._fleet is None or not self._started:
-                return None
-            return self._end(self._fleet, interrupted=True)
+            return self._end(interrupted=True) if self._started else None
         except StorageTrouble:
             if self._azurite is not None:
                 self._azurite.check()  # if that has ended, its last lines say more
             raise
         self._signals.close()
-        return self._end(fleet, storage, app, interrupted=False)
+        return self._end(interrupted=False)
 
     def close(self) -> None:
         """Undo what was done, last things first."""
@@ -124,7 +124,7 @@ class _Course:
 
     # -- before ---------------------------------------------------------------------------------------
 
-    def _prepare(self) -> tuple[App, Storage]:
+    def _prepare(self) -> None:
         """Get the storage and the app's description, both at once."""
         scenario = self._scenario
         connection = checked_storage(scenario.storage, cloud=scenario.cloud) if scenario.storage else ""
@@ -134,13 +134,12 @@ class _Course:
         if not connection:
             connection = self._start_azurite(describing)
         self._reporter.step(f"Reading the app in {scenario.app}")
-        app = described(describing, scenario.app)
-        self._own = read_messages(scenario.messages, app) if scenario.messages else None
+        self._app = described(describing, scenario.app)
+        self._own = read_messages(scenario.messages, self._app) if scenario.messages else None
         self._connection = connection
-        storage = Storage(connection, app)
-        self._undo.callback(storage.close)
-        storage.prepare()
-        return app, storage
+        self._storage = Storage(connection, self._app)
+        self._undo.callback(self._storage.close)
+        self._storage.prepare()
 
     def _start_azurite(self, describing: subprocess.Popen[str]) -> str:
         """Start a storage of our own, unless the app turns out to be no app meanwhile."""
@@ -155,15 +154,15 @@ class _Course:
         self._azurite.start()
         return self._azurite.connection_string
 
-    def _assemble(self, app: App, storage: Storage) -> Fleet:
+    def _assemble(self) -> None:
         """Start the hosts and wait until all are ready."""
         scenario = self._scenario
         lock_host_id = "fleet" if self._azurite else f"simulated-{secrets.token_hex(4)}"
-        fleet = Fleet(scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id)
+        fleet = self._fleet = Fleet(scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id)
         self._undo.callback(fleet.journal.close)
         self._undo.callback(fleet.end_at_once)
         if self._azurite is None:
-            self._undo.callback(storage.clean, lock_host_id)
+            self._undo.callback(self._storage.clean, lock_host_id)
         fleet.journal.write(
             "run_started",
             hosts=scenario.hosts,
@@ -174,20 +173,18 @@ class _Course:
             singleton=scenario.singleton,
             same_app=scenario.same_app,
             app=str(scenario.app),
-            queues=app.queues,
+            queues=self._app.queues,
         )
-        self._fleet = fleet
         self._reporter.step(f"Starting {scenario.hosts} hosts")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
-        return fleet
 
     # -- while it runs -----------------------------------------------------------------------------------
 
-    def _work(self, app: App, fleet: Fleet, storage: Storage) -> None:
+    def _work(self) -> None:
         """Offer work for as long as the scenario says, and strike hosts meanwhile."""
-        duration = self._scenario.duration
-        feeder = Feeder(app, seed=self._scenario.seed, duration=duration, own=self._own)
+        fleet, duration = self._fleet, self._scenario.duration
+        feeder = Feeder(self._app, seed=self._scenario.seed, duration=duration, own=self._own)
         strikes = _strikes(self._scenario)
         while True:
             now = clock() - self._started
@@ -195,79 +192,73 @@ class _Course:
             if strikes or fleet.asleep:
                 feeder.extend(now + STEP)  # nobody can be caught where nobody works
             for message in feeder.due(now, fleet.board.under_way()):
-                name = storage.send(message.queue, message.body)
+                name = self._storage.send(message.queue, message.body)
                 fleet.journal.write("message_sent", queue=message.queue, id=name, key=message.key)
             due = bool(strikes) and now >= strikes[0][0]
-            if due and self._strike(fleet, strikes[0][1], wanted=now < strikes[0][0] + PICKY):
+            if due and self._strike(strikes[0][1], wanted=now < strikes[0][0] + PICKY):
                 strikes.pop(0)
                 feeder.extend(now + AFTERMATH)
             elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
                 return  # nobody can be caught: the verdict will say so
             if now >= duration and feeder.finished(now) and not strikes and not fleet.asleep:
                 return
-            self._watch(fleet)
+            self._watch()
             self._show("working")
             time.sleep(KILLING_STEP if due else STEP)
 
-    def _strike(self, fleet: Fleet, what: str, *, wanted: bool) -> bool:
+    def _strike(self, what: str, *, wanted: bool) -> bool:
+        strike = self._fleet.kill_one if what == "kill" else self._fleet.pause_one
         with self._signals.held():
-            return fleet.kill_one(wanted=wanted) if what == "kill" else fleet.pause_one(wanted=wanted)
+            return strike(wanted=wanted)
 
-    def _settle(self, fleet: Fleet, storage: Storage) -> None:
+    def _settle(self) -> None:
         """Wait until nothing is outstanding, or nothing more can be hoped for."""
-        settling = Settling(self._scenario.visibility)
         since, asked, waits = clock(), 0.0, [""]
         while True:
-            fleet.look()
+            self._fleet.look()
             if clock() - asked > STEP * 10:
                 asked = clock()
-                waits = settling.outstanding(fleet.records, storage.queued())
-                if not waits or settling.hopeless(fleet.records, asked, since):
+                history = self._fleet.board.history
+                waits = outstanding(history, self._storage.queued())
+                if not waits or hopeless(history, asked, since=since, visibility=self._scenario.visibility):
                     return
-            self._watch(fleet)
+            self._watch()
             self._show("settling", waits)
             time.sleep(STEP)
 
-    def _watch(self, fleet: Fleet) -> None:
+    def _watch(self) -> None:
         """Wake who has stood still for long enough; make sure now and then that there is still something to look at."""
-        fleet.wake()
+        self._fleet.wake()
         if clock() - self._checked > CHECK:
             self._checked = clock()
             if self._azurite is not None:
                 self._azurite.check()
-        if not fleet.board.alive():
-            raise FleetTrouble(f"all hosts are gone; the last words of the last one: {fleet.hosts[-1].last_words()}")
+        if not self._fleet.board.alive():
+            words = self._fleet.hosts[-1].last_words()
+            raise FleetTrouble(f"all hosts are gone; the last words of the last one: {words}")
 
     def _show(self, phase: Phase, waits: Sequence[str] = ()) -> None:
-        if self._fleet is not None:
-            now = clock()
-            elapsed = now - self._started if self._started else 0.0
-            duration = self._scenario.duration
-            self._reporter.show(
-                self._fleet.board,
-                Progress(phase=phase, now=now, elapsed=elapsed, duration=duration, waits=tuple(filter(None, waits))),
-            )
+        now, duration = clock(), self._scenario.duration
+        elapsed = now - self._started if self._started else 0.0
+        told = tuple(filter(None, waits))
+        progress = Progress(phase=phase, now=now, elapsed=elapsed, duration=duration, waits=told)
+        self._reporter.show(self._fleet.board, progress)
 
     # -- after -------------------------------------------------------------------------------------------
 
-    def _end(
-        self, fleet: Fleet, storage: Storage | None = None, app: App | None = None, *, interrupted: bool
-    ) -> Verdict:
+    def _end(self, *, interrupted: bool) -> Verdict:
         """Stop the hosts, write down what is left, and judge."""
+        fleet = self._fleet
 
         def hurry() -> bool:
             self._show("stopping")
             return self._signals.hurry()
 
-        if interrupted:
-            fleet.stop(grace=HURRIED_GRACE, hurry=hurry)
-        else:
-            fleet.stop(hurry=hurry)
-        if storage is not None and app is not None:
-            for queue in app.queues:
-                ids, invisible = storage.left(queue)
-                fleet.journal.write("queue_left", queue=queue, ready=len(ids), invisible=invisible, ids=ids)
-                fleet.journal.write("poison", queue=queue, ids=storage.poison(queue))
+        fleet.stop(grace=HURRIED_GRACE if interrupted else GRACE, hurry=hurry)
+        for queue in () if interrupted else self._app.queues:
+            ids, invisible = self._storage.left(queue)
+            fleet.journal.write("queue_left", queue=queue, ready=len(ids), invisible=invisible, ids=ids)
+            fleet.journal.write("poison", queue=queue, ids=self._storage.poison(queue))
         fleet.journal.write("run_ended", interrupted=interrupted)
         fleet.look()
         self._show("stopping")

@@ -5,66 +5,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.failover import Failover, measure_failovers
-from simulator.history.historian import read_history
+from simulator.checks.findings import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from simulator.history.facts import History
-    from simulator.history.journal import Record
 
 MARGIN: Final = 10.0
 HUNG: Final = 120.0
 LONGEST: Final = 900.0
 
 
-class Settling:
-    """Watches a run whose work is all handed out."""
+def outstanding(history: History, queued: int) -> list[str]:
+    """Return in words what a run still waits for whose work is all handed out; empty when it may end.
 
-    def __init__(self, visibility: float) -> None:
-        """Start; `visibility` is after how long a dead host's messages come back."""
-        self._visibility = visibility
+    Args:
+        history: what happened so far.
+        queued: how many messages are in the queues, those in process included.
+    """
+    waits = [count(queued, "message")] if queued else []
+    return waits + [f"the failover of {failover.host}" for failover in measure_failovers(history) if _open(failover)]
 
-    def outstanding(self, records: Sequence[Record], queued: int) -> list[str]:
-        """Return in words what the run still waits for; empty when it may end.
 
-        Args:
-            records: all that was written so far.
-            queued: how many messages are in the queues, those in process included.
-        """
-        history = read_history(records)
-        waits = [f"{queued} message{'s' * (queued != 1)}"] if queued else []
-        waits += [f"the failover of {failover.host}" for failover in measure_failovers(history) if _open(failover)]
-        return waits
+def hopeless(history: History, now: float, *, since: float, visibility: float) -> bool:
+    """Tell whether nothing has come of it for so long that nothing will.
 
-    def hopeless(self, records: Sequence[Record], now: float, since: float) -> bool:
-        """Tell whether nothing has come of it for so long that nothing will.
+    Args:
+        history: what happened so far.
+        now: the time.
+        since: when the last work was handed out.
+        visibility: after how long a dead host's messages come back.
+    """
+    last = max([since, *(kill.t for kill in history.kills), *_progress(history, now)])
+    return now - last > max(visibility, _patience(history)) + MARGIN or now - since > LONGEST
 
-        Args:
-            records: all that was written so far.
-            now: the time.
-            since: when the last work was handed out.
-        """
-        history = read_history(records)
-        last = max([since, *(kill.t for kill in history.kills), *_progress(history, now)])
-        return now - last > self._patience(history) or now - since > LONGEST
 
-    def _patience(self, history: History) -> float:
-        """The longest that anything may take by itself: a lease and a poll or tick, or a message's return."""
-        functions = [history.function(""), *history.functions.values()]
-        slowest = max(function.lease + max(function.poll, function.tick) for function in functions)
-        led = [history.function(wait.function) for wait in history.waits if wait.mode == "listener"]
-        elected = max((function.listener_lease + function.recovery for function in led), default=0.0)
-        away = max(function.away for function in functions)
-        return max(slowest, elected, self._visibility, away) + MARGIN
+def _patience(history: History) -> float:
+    """The longest that anything of the app may take by itself: a lease and a poll or tick, or a message's return."""
+    functions = [history.function(""), *history.functions.values()]
+    led = [history.function(wait.function) for wait in history.waits if wait.mode == "listener"]
+    return max(
+        *(max(function.lease + max(function.poll, function.tick), function.away) for function in functions),
+        *(function.listener_lease + function.recovery for function in led),
+    )
 
 
 def _open(failover: Failover) -> bool:
-    if failover.main is None:
-        return False
-    if failover.main.state in {"cut short", "unwanted"}:
-        return True
-    return any(over.state == "cut short" for over in failover.also)
+    unwanted = failover.main is not None and failover.main.state == "unwanted"
+    return unwanted or any(over.state == "cut short" for over in failover.overs)
 
 
 def _progress(history: History, now: float) -> list[float]:

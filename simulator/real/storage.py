@@ -73,7 +73,7 @@ class Storage:
             StorageTrouble: the account can't be used, or a queue has messages, which the run would process.
         """
         for queue in self._app.queues:
-            self._ask(f"create the queue {queue!r}", partial(self._create, queue))
+            self._ask(f"create the queue {queue!r}", self._client(queue).create_queue, fine=("QueueAlreadyExists",))
             if waiting := self._count(queue):
                 raise StorageTrouble(
                     f"the queue {queue!r} has {waiting} messages, which the fake hosts would process; "
@@ -121,7 +121,9 @@ class Storage:
             container = blobs.get_container_client(self._app.container)
             if self._ask("look for the locks' container", container.exists):
                 for name in container.list_blob_names(name_starts_with=f"locks/{lock_host_id}/"):
-                    self._ask("delete a lock's blob", partial(_delete, container, name))
+                    delete = partial(container.delete_blob, name)
+                    # Gone already, or a killed host's lease still runs.
+                    self._ask("delete a lock's blob", delete, fine=("BlobNotFound", "LeaseIdMissing"))
 
     def close(self) -> None:
         """Close all connections."""
@@ -129,55 +131,39 @@ class Storage:
             client.close()
         self._service.close()
 
-    def _create(self, queue: str) -> None:
-        from azure.core.exceptions import ResourceExistsError
-
-        try:
-            self._client(queue).create_queue()
-        except ResourceExistsError as error:
-            if getattr(error, "error_code", None) != "QueueAlreadyExists":
-                raise
-
     def _count(self, queue: str) -> int:
-        properties = self._ask(f"look into the queue {queue!r}", self._client(queue).get_queue_properties, missing=None)
+        properties = self._look(queue, self._client(queue).get_queue_properties)
         return int(properties.approximate_message_count or 0) if properties else 0
 
     def _peek(self, queue: str) -> list[str]:
         peek = partial(self._client(queue).peek_messages, max_messages=PEEK)
-        return [str(message.id) for message in self._ask(f"look into the queue {queue!r}", peek, missing=())]
+        return [str(message.id) for message in self._look(queue, peek) or ()]
+
+    def _look(self, queue: str, request: Callable[[], Any]) -> Any:
+        return self._ask(f"look into the queue {queue!r}", request, fine=("QueueNotFound",))
 
     def _client(self, queue: str) -> Any:
         if queue not in self._clients:
             self._clients[queue] = self._service.get_queue_client(queue)
         return self._clients[queue]
 
-    def _ask(self, what: str, request: Callable[[], Any], *, missing: Any = ...) -> Any:
-        """Make a request, again if no answer came; `missing`, if given, is the answer where the thing is not there."""
-        from azure.core.exceptions import AzureError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
+    def _ask(self, what: str, request: Callable[[], Any], *, fine: tuple[str, ...] = ()) -> Any:
+        """Make a request, again if no answer came; return None where the service refuses it with a code of `fine`."""
+        from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
         for left in reversed(range(TRIES)):
             try:
                 return request()
             except (AzureError, ValueError) as error:
-                if missing is not ... and isinstance(error, ResourceNotFoundError):
-                    return missing
+                code = getattr(error, "error_code", None)
+                if code in fine:
+                    return None
                 if left and isinstance(error, ServiceRequestError | ServiceResponseError):
                     time.sleep(PAUSE)
                     continue
                 why = redact(" ".join(str(getattr(error, "message", error)).split())[:200])
-                code = getattr(error, "error_code", None)
                 hint = "; is it running?" if isinstance(error, ServiceRequestError) else ""
                 raise StorageTrouble(
                     f"the storage did not {what}: {code or type(error).__name__}: {why}{hint}"
                 ) from error
         raise AssertionError(what)
-
-
-def _delete(container: Any, blob: str) -> None:
-    from azure.core.exceptions import HttpResponseError
-
-    try:
-        container.delete_blob(blob)
-    except HttpResponseError as error:
-        if error.status_code not in {404, 412}:  # gone already, or a killed host's lease still runs
-            raise

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from simulator.checks.findings import count, label
 from simulator.history.journal import clock
+from simulator.report.reporter import Reporter
 from simulator.report.words import fine_print, headline, summary
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ SHOWN: Final = 3
 MARKS: Final = {"good": "[ok] ", "bad": "[!!] ", "open": "[??] ", "note": "     "}
 
 
-class PlainReporter:
+class PlainReporter(Reporter):
     """Writes lines to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,7 +38,7 @@ class PlainReporter:
         new = board.told - self._told
         self._told = board.told
         for event in islice(board.events, max(len(board.events) - new, 0), None):
-            self._say(f"{max(event.t - board.start, 0):6.1f} s  {event.text}")
+            self._say(f"{max(event.t - board.history.start, 0):6.1f} s  {event.text}")
         if clock() - self._spoke >= PULSE:
             self._say(pulse(board, progress))
 
@@ -50,29 +51,25 @@ class PlainReporter:
         for hint in hints:
             self._say(hint)
 
-    def close(self) -> None:
-        """Nothing is to be given back."""
-
     def _say(self, text: str) -> None:
         self._spoke = clock()
-        self._stream.write(
-            text.encode(self._stream.encoding or "utf-8", "replace").decode(self._stream.encoding or "utf-8") + "\n"
-        )
+        encoding = self._stream.encoding or "utf-8"
+        self._stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
         self._stream.flush()
 
 
 def pulse(board: Board, progress: Progress) -> str:
     """Say in one line how things stand."""
-    at = f"{max(progress.now - board.start, 0):6.1f} s  "
+    at = f"{max(progress.now - board.history.start, 0):6.1f} s  "
     if progress.phase == "starting":
-        ready = sum(host.state == "ready" for host in board.hosts.values())
-        return f"{at}{ready} of {count(len(board.hosts), 'host')} ready"
+        return f"{at}{len(board.alive())} of {count(len(board.hosts), 'host')} ready"
     inside = [f"{body.host} in {label(body.lock)}" for body in board.inside()]
     more = f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
     who = ", ".join(inside[:SHOWN]) + more if inside else "nobody inside"
-    waiting = sum(len(host.waiting) for host in board.alive())
-    messages = f"; {board.done:,} of {count(board.sent, 'message')} done" if board.sent else ""
-    text = f"{at}{who}; {waiting} waiting{messages}"
+    sent = board.sent()
+    done = sum(bool(message.completed) for message in sent)
+    messages = f"; {done:,} of {count(len(sent), 'message')} done" if sent else ""
+    text = f"{at}{who}; {len(board.waiting())} waiting{messages}"
     if progress.phase == "stopping":
         return f"{at}stopping the hosts"
     return text + (f"; waiting for {', '.join(progress.waits)}" if progress.waits else "")

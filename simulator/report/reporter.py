@@ -1,9 +1,9 @@
-"""What every reporter does: a live view on a terminal, plain lines elsewhere, JSON at the end."""
+"""What every reporter does: a live view on a terminal, plain lines elsewhere; this one keeps silent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
@@ -31,7 +31,7 @@ class Progress:
     waits: tuple[str, ...] = ()
 
 
-class Reporter(Protocol):
+class Reporter:
     """Shows a run while it runs, and what came of it."""
 
     def step(self, text: str) -> None:
@@ -44,4 +44,4 @@ class Reporter(Protocol):
         """Show what came of it, and what might be tried next."""
 
     def close(self) -> None:
-        """Give the terminal back; called once, also after a failure."""
+        """Give the terminal back; called also after a failure, and perhaps twice."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from rich.console import Console, Group
@@ -14,11 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.checks.findings import count, label
+from simulator.report.reporter import Reporter
 from simulator.report.words import Line, fine_print, headline, summary
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simulator.checks.verdict import Verdict
-    from simulator.report.board import Board, Event, HostNow, LockNow
+    from simulator.history.facts import Section
+    from simulator.report.board import Board, Event
     from simulator.report.reporter import Progress
 
 FRAMES: Final = 8
@@ -39,13 +44,13 @@ EVENTS_SHOWN: Final = 6
 HOSTS_SHOWN: Final = 12
 
 
-class TerminalReporter:
+class TerminalReporter(Reporter):
     """Draws the fleet while it runs, and the verdict when it is over."""
 
     def __init__(self, stream: TextIO) -> None:
         """Draw on `stream`, a terminal."""
         self._console = Console(file=stream, highlight=False)
-        self._live: Live | None = None
+        self._live = Live(console=self._console, refresh_per_second=FRAMES, transient=True)
         self._steps: list[str] = []
         self._spinner = Spinner("dots" if self._unicode else "line")
 
@@ -75,27 +80,21 @@ class TerminalReporter:
 
     def close(self) -> None:
         """Remove the live view."""
-        live, self._live = self._live, None
-        if live is not None:
-            live.stop()
+        self._live.stop()
 
-    def _draw(self, what: Any) -> None:
-        if self._live is None:
-            self._live = Live(what, console=self._console, refresh_per_second=FRAMES, transient=True)
-            self._live.start()
-        else:
-            self._live.update(what)
+    def _draw(self, what: Group) -> None:
+        self._live.update(what)
+        self._live.start()
 
 
 def view(board: Board, progress: Progress, *, height: int) -> Group:
     """Build the live view: the run, its hosts, its locks, and what happened lately."""
-    hosts = list(board.hosts.values())
-    room = max(height - 9 - min(len(hosts), HOSTS_SHOWN), 6)
+    room = max(height - 9 - min(len(board.hosts), HOSTS_SHOWN), 6)
     locks = min(LOCKS_SHOWN, max(room // 2 - 2, 2))
     return Group(
         _title(board, progress),
-        _hosts(hosts, progress.now),
-        _locks(board.locks(), progress.now, locks),
+        _hosts(board, progress.now),
+        _locks(board, progress.now, locks),
         _events(board, min(EVENTS_SHOWN, max(room - locks - 4, 2))),
     )
 
@@ -134,9 +133,9 @@ def _title(board: Board, progress: Progress) -> Group:
     left = Text.assemble(("singleton-sim", "bold"), f"  {words[progress.phase]}")
     overlaps = Text(f"{board.overlaps} overlaps", style="bold red" if board.overlaps else "green")
     right = Text.assemble(
-        f"{count(sum(board.sections.values()), 'body', 'bodies')}, ",
+        f"{count(len(board.history.sections), 'body', 'bodies')}, ",
         overlaps,
-        f"  {max(progress.now - board.start, 0):4.0f} s",
+        f"  {max(progress.now - board.history.start, 0):4.0f} s",
     )
     grid.add_row(left, right)
     bar = Table.grid(expand=True)  # a bar by itself does not end its line
@@ -144,55 +143,54 @@ def _title(board: Board, progress: Progress) -> Group:
     return Group(grid, bar)
 
 
-def _hosts(hosts: list[HostNow], now: float) -> Table:
-    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-    table.add_column("host", no_wrap=True)
-    table.add_column("pid", justify="right", style="dim")
-    table.add_column("state", no_wrap=True)
-    table.add_column("inside", ratio=1, no_wrap=True, overflow="ellipsis")
-    for name in ("waiting", "done", "skipped"):
-        table.add_column(name, justify="right")
-    for host in hosts[:HOSTS_SHOWN]:
-        table.add_row(
-            host.name,
-            str(host.pid or ""),
-            Text(host.state, style=STATES[host.state]),
-            _inside(host, now),
-            str(len(host.waiting) or ""),
-            str(host.bodies),
-            str(host.skipped or ""),
+def _hosts(board: Board, now: float) -> Table:
+    history = board.history
+    waiting = Counter(wait.host for wait in board.waiting())
+    done = Counter(body.host for body in history.sections if body.ending in {"ok", "error", "lost"})
+    skipped = Counter(refusal.host for refusal in history.refusals)
+    rows = [
+        (
+            host,
+            Text(str(history.hosts.get(host) or ""), style="dim"),
+            Text(state, style=STATES[state]),
+            _inside([body for body in board.inside() if body.host == host], now),
+            str(waiting[host] or ""),
+            str(done[host]),
+            str(skipped[host] or ""),
         )
-    if len(hosts) > HOSTS_SHOWN:
-        table.add_row(f"… {len(hosts) - HOSTS_SHOWN} more")
-    return table
+        for host, state in board.hosts.items()
+    ]
+    return _table(rows, HOSTS_SHOWN, "host", "pid", "state", "inside", "waiting", "done", "skipped")
 
 
-def _inside(host: HostNow, now: float) -> Text:
+def _inside(bodies: list[Section], now: float) -> Text:
     text = Text()
-    for body in list(host.inside.values()):
+    for body in bodies:
         text.append("  " if text else "")
         text.append(label(body.lock), style="cyan")
         text.append(f" {max(now - body.start, 0):.1f} s", style="dim")
     return text
 
 
-def _locks(rows: list[LockNow], now: float, shown: int) -> Table:
-    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-    table.add_column("lock", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column("holder", no_wrap=True)
-    for name in ("token", "waiting", "bodies"):
-        table.add_column(name, justify="right")
-    for row in rows[:shown]:
+def _locks(board: Board, now: float, shown: int) -> Table:
+    rows = []
+    for row in board.locks():
         holder = Text(row.holder)
         if row.orphaned is not None:
             holder = Text(f"{row.holder}, dead for {max(now - row.orphaned, 0):.1f} s", style="red")
-        table.add_row(
-            Text(label(row.lock), style="cyan"),
-            holder,
-            "" if row.token is None else str(row.token),
-            str(row.waiting or ""),
-            str(row.sections),
-        )
+        token = "" if row.token is None else str(row.token)
+        rows.append((Text(label(row.lock), style="cyan"), holder, token, str(row.waiting or ""), str(row.sections)))
+    return _table(rows, shown, "lock", "holder", "token", "waiting", "bodies")
+
+
+def _table(rows: Sequence[tuple[str | Text, ...]], shown: int, *columns: str) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
+    for name in columns:
+        wide = 1 if name in {"inside", "lock"} else None
+        words = name in {"host", "state", "inside", "lock", "holder"}
+        table.add_column(name, justify="left" if words else "right", ratio=wide, no_wrap=words)
+    for row in rows[:shown]:
+        table.add_row(*row)
     if len(rows) > shown:
         table.add_row(f"… {len(rows) - shown} more")
     return table
@@ -202,7 +200,7 @@ def _events(board: Board, shown: int) -> Group:
     lines: list[Any] = [Rule(style="dim")]
     recent: list[Event] = list(board.events)[-shown:]
     for event in recent:
-        at = Text(f"{max(event.t - board.start, 0):6.1f} s  ", style="dim")
+        at = Text(f"{max(event.t - board.history.start, 0):6.1f} s  ", style="dim")
         lines.append(Text.assemble(at, (event.text, TONES[event.tone]), overflow="ellipsis", no_wrap=True))
     lines += [Text()] * (shown - len(recent))
     return Group(*lines)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.failover import SLACK, Failover, TakeOver
+from simulator.checks.failover import SLACK, TakeOver
 from simulator.checks.findings import count, label
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def _failovers(verdict: Verdict) -> Iterator[Line]:
             yield Line("open", f"{killed}, holding nothing")
         else:
             yield Line(_mark(over), f"{killed} while it held {label(over.lock)}; {_taken(over)}")
-        yield from _also(failover)
+        for over in failover.overs[1:]:
+            if over.state != "unwanted":
+                yield Line(_mark(over), f"  it also held {label(over.lock)}; {_taken(over)}")
     if verdict.kills and not verdict.singleton:
         yield Line("note", f"{count(verdict.kills, 'host')} killed; without locks nothing had to be taken over")
 
@@ -116,12 +118,6 @@ def _bound(over: TakeOver) -> str:
     return f"bound {over.bound:.1f} s{wanted}"
 
 
-def _also(failover: Failover) -> Iterator[Line]:
-    for over in failover.also:
-        if over.state != "unwanted":
-            yield Line(_mark(over), f"  it also held {label(over.lock)}; {_taken(over)}")
-
-
 def _mark(over: TakeOver) -> Mark:
     return "good" if over.ok else "bad" if over.state in {"late", "never"} else "open"
 
@@ -135,7 +131,8 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
         parts.append(f"{messages.skipped:,} skipped")
     if messages.open:
         parts.append(f"{messages.open:,} not through yet")
-    parts += [f"{number:,} {what}" for number, what in _bad_ends(verdict)]
+    ends = ((messages.poisoned, "poisoned"), (messages.stuck, "stuck"), (messages.lost, "lost"))
+    parts += [f"{number:,} {what}" for number, what in ends if number]
     if not (messages.lost or messages.stuck or messages.open):
         parts.append("none lost" if messages.poisoned else "none lost or poisoned")
     bad = messages.lost or messages.stuck or messages.poisoned or messages.troubles
@@ -156,21 +153,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _bad_ends(verdict: Verdict) -> list[tuple[int, str]]:
-    messages = verdict.messages
-    ends = [(messages.poisoned, "poisoned"), (messages.stuck, "stuck"), (messages.lost, "lost")]
-    return [(number, what) for number, what in ends if number]
-
-
 def _tokens(verdict: Verdict) -> Iterator[Line]:
     tokens = verdict.tokens
-    if not tokens.issued:
-        return
     issued = f"{count(tokens.issued, 'fencing token')} on {count(tokens.locks, 'lock')}"
-    if tokens.increasing:
+    if not tokens.increasing:
+        yield Line("bad", f"{issued}, {len(tokens.regressions):,} out of order")
+    elif tokens.issued:
         yield Line("good", f"{issued}: strictly increasing on each")
-        return
-    yield Line("bad", f"{issued}, {len(tokens.regressions):,} out of order")
 
 
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:

@@ -31,7 +31,6 @@ class AppFunction:
         queue: the queue that it listens to; "" where it is not driven.
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
-        idle: why the simulator never calls it, or None.
     """
 
     name: str
@@ -40,14 +39,12 @@ class AppFunction:
     guarded: bool = False
     scope: str | None = None
     paths: tuple[str, ...] = ()
-    idle: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """An app that can be run."""
 
-    folder: Path
     functions: tuple[AppFunction, ...]
     encoding: Encoding = "base64"
     container: str = "webjobshost"
@@ -95,17 +92,13 @@ def described(process: subprocess.Popen[str], folder: Path) -> App:
         container = load_options(folder, settings).container
     except (SettingsError, ConfigurationError) as error:
         raise ScenarioError(f"--app {folder}: {error}") from error
-    return App(folder=folder, functions=functions, encoding=encoding, container=container)
+    return App(functions=functions, encoding=encoding, container=container)
 
 
 def end_describing(process: subprocess.Popen[str]) -> None:
     """Make sure that the process is gone."""
-    if process.poll() is None:
+    with process:  # at its end the pipes are closed, and it was waited for
         process.kill()
-        process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _functions(output: str) -> tuple[AppFunction, ...] | None:
@@ -122,13 +115,11 @@ def _functions(output: str) -> tuple[AppFunction, ...] | None:
 
 def _function(raw: Mapping[str, Any]) -> AppFunction:
     guard = raw.get("guard") or {}
-    idle = raw.get("idle")
     return AppFunction(
         name=str(raw["name"]),
         trigger=str(raw.get("trigger") or ""),
-        queue="" if idle else str(raw.get("queue") or ""),
+        queue="" if raw.get("idle") else str(raw.get("queue") or ""),
         guarded=bool(guard),
         scope=guard.get("scope"),
         paths=tuple(guard.get("paths") or ()),
-        idle=idle,
     )

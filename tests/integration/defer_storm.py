@@ -102,15 +102,15 @@ class _Fleet:
 
     def ready(self) -> list[RunningHost]:
         self.look()
-        alive = {host.name for host in self.board.alive()}
-        return [host for host in self.hosts if host.name in alive - self.paused]
+        alive = set(self.board.alive()) - self.paused
+        return [host for host in self.hosts if host.name in alive]
 
     def kill(self, host: RunningHost) -> None:
         process = psutil.Process(host.running.pid)
         process.suspend()
         time.sleep(0.01)  # what it had begun to write is written
         self.look()
-        inside = self.board.host(host.name).inside.values()
+        inside = [each for each in self.board.inside() if each.host == host.name]
         holds = [
             {"lock": each.lock, "function": each.function, "owner": each.owner, "token": each.token} for each in inside
         ]

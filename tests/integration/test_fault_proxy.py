@@ -29,7 +29,6 @@ from simulator.faults.rules import (
     Drip,
     DropReply,
     DropRequest,
-    Exchange,
     Hang,
     Truncate,
     everything,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simulator.azurite.server import Azurite
+    from simulator.faults.exchange import Exchange
 
 QUICK: dict[str, Any] = {"retry_total": 0, "connection_timeout": 5}
 NAME = "locks/a host/Fünktion.x%2Fy"

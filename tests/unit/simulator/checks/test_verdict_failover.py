@@ -190,7 +190,7 @@ def test_what_the_victim_held_besides_is_measured_too_but_need_not_be_wanted() -
     story.body("host-2", 20, 21, LOCK, token=2, asked=10)
     verdict = judge(story.end(60))
     (failover,) = verdict.failovers
-    assert [over.state for over in failover.also] == ["unwanted"]
+    assert [over.state for over in failover.overs[1:]] == ["unwanted"]
     assert failover.ok
     assert verdict.verdict == "holds"
 

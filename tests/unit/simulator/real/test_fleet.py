@@ -28,7 +28,7 @@ if mode == "broken":
     sys.exit("no storage in sight")
 journal = Journal(config["journal"], config["name"])
 journal.write("host_started", pid=0)
-journal.write("function", name="f", trigger="queue", guarded=True)
+journal.write("function", name="f", trigger="queue", guarded=True, lease=0.4)
 journal.write("host_ready")
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -86,9 +86,9 @@ def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: P
     assert last.t < kill.t
     # The other one was looked at perhaps, and goes on.
     (survivor,) = fleet.board.alive()
-    before = len(lock_events(folder, survivor.name))
+    before = len(lock_events(folder, survivor))
     time.sleep(0.2)
-    assert len(lock_events(folder, survivor.name)) > before
+    assert len(lock_events(folder, survivor)) > before
     assert not fleet.kill_one(wanted=False)  # somebody must survive
 
 
@@ -96,7 +96,6 @@ def test_a_host_is_killed_only_while_it_is_inside_a_body(fleet: Fleet, folder: P
 def test_a_host_is_paused_inside_a_body_past_its_lease_and_goes_on(
     fleet: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.real.fleet.LEASE", 0.4)
     monkeypatch.setattr("simulator.real.fleet.PAST_LEASE", (0.1, 0.2))
     end = time.monotonic() + 20
     while not fleet.pause_one(wanted=False):
@@ -165,7 +164,7 @@ def test_a_host_that_will_not_stop_is_ended(folder: Path) -> None:
 def test_a_host_that_ends_by_itself_is_noticed(fleet: Fleet, folder: Path) -> None:
     fleet.hosts[0]._process.kill()  # type: ignore[union-attr]
     end = time.monotonic() + 5
-    while fleet.board.host("host-1").state != "failed":
+    while fleet.board.state("host-1") != "failed":
         assert time.monotonic() < end
         fleet.look()
     exits = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]

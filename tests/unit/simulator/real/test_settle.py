@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.real.settle import HUNG, LONGEST, Settling
+from simulator.history.historian import read_history
+from simulator.real import settle
+from simulator.real.settle import HUNG, LONGEST
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
-SETTLING = Settling(visibility=20)
+
+def outstanding(story: Story, queued: int) -> list[str]:
+    return settle.outstanding(read_history(story.records), queued)
+
+
+def hopeless(story: Story, now: float) -> bool:
+    return settle.hopeless(read_history(story.records), now, since=1030, visibility=20)
 
 
 def killed() -> Story:
@@ -20,25 +28,25 @@ def killed() -> Story:
 def test_a_run_without_kills_ends_with_empty_queues() -> None:
     story = Story()
     story.body("host-1", 1, 2)
-    assert SETTLING.outstanding(story.records, 0) == []
-    assert SETTLING.outstanding(story.records, 1) == ["1 message"]
-    assert SETTLING.outstanding(story.records, 2) == ["2 messages"]
+    assert outstanding(story, 0) == []
+    assert outstanding(story, 1) == ["1 message"]
+    assert outstanding(story, 2) == ["2 messages"]
 
 
 def test_a_failover_is_waited_for_until_it_is_seen() -> None:
     story = killed()
-    assert SETTLING.outstanding(story.records, 0) == ["the failover of host-1"]
+    assert outstanding(story, 0) == ["the failover of host-1"]
     story.lock(11, "host-2", "waiting", key_lock("a"), "w")
-    assert SETTLING.outstanding(story.records, 0) == ["the failover of host-1"]
+    assert outstanding(story, 0) == ["the failover of host-1"]
     story.lock(25, "host-2", "acquired", key_lock("a"), "w", token=2)
-    assert SETTLING.outstanding(story.records, 0) == []
+    assert outstanding(story, 0) == []
 
 
 def test_a_failover_that_is_late_is_waited_for_no_longer() -> None:
     story = killed()
     story.lock(11, "host-2", "waiting", key_lock("a"), "w")
     story.add(40, "host-2", "tick", function="import_eligibility", due=40)
-    assert SETTLING.outstanding(story.records, 0) == []
+    assert outstanding(story, 0) == []
 
 
 def test_what_else_a_victim_held_is_waited_for_if_it_is_wanted() -> None:
@@ -47,45 +55,45 @@ def test_what_else_a_victim_held_is_waited_for_if_it_is_wanted() -> None:
     story.body("host-1", 9, None, key_lock("b"), token=1)
     story.kill(10, "host-1", key_lock("a"), key_lock("b"))
     story.body("host-2", 20, 21, key_lock("a"), token=2, asked=10)
-    assert SETTLING.outstanding(story.records, 0) == []
+    assert outstanding(story, 0) == []
     story.lock(12, "host-3", "waiting", key_lock("b"), "w")
-    assert SETTLING.outstanding(story.records, 0) == ["the failover of host-1"]
+    assert outstanding(story, 0) == ["the failover of host-1"]
 
 
 def test_without_locks_nothing_fails_over() -> None:
     story = Story(kill=1, singleton=False)
     story.body("host-1", 9, None, held=False)
     story.kill(10, "host-1", TIMER)
-    assert SETTLING.outstanding(story.records, 0) == []
+    assert outstanding(story, 0) == []
 
 
-@pytest.mark.parametrize(("now", "hopeless"), [(1050, False), (1059.9, False), (1060.1, True)])
-def test_hope_ends_a_lease_a_tick_or_a_redelivery_after_the_last_progress(now: float, *, hopeless: bool) -> None:
-    assert SETTLING.hopeless(good_story().records, now, since=1030) == hopeless
+@pytest.mark.parametrize(("now", "over"), [(1050, False), (1059.9, False), (1060.1, True)])
+def test_hope_ends_a_lease_a_tick_or_a_redelivery_after_the_last_progress(now: float, *, over: bool) -> None:
+    assert hopeless(good_story(), now) == over
 
 
 def test_messages_that_are_done_keep_hope_alive() -> None:
     story = Story()
     story.message("m1", "host-1", 55, 56)
-    assert not SETTLING.hopeless(story.records, 1080, since=1030)
+    assert not hopeless(story, 1080)
 
 
 def test_timers_that_tick_on_do_not() -> None:
     story = Story()
     for second in range(0, 300, 5):
         story.body("host-1", second, second + 1)
-    assert SETTLING.hopeless(story.records, 1300, since=1030)
+    assert hopeless(story, 1300)
 
 
 def test_a_body_that_runs_keeps_hope_alive_until_it_has_hung() -> None:
     story = Story()
     story.sent(1, "m")
     story.body("host-1", 31, None, key_lock("a"), message="m")
-    assert not SETTLING.hopeless(story.records, 1031 + HUNG - 1, since=1030)
-    assert SETTLING.hopeless(story.records, 1031 + HUNG + 1, since=1030)
+    assert not hopeless(story, 1031 + HUNG - 1)
+    assert hopeless(story, 1031 + HUNG + 1)
 
 
 def test_no_run_settles_for_ever() -> None:
     story = Story()
     story.message("m1", "host-1", 1000, 1001)
-    assert SETTLING.hopeless(story.records, 1030 + LONGEST + 1, since=1030)
+    assert hopeless(story, 1030 + LONGEST + 1)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from simulator.checks.verdict import Verdict, judge
 from simulator.report.board import Board
-from simulator.report.json import JsonReporter
+from simulator.report.json import write_json
 from simulator.report.plain import PlainReporter, pulse
 from simulator.report.reporter import Phase, Progress
 from simulator.report.terminal import ASCII_MARKS, MARKS, TerminalReporter, last_screen, view
@@ -139,13 +139,11 @@ def test_plain_lines_survive_a_stream_that_knows_little() -> None:
 
 def test_json_is_the_verdict_and_nothing_else() -> None:
     stream = io.StringIO()
-    reporter = JsonReporter(stream)
-    reporter.step("preparing")
-    reporter.show(Board(), progress())
     verdict = judge(good_story().end(30))
-    reporter.journals = Path("/journals")
-    reporter.finish(verdict, ["hint"])
-    reporter.close()
+    write_json(verdict, None, stream)
+    assert json.loads(stream.getvalue()) == verdict.to_dict()
+    stream = io.StringIO()
+    write_json(verdict, Path("/journals"), stream)
     assert json.loads(stream.getvalue()) == {**verdict.to_dict(), "journals": "/journals"}
 
 

@@ -20,7 +20,7 @@ from singleton.scopes.scope import ScopeTemplate, value_at
 
 
 def app(*functions: AppFunction) -> App:
-    return App(folder=Path("app"), functions=functions or (orders(),))
+    return App(functions=functions or (orders(),))
 
 
 def orders(scope: str | None = "Id", queue: str = "orders", **values: Any) -> AppFunction:

@@ -1,0 +1,159 @@
+"""One request and the two connections that it goes through, as an action sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simulator.faults import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Linger on, for no time: the socket is closed by a reset and leaves no port waiting behind.
+RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request as the proxy saw it, and what became of it; a new record replaces it as that becomes known."""
+
+    number: int
+    """0 for the proxy's first."""
+    method: str
+    path: str
+    """Decoded, with the account and without the query: `/devstoreaccount1/webjobshost/locks/...`."""
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    started: float
+    """Monotonic seconds at which it had arrived whole."""
+    ended: float | None = None
+    """Monotonic seconds at which it was answered or given up; None while it is neither."""
+    fault: str | None = None
+    """The name of the action that a rule applied."""
+    forwarded: bool = False
+    """Whether the server got it."""
+    server_status: int | None = None
+    """What the server answered, whether or not the client was told."""
+    status: int | None = None
+    """What the client was answered; None when it got no whole reply."""
+    error_code: str | None = None
+    """The storage error code in the answer, the server's if the client got none."""
+
+    @property
+    def comp(self) -> str | None:
+        """The component that is asked for: `lease`, `metadata`, `properties`, `list`..."""
+        return self.query.get("comp")
+
+    @property
+    def lease_action(self) -> str | None:
+        """`acquire`, `renew`, `change`, `release` or `break`."""
+        return self.headers.get("x-ms-lease-action")
+
+    @property
+    def lease_id(self) -> str | None:
+        """The lease id that it claims to hold."""
+        return self.headers.get("x-ms-lease-id")
+
+    @property
+    def proposed_lease_id(self) -> str | None:
+        """The lease id that it asks for."""
+        return self.headers.get("x-ms-proposed-lease-id")
+
+    @property
+    def operation(self) -> str:
+        """One word: the lease action, else `comp` (`metadata`...), else the method (`put`, `get`, `delete`...).
+
+        Operations on a container or queue service resource have its type before them: `container put`.
+        """
+        word = self.lease_action or self.comp or self.method.lower()
+        kind = self.query.get("restype")
+        return f"{kind} {word}" if kind else word
+
+
+class Exchange:
+    """What an action can do with a request; one after the other of a client's connection."""
+
+    def __init__(
+        self,
+        target: tuple[str, int],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        note: Callable[[Request], None],
+    ) -> None:
+        """Serve a client's connection; `note` is told of each change of a request's record."""
+        self._target = target
+        self._reader = reader
+        self._writer = writer
+        self._tell = note
+        self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.message: wire.Message
+        self.request: Request
+
+    async def forward(self) -> wire.Message:
+        """Send the request to the server and return its reply; the client knows nothing of it yet."""
+        if self._server is None or self._server[0].at_eof():
+            if self._server is not None:
+                self._server[1].close()
+            self._server = await asyncio.open_connection(*self._target, limit=wire.LIMIT)
+        reader, writer = self._server
+        writer.write(self.message.raw)
+        self.note(forwarded=True)
+        reply = await wire.read_response(reader, method=self.request.method)
+        self.note(server_status=reply.status, error_code=reply.headers.get("x-ms-error-code"))
+        return reply
+
+    async def reply(self, message: wire.Message) -> None:
+        """Send a whole reply to the client. The record is there before the client has it."""
+        self.note(status=message.status, error_code=message.headers.get("x-ms-error-code"))
+        self.end()
+        await self.send(message.raw)
+
+    async def send(self, raw: bytes) -> None:
+        """Send part of a reply to the client."""
+        self._writer.write(raw)
+        await self._writer.drain()
+
+    def reset(self) -> None:
+        """Reset the client's connection (RST)."""
+        self.end()
+        reset(self._writer)
+
+    async def hung_up(self) -> None:
+        """Wait until the client closes its connection, or the proxy is closed."""
+        await self._reader.read(-1)
+
+    def note(self, **changes: object) -> None:
+        """Write down what became known of the request."""
+        self.request = replace(self.request, **changes)  # type: ignore[arg-type] # fields of one dataclass, by name
+        self._tell(self.request)
+
+    def end(self) -> None:
+        """Write down that the request was answered or given up, if it is not written yet."""
+        if self.request.ended is None:
+            self.note(ended=time.monotonic())
+
+    async def close(self, *, abort: bool) -> None:
+        """Close both connections; `abort` sends nothing of what is left to send."""
+        writers = [self._writer, *([self._server[1]] if self._server else [])]
+        for writer in writers:
+            if abort:
+                writer.transport.abort()
+            writer.close()
+        for writer in writers:
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Reset a connection (RST), unless it is closing."""
+    sock = writer.get_extra_info("socket")
+    if sock is not None and not writer.is_closing():
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        writer.transport.abort()
