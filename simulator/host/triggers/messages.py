@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from simulator.host.app.hostjson import Encoding
+    from singleton.defer.queueplace import Encoding
 
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9])*\Z")
 _POISON: Final = "-poison"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simulator.history.journal import Write
-    from simulator.host.app.hostjson import Encoding
     from simulator.host.app.model import Parameter
+    from singleton.defer.queueplace import Encoding
 
 _log = logging.getLogger(__name__)
 
