@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simulator.host.app.model import IndexedFunction
     from simulator.host.plan import Plan
     from simulator.host.runner import Runner
-    from simulator.host.triggers.messages import QueueService
+    from simulator.host.triggers.messages import HostQueues
     from simulator.host.triggers.schedule import Schedule
     from singleton.settings.options import SingletonOptions
 
@@ -51,7 +51,7 @@ class Listeners:
         config: HostConfig,
         queue_options: QueueOptions,
         options: SingletonOptions,
-        service: QueueService,
+        service: HostQueues,
         runner: Runner,
         wakers: Wakers,
         write: Write,

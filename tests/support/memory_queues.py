@@ -10,8 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
+from simulator.host.triggers.messages import HostQueues, Message
 from simulator.host.triggers.queue import QueueListener
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +29,7 @@ class Stored:
     count: int = 0
 
 
-class MemoryQueues:
+class MemoryQueues(HostQueues):
     """Queues as the service keeps them: receipts change with each receive and update, visibility ends by the clock."""
 
     def __init__(self) -> None:
@@ -52,9 +53,9 @@ class MemoryQueues:
         self.requests.append((self._now(), kind))
         if self.trouble.get(kind, 0) > 0:
             self.trouble[kind] -= 1
-            raise QueueTrouble("503 ServerBusy")
+            raise StoreFailure(503, "ServerBusy")
         if queue not in self.queues:
-            raise QueueMissing("404 QueueNotFound")
+            raise StoreFailure(404, "QueueNotFound")
         return self.queues[queue]
 
     def _now(self) -> float:
@@ -64,7 +65,7 @@ class MemoryQueues:
         for one in stored:
             if one.id == message.id and one.receipt == message.pop_receipt:
                 return one
-        raise MessageGone("400 PopReceiptMismatch")
+        raise StoreFailure(400, "PopReceiptMismatch")
 
     async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
         ready = [one for one in self._begin("receive", queue) if one.visible <= self._now()][:count]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.settings import resolve
 from simulator.host.triggers.bindings import queue_bodies
-from simulator.host.triggers.messages import QueueService, encode, is_queue_name
+from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ class Outputs:
     def __init__(
         self,
         *,
-        service: QueueService,
+        service: HostQueues,
         encoding: Encoding,
         settings: Mapping[str, str],
         write: Write,
@@ -45,7 +45,7 @@ class Outputs:
         Raises:
             TypeError: a value can't be sent.
             SettingsError: the queue's name can't be resolved.
-            QueueTrouble: the queue does not take it.
+            StoreFailure: the queue does not take it.
         """
         for parameter, value in outputs:
             if parameter.binding.lower() != "queue":

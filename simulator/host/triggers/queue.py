@@ -9,15 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.triggers.backoff import Backoff
-from simulator.host.triggers.messages import (
-    Message,
-    MessageGone,
-    QueueMissing,
-    QueueService,
-    QueueTrouble,
-    decode,
-    poison_queue,
-)
+from simulator.host.triggers.messages import MESSAGE_GONE, QUEUE_GONE, HostQueues, Message, decode, poison_queue
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from random import Random
@@ -42,7 +35,7 @@ class QueueListener:
         *,
         function: str,
         queue: str,
-        service: QueueService,
+        service: HostQueues,
         options: QueueOptions,
         visibility: float,
         run: Run,
@@ -93,13 +86,11 @@ class QueueListener:
     async def _receive(self) -> list[Message]:
         try:
             messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
-        except QueueMissing:
-            # Not created by its listener; it is looked for again (H-45).
-            return []
-        except QueueTrouble as error:
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                _log.warning("queue %s can't be polled: %s", self.queue, error)
+        except StoreFailure as failure:
+            # A queue is not created by its listener; it is looked for again (H-45).
+            if failure.code not in QUEUE_GONE and str(failure) != self._trouble:
+                self._trouble = str(failure)
+                _log.warning("queue %s can't be polled: %s", self.queue, failure)
             return []
         self._trouble = ""
         return messages
@@ -171,11 +162,11 @@ class QueueListener:
             try:
                 await self._service.set_visibility(self.queue, message, self._visibility)
                 wait = self._visibility / 2
-            except (MessageGone, QueueMissing):
-                # The function goes on; somebody else will get the message, or nobody (H-36).
-                return
-            except QueueTrouble as error:
-                _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, error)
+            except StoreFailure as failure:
+                if failure.code in MESSAGE_GONE:
+                    # The function goes on; somebody else will get the message, or nobody (H-36).
+                    return
+                _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, failure)
                 wait = min(self._visibility / 10, 1.0)
 
     async def _complete(self, message: Message) -> None:
@@ -208,13 +199,12 @@ class QueueListener:
                 await asyncio.sleep(_PAUSE)
             try:
                 await request()
-            except (MessageGone, QueueMissing) as error:
-                self._returned(message, f"gone: {error}")
-                return False
-            except QueueTrouble as error:
-                reason = str(error)
-                continue
-            return True
+                return True
+            except StoreFailure as failure:
+                if failure.code in MESSAGE_GONE:
+                    self._returned(message, f"gone: {failure}")
+                    return False
+                reason = str(failure)
         self._returned(message, reason)
         return False
 

@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import encode
+from simulator.host.triggers.messages import HostQueues, encode
 from simulator.host.triggers.queue import QueueListener
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import message
-from simulator.virtual.workloads.queues import QueueClient, Queues, VirtualQueue
+from simulator.virtual.workloads.queues import Queues, VirtualQueue
 from singleton.base.events import LockEvent, subscribe
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
 
 VISIBILITY: Final = 30.0
+PATIENCE: Final = 10.0
+"""Seconds that a host waits for an answer of its queue."""
 EPOCH: Final = 1_800_000_000.0
 """The wall-clock time at which virtual worlds begin; a multiple of every pace of a timer."""
 _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
@@ -130,7 +132,7 @@ class QueueWorld:
         listener = QueueListener(
             function=function,
             queue=queue,
-            service=QueueClient(self.world.network, self.queues, machine),
+            service=HostQueues(partial(VirtualQueue, self.world.network, self.queues, machine), patience=PATIENCE),
             options=_OPTIONS,
             visibility=VISIBILITY,
             run=counted,
