@@ -11,7 +11,7 @@ from simulator.host.app.errors import HostError
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
 from simulator.host.triggers.bindings import queue_input, timer_input
-from simulator.host.worker import Call, Worker, describe
+from simulator.host.worker import Worker, describe
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simulator.host.triggers.timer import Tick
 
 _FOREVER: Final = -1
+_FIRST: Final = RetryContext()
 
 
 class Runner:
@@ -73,15 +74,14 @@ class Runner:
         value: Callable[[], Any],
         *,
         message: str | None = None,
-        retry: RetryContext | None = None,
+        retry: RetryContext = _FIRST,
     ) -> bool:
         invocation = str(uuid.uuid4())
         told: dict[str, object] = {"function": function.name, "invocation": invocation}
         if message is not None:
             told["message"] = message
         self._write("invocation_started", **told)
-        call = Call(function=function, invocation=invocation, value=value, retry=retry or RetryContext())
-        outcome = await asyncio.wrap_future(self._worker.submit(call))
+        outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry))
         error = outcome.error
         if error is None:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -57,9 +57,10 @@ def prepare_app(config: HostConfig) -> Prepared:
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
         raise AppError(f"none of the app's functions can be run here, only timer and queue triggers ({reasons})")
+    longest_wait = min(queues.max_polling_interval, config.max_polling_interval)
     return Prepared(
         plans=tuple(plans),
-        queue_options=queues,
+        queue_options=replace(queues, max_polling_interval=longest_wait),
         options=options,
         notes=(*notes, *_notes(plans)),
     )

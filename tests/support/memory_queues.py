@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import HostQueues, Message
+from simulator.host.triggers.messages import HostQueue, HostQueues, Message
 from simulator.host.triggers.queue import QueueListener
 from singleton.stores.protocol import StoreFailure
 
@@ -33,6 +33,7 @@ class MemoryQueues(HostQueues):
     """Queues as the service keeps them: receipts change with each receive and update, visibility ends by the clock."""
 
     def __init__(self) -> None:
+        super().__init__(_never_opened)
         self.queues: dict[str, list[Stored]] = {}
         self.requests: list[tuple[float, str]] = []
         self.trouble: dict[str, int] = {}
@@ -87,7 +88,12 @@ class MemoryQueues(HostQueues):
         self.queues.setdefault(queue, [])
         self._begin("send", queue)
         self.put(queue, text, raw=True)
+        self._sent(queue)
         return self.queues[queue][-1].id
+
+
+def _never_opened(queue: str) -> HostQueue:
+    raise AssertionError(queue)
 
 
 class Host:
@@ -98,6 +104,7 @@ class Host:
         self.queues.queues["orders"] = []
         self.events: list[tuple[str, dict[str, object]]] = []
         self.woken: list[str] = []
+        self.queues.tell("orders-poison", lambda: self.woken.append("orders-poison"))
         defaults = QueueOptions(new_batch_threshold=8, max_polling_interval=1.0)
         self.queue = str(options.pop("queue", "orders"))
         self.listener = QueueListener(
@@ -108,7 +115,6 @@ class Host:
             visibility=VISIBILITY,
             run=run,
             write=lambda event, /, **fields: self.events.append((event, fields)),
-            wake=self.woken.append,
             random=Random(1),
         )
 

@@ -7,6 +7,7 @@ import base64
 import binascii
 import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -56,6 +57,11 @@ class HostQueues:
     def __init__(self, open_queue: Callable[[str], HostQueue], *, patience: float = 15.0) -> None:
         self._open = open_queue
         self._patience = patience
+        self._listening: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+
+    def tell(self, queue: str, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever this host has put a message into the queue (H-44)."""
+        self._listening[queue].append(listener)
 
     async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
         """Take up to ``count`` messages, invisible to others for ``visibility`` seconds."""
@@ -75,7 +81,9 @@ class HostQueues:
         store = self._open(queue)
         for _ in range(_CREATE_TRIES):
             try:
-                return (await within(self._patience, store.send(text, delay=0, life=_WEEK))).id
+                sent = await within(self._patience, store.send(text, delay=0, life=_WEEK))
+                self._sent(queue)
+                return sent.id
             except StoreFailure as failure:
                 if failure.code not in QUEUE_GONE:
                     raise
@@ -87,6 +95,10 @@ class HostQueues:
                 # It is being deleted; its name is free again in a while.
                 await asyncio.sleep(_CREATE_PAUSE)
         raise StoreFailure(detail=f"queue {queue} can't be created")
+
+    def _sent(self, queue: str) -> None:
+        for listener in self._listening[queue]:
+            listener()
 
 
 def decode(text: str, encoding: Encoding) -> bytes:

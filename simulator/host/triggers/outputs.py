@@ -11,7 +11,7 @@ from simulator.host.triggers.bindings import queue_bodies
 from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from simulator.history.journal import Write
     from simulator.host.app.model import Parameter
@@ -30,13 +30,11 @@ class Outputs:
         encoding: Encoding,
         settings: Mapping[str, str],
         write: Write,
-        wake: Callable[[str], None],
     ) -> None:
         self._service = service
         self._encoding: Encoding = encoding
         self._settings = settings
         self._write = write
-        self._wake = wake
         self._noted: set[tuple[str, str]] = set()
 
     async def send(self, function: str, outputs: Iterable[tuple[Parameter, Any]]) -> None:
@@ -55,7 +53,6 @@ class Outputs:
             for body in queue_bodies(parameter, value):
                 sent = await self._service.send(queue, encode(body, self._encoding))
                 self._write("message_sent", queue=queue, id=sent, function=function)
-                self._wake(queue)
 
     def _note(self, function: str, parameter: Parameter) -> None:
         if (function, parameter.name) not in self._noted:

@@ -40,7 +40,6 @@ class QueueListener:
         visibility: float,
         run: Run,
         write: Write,
-        wake: Callable[[str], None],
         random: Random,
     ) -> None:
         self.queue = queue
@@ -50,20 +49,16 @@ class QueueListener:
         self._visibility = visibility
         self._run = run
         self._write = write
-        self._wake_others = wake
         self._backoff = Backoff(options.max_polling_interval, random)
         self._stop = asyncio.Event()
         self._found = asyncio.Event()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._trouble = ""
+        service.tell(queue, self._found.set)  # what this host itself has sent is looked for at once (H-44)
 
     def stop(self) -> None:
         """Ask for no more messages (H-46)."""
         self._stop.set()
-        self._found.set()
-
-    def wake(self) -> None:
-        """Poll at once: this host has just put a message into the queue (H-44)."""
         self._found.set()
 
     async def run(self) -> None:
@@ -188,7 +183,6 @@ class QueueListener:
         if not await self._settle(message, lambda: self._service.send(poison, message.text)):
             return
         self._write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
-        self._wake_others(poison)
         await self._settle(message, lambda: self._service.delete(self.queue, message))
 
     async def _settle(self, message: Message, request: Callable[[], Awaitable[object]]) -> bool:

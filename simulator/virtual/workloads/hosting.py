@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.messages import HostQueues, encode
 from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.timer import WallClock
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import message
 from simulator.virtual.workloads.queues import Queues, VirtualQueue
@@ -34,23 +34,13 @@ _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_00
 """Nothing is poisoned: whatever fails here is to be tried until it works."""
 
 
-class VirtualClock:
-    """``simulator.host.timer.Clock`` on virtual time."""
+class VirtualClock(WallClock):
+    """The wall clock of the current machine; wall clocks agree at the beginning, monotonic ones don't."""
 
     def now(self) -> float:
         """Seconds since the epoch, by this machine's clock."""
-        return self._began() + asyncio.get_running_loop().time()
-
-    async def wait(self, stop: asyncio.Event, until: float) -> None:
-        """Return at ``until``, or as soon as ``stop`` is set."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until - self._began()):
-                await stop.wait()
-
-    def _began(self) -> float:
-        """Wall clocks agree at the beginning, monotonic ones don't."""
         machine = HOST.get()
-        return EPOCH - (machine.offset if machine is not None else 0.0)
+        return EPOCH - (machine.offset if machine is not None else 0.0) + asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +127,6 @@ class QueueWorld:
             visibility=VISIBILITY,
             run=counted,
             write=partial(self.world.note, machine.name),
-            wake=lambda _: None,
             random=random.Random(f"{self.world.rng_work.random()}/{machine.name}"),
         )
         self._listeners.append((machine, listener))
