@@ -138,10 +138,19 @@ class QueueWorld:
 
     async def _feed(self, messages: Sequence[Feed]) -> None:
         unsubscribe = subscribe(self._account.hear)
+        sent = set()
         try:
-            sent = await self._fed(messages)
+            for feed in messages:
+                await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
+                name = self.queues.send(feed.queue, feed.text)
+                self.world.note("world", "message_sent", queue=feed.queue, id=name)
+                sent.add(name)
+            while self.queues.left() and any(not machine.crashed for machine, _ in self._listeners):  # noqa: ASYNC110
+                await asyncio.sleep(1.0)
         finally:
             unsubscribe()
+        for _, listener in self._listeners:
+            listener.stop()
         for queue in {listener.queue: None for _, listener in self._listeners}:
             self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
         left = {name for names in self.queues.left().values() for name in names}
@@ -149,17 +158,3 @@ class QueueWorld:
             self.world.oracle.blame("message lost", f"message {lost} is gone, and no invocation of it succeeded")
         self.world.oracle.reached["messages done"] += sum(map(self._account.handled, sent))
         self.world.oracle.reached["messages put back"] += self._account.put_back
-
-    async def _fed(self, messages: Sequence[Feed]) -> set[str]:
-        """Send the messages, and wait until the queues are empty; return the ids of all that were sent."""
-        sent = set()
-        for feed in messages:
-            await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
-            name = self.queues.send(feed.queue, feed.text)
-            self.world.note("world", "message_sent", queue=feed.queue, id=name)
-            sent.add(name)
-        while self.queues.left() and any(not machine.crashed for machine, _ in self._listeners):  # noqa: ASYNC110
-            await asyncio.sleep(1.0)
-        for _, listener in self._listeners:
-            listener.stop()
-        return sent
