@@ -37,9 +37,14 @@ class QueuePlace:
 
     @property
     def poison(self) -> str | None:
-        """The queue to which the host moves messages that failed too often (H-39); None: it moves none (H-40)."""
-        name = f"{self.queue}-poison"
-        return None if self.queue.endswith("-poison") or len(name) > _LONGEST_NAME else name
+        """See ``poison_queue``."""
+        return poison_queue(self.queue)
+
+
+def poison_queue(queue: str) -> str | None:
+    """Return where the host moves messages that failed too often (H-39); None: it moves none (H-40)."""
+    name = f"{queue}-poison"
+    return None if queue.endswith("-poison") or len(name) > _LONGEST_NAME else name
 
 
 def queue_place(

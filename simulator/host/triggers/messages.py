@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from singleton.defer.queueplace import Encoding
 
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9])*\Z")
-_POISON: Final = "-poison"
 _CREATE_TRIES: Final = 10
 _CREATE_PAUSE: Final = 1.0
 _WEEK: Final = 604_800
@@ -123,9 +122,3 @@ def encode(body: bytes, encoding: Encoding) -> str:
 def is_queue_name(name: str) -> bool:
     """Tell whether the service allows a queue of this name (H-40)."""
     return 3 <= len(name) <= 63 and _QUEUE_NAME.match(name) is not None
-
-
-def poison_queue(queue: str) -> str | None:
-    """Return where the queue's poison messages go, or None where nowhere (H-39, H-40)."""
-    poison = queue + _POISON
-    return None if queue.endswith(_POISON) or not is_queue_name(poison) else poison

@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.virtual.oracle.conduct import Conduct
-    from simulator.virtual.oracle.evidence import Evidence
+    from simulator.virtual.oracle.evidence import Evidence, Guarded
     from simulator.virtual.storage.network import Request
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from singleton.base.events import LockEvent
-    from singleton.functions.guard import Guard
 
 QUIET: Final = 12.0
 """Seconds without trouble after which a host has no excuse."""
@@ -58,7 +57,7 @@ class _Invocation:
     machine: Machine
     owner: str
     lock: str
-    guard: Guard | None
+    guard: Guarded | None
     since: float
     company: bool
     """Whether others of the same process were there before, or had just left."""
@@ -86,7 +85,7 @@ class Callers:
 
     evidence: Evidence
     conduct: Conduct
-    _guards: dict[str, Guard] = field(default_factory=dict)
+    _guards: dict[str, Guarded] = field(default_factory=dict)
     _invocations: dict[Who, _Invocation] = field(default_factory=dict)
     _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
     _expected: dict[Who, str] = field(default_factory=dict)
@@ -94,7 +93,7 @@ class Callers:
     _runs: dict[str, _Run] = field(default_factory=dict)
     _last_end: dict[str, Tenure] = field(default_factory=dict)
 
-    def know(self, guards: Mapping[str, Guard]) -> None:
+    def know(self, guards: Mapping[str, Guarded]) -> None:
         """Take the guards of the functions that will be called, by name."""
         self._guards.update(guards)
         self.evidence.bounds.know(guards.values())

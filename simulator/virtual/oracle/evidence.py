@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
@@ -14,7 +14,27 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.base.hold import Hold
-    from singleton.functions.guard import Guard
+    from singleton.settings.options import SingletonOptions
+
+
+class Guarded(Protocol):
+    """What a guarded function was declared with, as far as its callers may count on it."""
+
+    @property
+    def options(self) -> SingletonOptions:
+        """The app's options."""
+
+    @property
+    def period(self) -> float:
+        """Seconds of its leases."""
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds for which its callers wait; None: for as long as it takes."""
+
+    @property
+    def on_contention(self) -> object:
+        """What happens to a call while the lock is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +81,7 @@ class Bounds:
     handoff_window: float = 30.0
     drift: float = 1.07
 
-    def know(self, guards: Iterable[Guard]) -> None:
+    def know(self, guards: Iterable[Guarded]) -> None:
         """Take the bounds of these declarations together."""
         known = list(guards)
         every = [guard.options for guard in known]

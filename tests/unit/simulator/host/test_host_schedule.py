@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.plan import make_plans
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
@@ -91,11 +93,25 @@ def test_a_time_span_counts_real_hours_through_the_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("00:00:59", True), ("00:01:00", False), ("*/15 * * * * *", True), ("0 */5 * * * *", False)],
+    ("text", "wanted", "expected"),
+    [
+        ("00:00:59", True, False),
+        ("00:01:00", True, True),
+        ("00:01:00", False, False),
+        ("*/15 * * * * *", True, False),
+        ("0 */5 * * * *", True, True),
+        ("0 */5 * * * *", False, False),
+    ],
 )
-def test_the_status_is_kept_unless_the_timer_is_due_more_than_once_a_minute(text: str, expected: bool) -> None:
-    assert Schedule.parse(text).is_sub_minute is expected
+def test_the_status_is_kept_unless_the_app_or_the_frequency_says_otherwise(
+    text: str, wanted: bool, expected: bool
+) -> None:
+    settings = {"schedule": text, "useMonitor": wanted}
+    trigger = Parameter(name="timer", binding="timerTrigger", converter="timerTrigger", settings=settings)
+    function = IndexedFunction(
+        name="tick", call=print, place="", directory="", is_async=False, wants_context=False, trigger=trigger
+    )
+    assert make_plans([function], {}, 0.0)[0].monitored is expected
 
 
 def test_the_pace_replaces_what_is_further_away_by_instants_that_all_hosts_share() -> None:
