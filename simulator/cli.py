@@ -36,6 +36,7 @@ HOLDS: Final = 0
 VIOLATED: Final = 1
 USAGE: Final = 2
 ENVIRONMENT: Final = 3
+_PATH: Final = click.Path(path_type=Path)
 
 HELP: Final = """Run a fleet of fake Functions hosts over your app, kill some, and prove that @singleton holds.
 
@@ -71,42 +72,28 @@ class _Group(click.Group):
     cls=_Group,
     help=HELP,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     epilog="Exit codes: 0 the verdict holds, 1 it does not, 2 a wrong option or app, 3 storage or processes failed.",
 )
-@click.option("--hosts", type=int, default=5, show_default=True, help="How many fake hosts run the app.")
-@click.option("--kill", type=int, default=0, show_default=True, help="SIGKILL so many, each while it holds a lock.")
+@click.option("--hosts", default=5, help="How many fake hosts run the app.")
+@click.option("--kill", default=0, help="SIGKILL so many, each while it holds a lock.")
+@click.option("--pause", default=0, help="Stop so many past their leases, each inside; they go on.")
+@click.option("--app", type=_PATH, metavar="DIR", help="The app's folder. Default: this one, else the sample.")
+@click.option("--duration", default=LOAD, metavar="SECONDS", help="For how long work is offered.")
+@click.option("--messages", type=_PATH, metavar="FILE", help="Queue messages of your own.")
 @click.option(
-    "--pause", type=int, default=0, show_default=True, help="Stop so many past their leases, each inside; they go on."
+    "--no-singleton",
+    "singleton",
+    flag_value=False,
+    default=True,
+    show_default=False,
+    help="Don't lock, to see the difference.",
 )
-@click.option(
-    "--app",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="The app's folder. Default: this one, else the sample.",
-)
-@click.option(
-    "--duration", type=float, default=LOAD, show_default=True, metavar="SECONDS", help="For how long work is offered."
-)
-@click.option("--messages", type=click.Path(path_type=Path), metavar="FILE", help="Queue messages of your own.")
-@click.option("--no-singleton", "singleton", flag_value=False, default=True, help="Don't lock, to see the difference.")
 @click.option("--same-app", is_flag=True, help="Hosts are instances of one app, with its timer lock.")
 @click.option(
-    "--timer-every",
-    type=float,
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Slower timers tick this often; 0: as the app says.",
+    "--timer-every", default=5.0, metavar="SECONDS", help="Slower timers tick this often; 0: as the app says."
 )
-@click.option(
-    "--visibility",
-    type=float,
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When a dead host's messages come back.",
-)
+@click.option("--visibility", default=20.0, metavar="SECONDS", help="When a dead host's messages come back.")
 @click.option("--seed", type=int, metavar="N", help="Repeat an earlier run's choices: keys, pauses, victims.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
 @click.option("--keep", is_flag=True, help="Keep the journals, and say where they are.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -17,7 +17,7 @@ from singleton.base.errors import SingletonError
 if TYPE_CHECKING:
     from simulator.virtual.search.explore import Plan, Summary
 
-_MOST_HOSTS: Final = 50
+_LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
 _BETWEEN_LINES: Final = 5.0
 """Seconds between two lines of progress, where there is no terminal."""
 _STATES: Final = (
@@ -37,39 +37,28 @@ _STATES: Final = (
 )
 
 
-@click.command()
-@click.option("--scenarios", type=int, default=1000, show_default=True, help="How many worlds.")
-@click.option("--hosts", type=int, default=5, show_default=True, help="At most so many hosts in each.")
-@click.option("--faults", default="all", show_default=True, metavar="KINDS", help="all, none, or names with commas.")
-@click.option("--workload", default="all", show_default=True, metavar="NAMES", help="all, or names with commas.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Which worlds: the same seed, the same worlds.")
-@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes to run them on.")
+_APP: Final = click.Path(path_type=Path, file_okay=False)
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--scenarios", default=1000, help="How many worlds.")
+@click.option("--hosts", default=5, help="At most so many hosts in each.")
+@click.option("--faults", default="all", metavar="KINDS", help="all, none, or names with commas.")
+@click.option("--workload", default="all", metavar="NAMES", help="all, or names with commas.")
+@click.option("--seed", default=1, help="Which worlds: the same seed, the same worlds.")
+@click.option("--jobs", default=os.cpu_count() or 1, help="Processes to run them on.")
 @click.option(
-    "--app",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The app whose functions the hosts run. Default: workloads of our own.",
+    "--app", type=_APP, metavar="DIR", help="The app whose functions the hosts run. Default: workloads of our own."
 )
-@click.option("--through-sdk", is_flag=True, help="Send all requests through the real Azure SDK: slower.")
+@click.option("--through-sdk", "sdk", is_flag=True, help="Send all requests through the real Azure SDK: slower.")
 @click.option(
     "--story",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=_FILE,
     default=Path("singleton-story.json"),
-    show_default=True,
     help="Where the shrunk story goes if a promise is broken.",
 )
-def explore(
-    scenarios: int,
-    hosts: int,
-    faults: str,
-    workload: str,
-    seed: int,
-    jobs: int,
-    app: Path | None,
-    story: Path,
-    *,
-    through_sdk: bool,
-) -> int:
+def explore(*, faults: str, workload: str, app: Path | None, story: Path, **options: Any) -> int:
     """Run the shipped lock in thousands of virtual worlds full of faults, and look for a broken promise.
 
     Each world is some hosts in one process under virtual time, with a network that delays, loses and doubles, hosts
@@ -78,24 +67,18 @@ def explore(
     """
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
-    from simulator.virtual.search.explore import explore as run_plan
     from simulator.virtual.search.story import tell
     from simulator.virtual.workloads.workloads import WORKLOADS
 
-    _check("--scenarios", scenarios, 1, 100_000_000)
-    _check("--hosts", hosts, 1, _MOST_HOSTS)
-    _check("--jobs", jobs, 1, 256)
-    _check("--seed", seed, 0, 2**40)
+    for name, (least, most) in _LIMITS.items():
+        if not least <= options[name] <= most:
+            raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
     try:
         plan = Plan(
-            scenarios=scenarios,
-            hosts=hosts,
             kinds=kinds_named(_names(faults), list(KINDS)),
             workloads=kinds_named(_names(workload), WORKLOADS),
-            seed=seed,
-            jobs=jobs,
             app="" if app is None else str(app.resolve()),
-            sdk=through_sdk,
+            **options,
         )
     except ValueError as error:
         raise click.UsageError(f"--faults or --workload: {error}") from None
@@ -106,7 +89,7 @@ def explore(
     if not story.resolve().parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
     console = Console()
-    summary = _with_progress(console, plan, run_plan)
+    summary = _with_progress(console, plan)
     _print_summary(console, plan, summary)
     if summary.broken is None:
         console.print("[bold green]No promise was broken.[/]")
@@ -121,13 +104,8 @@ def explore(
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
-    "--app",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where the story's app is now, if it is not where it was.",
-)
+@click.argument("file", type=_FILE)
+@click.option("--app", type=_APP, metavar="DIR", help="Where the story's app is now, if it is not where it was.")
 def replay(file: Path, app: Path | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.search.explore import load_story
@@ -169,31 +147,12 @@ def _check_app(app: str) -> None:
         raise click.UsageError(f"--app {app}: none of its queue and timer functions is guarded by @singleton")
 
 
-def _with_progress(console: Console, plan: Plan, run_plan: object) -> Summary:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    if not console.is_terminal:
-        return _with_lines(plan, run_plan)
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("exploring", total=plan.scenarios)
+def _with_progress(console: Console, plan: Plan) -> Summary:
+    from simulator.virtual.search.explore import explore as run_plan
 
-        def show(summary: Summary) -> None:
-            hours = summary.virtual_seconds / 3600
-            bar.update(task, completed=summary.scenarios, description=f"exploring, {hours:,.1f} virtual hours")
-
-        return run_plan(plan, show)  # type: ignore[operator, no-any-return]
-
-
-def _with_lines(plan: Plan, run_plan: object) -> Summary:
     last = 0.0
 
-    def show(summary: Summary) -> None:
+    def line(summary: Summary) -> None:
         nonlocal last
         if summary.elapsed - last >= _BETWEEN_LINES:
             last = summary.elapsed
@@ -201,7 +160,17 @@ def _with_lines(plan: Plan, run_plan: object) -> Summary:
             left = (plan.scenarios - summary.scenarios) / rate
             click.echo(f"{summary.scenarios:,} of {plan.scenarios:,} scenarios, {rate:.0f} a second, {left:.0f} s left")
 
-    return run_plan(plan, show)  # type: ignore[operator, no-any-return]
+    if not console.is_terminal:
+        return run_plan(plan, line)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
+        task = bar.add_task("exploring", total=plan.scenarios)
+
+        def show(summary: Summary) -> None:
+            hours = summary.virtual_seconds / 3600
+            bar.update(task, completed=summary.scenarios, description=f"exploring, {hours:,.1f} virtual hours")
+
+        return run_plan(plan, show)
 
 
 def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:
@@ -214,10 +183,9 @@ def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:
         f"({rate:.0f} a second)",
         highlight=False,
     )
-    faults = {name: many for name, many in summary.reached.items() if name.startswith("fault: ")}
-    outcomes = {name: many for name, many in summary.reached.items() if name.startswith("invocation: ")}
-    _print_counts(console, "Faults", {name.removeprefix("fault: "): many for name, many in faults.items()})
-    _print_counts(console, "Invocations", {name.removeprefix("invocation: "): many for name, many in outcomes.items()})
+    for title, prefix in (("Faults", "fault: "), ("Invocations", "invocation: ")):
+        counts = {name: many for name, many in summary.reached.items() if name.startswith(prefix)}
+        _print_counts(console, title, {name.removeprefix(prefix): many for name, many in counts.items()})
     _print_counts(console, "States reached", {name: summary.reached[name] for name in (*_STATES, *MOMENTS)})
 
 
@@ -230,8 +198,3 @@ def _print_counts(console: Console, title: str, counts: dict[str, int]) -> None:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _check(option: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise click.UsageError(f"{option} is {value}: it must be from {least:,} to {most:,}")

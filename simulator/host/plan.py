@@ -160,13 +160,12 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -
             schedule = Schedule.parse(text, pace=pace)
         except ScheduleError as error:
             raise SettingsError(f"{where}: its schedule is wrong: {error}") from error
-        wanted = trigger.get("useMonitor")
         return Plan(
             function=function,
             guards=guards,
             idle=idle,
             schedule=schedule,
-            monitored=schedule.uses_monitor(time.time(), wanted=wanted is not False),
+            monitored=trigger.get("useMonitor") is not False and not schedule.is_sub_minute,
             run_on_startup=bool(trigger.get("runOnStartup")),
         )
     return Plan(function=function, guards=guards, idle=idle)

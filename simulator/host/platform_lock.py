@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.history.journal import Write
+    from simulator.host.app.config import HostConfig
     from singleton.base.hold import Hold
     from singleton.settings.options import SingletonOptions
 
@@ -43,20 +44,18 @@ class LockedListener:
         *,
         function: str,
         make: Callable[[], Listener],
-        storage: str,
-        host_id: str,
-        host: str,
+        config: HostConfig,
         options: SingletonOptions,
         write: Write,
     ) -> None:
         self._function = function
         self._make = make
-        self._host = host
+        self._host = config.name
         self._options = options
         self._write = write
-        self._name = f"locks/{host_id}/Host.Functions.{function}.Listener"
+        self._name = f"locks/{config.host_id}/Host.Functions.{function}.Listener"
         self._locks = AsyncLockClient(
-            storage,
+            config.storage,
             options=options.replace(
                 container=CONTAINER, lock_period=options.listener_lock_period, fencing_tokens=False, enabled=True
             ),

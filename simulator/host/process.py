@@ -11,12 +11,13 @@ import asyncio
 import logging
 import os
 import threading
-from dataclasses import asdict, replace
+from contextlib import AsyncExitStack
+from dataclasses import asdict
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.errors import HostError
-from simulator.host.listeners import Listeners, Wakers
+from simulator.host.listeners import make_listeners
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.azure_queue import AzureQueues
@@ -28,6 +29,7 @@ from singleton.process.current import shutdown
 if TYPE_CHECKING:
     from simulator.history.journal import Journal
     from simulator.host.app.config import HostConfig
+    from simulator.host.platform_lock import Listener
 
 STOPPED: Final = 0
 FAILED: Final = 1
@@ -101,37 +103,28 @@ class Host:
             queues = AzureQueues(self._config.storage)
         except ValueError as error:
             return self._refuse(HostError(f"the storage's connection string can't be used: {error}"))
-        wakers, random = Wakers(), Random(f"{self._config.seed}/{self._config.name}")
-        queue_options = prepared.queue_options
-        outputs = Outputs(
-            service=queues,
-            encoding=queue_options.message_encoding,
-            settings=os.environ,
-            write=self._write,
-            wake=wakers.wake,
-        )
+        random = Random(f"{self._config.seed}/{self._config.name}")
+        encoding = prepared.queue_options.message_encoding
+        outputs = Outputs(service=queues, encoding=encoding, settings=os.environ, write=self._write)
         runner = Runner(worker=worker, outputs=outputs, write=self._write, random=random)
-        longest_wait = min(queue_options.max_polling_interval, self._config.max_polling_interval)
-        listeners = Listeners(
-            config=self._config,
-            queue_options=replace(queue_options, max_polling_interval=longest_wait),
-            options=prepared.options,
-            service=queues,
-            runner=runner,
-            wakers=wakers,
-            write=self._write,
-            random=random,
-        )
-        try:
-            await self._run_listeners(listeners, runner, prepared)
-        finally:
-            await listeners.close()
-            await queues.close()
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(queues.close)
+            listeners = make_listeners(
+                prepared.plans,
+                queue_options=prepared.queue_options,
+                options=prepared.options,
+                config=self._config,
+                service=queues,
+                runner=runner,
+                write=self._write,
+                random=random,
+                closing=closing,
+            )
+            await self._run_listeners(list(listeners), runner)
         return STOPPED
 
-    async def _run_listeners(self, listeners: Listeners, runner: Runner, prepared: Prepared) -> None:
-        made = listeners.make(prepared.plans)
-        running = [asyncio.create_task(listener.run()) for listener in made]
+    async def _run_listeners(self, listeners: list[Listener], runner: Runner) -> None:
+        running = [asyncio.create_task(listener.run()) for listener in listeners]
         # From here on a signal reaches this loop; one that came before has left its mark.
         self._loop = asyncio.get_running_loop()
         if self._stop_asked:
@@ -141,7 +134,7 @@ class Host:
         await asyncio.wait({stopped, *running}, return_when=asyncio.FIRST_COMPLETED)
         # No new polls and no new runs; everything that runs is awaited (H-46, H-71).
         runner.stop()
-        for listener in made:
+        for listener in listeners:
             listener.stop()
         stopped.cancel()
         await asyncio.wait({stopped, *running})

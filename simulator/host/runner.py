@@ -11,8 +11,8 @@ from simulator.host.app.errors import HostError
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
 from simulator.host.triggers.bindings import queue_input, timer_input
-from simulator.host.triggers.messages import Message, QueueTrouble
-from simulator.host.worker import Call, Worker, describe
+from simulator.host.worker import Worker, describe
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
+    from simulator.host.triggers.messages import Message
     from simulator.host.triggers.outputs import Outputs
     from simulator.host.triggers.timer import Tick
 
 _FOREVER: Final = -1
+_FIRST: Final = RetryContext()
 
 
 class Runner:
@@ -72,20 +74,19 @@ class Runner:
         value: Callable[[], Any],
         *,
         message: str | None = None,
-        retry: RetryContext | None = None,
+        retry: RetryContext = _FIRST,
     ) -> bool:
         invocation = str(uuid.uuid4())
         told: dict[str, object] = {"function": function.name, "invocation": invocation}
         if message is not None:
             told["message"] = message
         self._write("invocation_started", **told)
-        call = Call(function=function, invocation=invocation, value=value, retry=retry or RetryContext())
-        outcome = await asyncio.wrap_future(self._worker.submit(call))
+        outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry))
         error = outcome.error
         if error is None:
             try:
                 await self._outputs.send(function.name, outcome.outputs)
-            except (TypeError, ValueError, HostError, QueueTrouble) as failure:
+            except (TypeError, ValueError, HostError, StoreFailure) as failure:
                 error = f"its outputs could not be sent: {describe(failure)}"
         if error is None:
             self._write("invocation_ended", **told, outcome="ok")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, SettingsError
-from simulator.host.app.hostjson import QueueOptions, queue_options, read_host_json
+from simulator.host.app.hostjson import QueueOptions, queue_options
 from simulator.host.app.loading import load_functions, script_name
 from simulator.host.app.settings import prepare, redirect
 from simulator.host.plan import Plan, connections, make_plans, unguarded
@@ -43,14 +43,13 @@ def prepare_app(config: HostConfig) -> Prepared:
     # Only the process's own environment reaches the user's code.
     settings = os.environ
     script_name(config.app, settings)
-    prepare(settings, config)
-    notes = apply_time_zone(settings)
-    host_json = read_host_json(config.app)
-    options = queue_options(host_json, settings)
     try:
-        singleton_options = load_options(config.app, settings)
+        prepare(settings, config)
+        queues = queue_options(config.app, settings)
+        options = load_options(config.app, settings)
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
+    notes = apply_time_zone(settings)
     _set_up_logging()
     functions = load_functions(config.app, settings)
     plans = make_plans(functions, settings, config.timer_every)
@@ -58,10 +57,11 @@ def prepare_app(config: HostConfig) -> Prepared:
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
         raise AppError(f"none of the app's functions can be run here, only timer and queue triggers ({reasons})")
+    longest_wait = min(queues.max_polling_interval, config.max_polling_interval)
     return Prepared(
         plans=tuple(plans),
-        queue_options=options,
-        options=singleton_options,
+        queue_options=replace(queues, max_polling_interval=longest_wait),
+        options=options,
         notes=(*notes, *_notes(plans)),
     )
 

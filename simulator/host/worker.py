@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.context import Context, RetryContext, TraceContext
@@ -28,23 +28,6 @@ if TYPE_CHECKING:
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One invocation to be made.
-
-    Attributes:
-        function: the function.
-        invocation: the invocation's id.
-        value: makes the trigger's value; what it raises fails the invocation.
-        retry: how often it was tried before.
-    """
-
-    function: IndexedFunction
-    invocation: str
-    value: Callable[[], Any]
-    retry: RetryContext = field(default_factory=RetryContext)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,25 +71,23 @@ class Worker:
         self._pool.shutdown()
         self._loop.close()
 
-    def submit(self, call: Call) -> Future[Outcome]:
-        """Start an invocation from any thread; its future never raises what the function raised."""
-        return asyncio.run_coroutine_threadsafe(self._invoke(call), self._loop)
+    def submit(
+        self, function: IndexedFunction, invocation: str, value: Callable[[], Any], retry: RetryContext
+    ) -> Future[Outcome]:
+        """Start an invocation from any thread; its future never raises what the function raised.
 
-    async def _invoke(self, call: Call) -> Outcome:
-        function = call.function
+        ``value`` makes the trigger's value, and what it raises fails the invocation; ``retry`` tells how often it was
+        tried before.
+        """
+        context = Context(function.name, function.directory, invocation, self._storage, TraceContext.fresh(), retry)
+        return asyncio.run_coroutine_threadsafe(self._invoke(function, context, value), self._loop)
+
+    async def _invoke(self, function: IndexedFunction, context: Context, value: Callable[[], Any]) -> Outcome:
         try:
-            context = Context(
-                function.name,
-                function.directory,
-                call.invocation,
-                self._storage,
-                TraceContext.fresh(),
-                call.retry,
-            )
-            arguments: dict[str, Any] = {function.trigger.name: call.value()}
+            arguments: dict[str, Any] = {function.trigger.name: value()}
             outputs = {name: Out() for name in function.outputs}
             arguments |= outputs
-            self._storage.invocation_id = call.invocation
+            self._storage.invocation_id = context.invocation_id
             if function.wants_context:
                 arguments["context"] = context
             if function.is_async:
@@ -120,7 +101,7 @@ class Worker:
                 found.append((function.returns, result))
             return Outcome(outputs=tuple((parameter, value) for parameter, value in found if value is not None))
         except BaseException as error:  # noqa: BLE001 - whatever a function raises, the host lives on
-            _log.error("function %s failed (invocation %s)", function.name, call.invocation, exc_info=error)
+            _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
             return Outcome(error=describe(error))
         finally:
             sys.stdout.flush()

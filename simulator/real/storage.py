@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from simulator.host.triggers.messages import encode, poison_queue
+from simulator.host.triggers.messages import encode
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
+from singleton.defer.queueplace import poison_queue
 from singleton.settings.connection import redact
 from singleton.settings.storagestring import development_storage, parse_connection_string
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import SettingsError
-from simulator.host.app.hostjson import Encoding, queue_options, read_host_json
+from simulator.host.app.hostjson import queue_options
 from simulator.host.app.settings import local_settings
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
@@ -19,6 +19,8 @@ from singleton.settings.options import load_options
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from singleton.defer.queueplace import Encoding
 
 PATIENCE: Final = 120.0
 
@@ -88,7 +90,7 @@ def described(process: subprocess.Popen[str], folder: Path) -> App:
         raise ScenarioError(f"--app {folder}: {why}")
     try:
         settings = {**local_settings(folder), **os.environ}
-        encoding = queue_options(read_host_json(folder), settings).message_encoding
+        encoding = queue_options(folder, settings).message_encoding
         container = load_options(folder, settings).container
     except (SettingsError, ConfigurationError) as error:
         raise ScenarioError(f"--app {folder}: {error}") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.appsettings import section, setting
+from singleton.settings.appsettings import setting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
@@ -37,9 +37,14 @@ class QueuePlace:
 
     @property
     def poison(self) -> str | None:
-        """The queue to which the host moves messages that failed too often (H-39); None: it moves none (H-40)."""
-        name = f"{self.queue}-poison"
-        return None if self.queue.endswith("-poison") or len(name) > _LONGEST_NAME else name
+        """See ``poison_queue``."""
+        return poison_queue(self.queue)
+
+
+def poison_queue(queue: str) -> str | None:
+    """Return where the host moves messages that failed too often (H-39); None: it moves none (H-40)."""
+    name = f"{queue}-poison"
+    return None if queue.endswith("-poison") or len(name) > _LONGEST_NAME else name
 
 
 def queue_place(
@@ -66,7 +71,7 @@ def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encod
         ConfigurationError: it is neither base64 nor none.
     """
     where, value = _queue_option("messageEncoding", "base64", app_dir, settings)
-    match str(value).strip().lower():
+    match value.strip().lower() if isinstance(value, str) else None:
         case "base64":
             return "base64"
         case "none":
@@ -88,26 +93,9 @@ def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
 
 
 def _queue_option(name: str, default: object, app_dir: Path | None, settings: Mapping[str, str]) -> tuple[str, object]:
-    """Return where an option of the queues stands, and its value; an app setting stands over host.json (H-31)."""
-    where, value = f"host.json: extensions.queues.{name}", default
-    for key, given in _in_host_json(app_dir):
-        if key.casefold() == name.casefold():
-            value = given
-    for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
-        if key.casefold() == name.casefold():
-            where, value = f"app setting {spelt}", text
-    return where, value
+    from singleton.settings.hostjson import queue_values
 
-
-def _in_host_json(app_dir: Path | None) -> list[tuple[str, object]]:
-    if app_dir is None:
-        return []
-    from singleton.settings.hostjson import section_entries
-
-    for name, queues in section_entries(app_dir / "host.json", "extensions"):
-        if name.casefold() == "queues" and isinstance(queues, dict):
-            return list(queues.items())
-    return []
+    return queue_values(app_dir, settings).get(name.casefold(), ("", default))
 
 
 def _resolved(text: str, what: str, settings: Mapping[str, str]) -> str:

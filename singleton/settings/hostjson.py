@@ -1,4 +1,7 @@
-"""host.json, read as forgivingly as the Functions host reads it: comments and trailing commas are no errors."""
+"""host.json, read as forgivingly as the Functions host reads it: comments and trailing commas are no errors.
+
+``read_object`` is the one reader of such files; its callers ask for a section, or for the options of the queues.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
+from singleton.settings.appsettings import section
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _STRING: Final = r'"(?:\\.|[^"\\])*"'
@@ -37,7 +42,7 @@ def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
     Raises:
         ConfigurationError: the file can't be read, is not JSON, or the section is no object or is there twice.
     """
-    root = _parsed(path)
+    root = read_object(path)
     found = [value for key, value in root.entries if key.casefold() == name.casefold()]
     if not found:
         return []
@@ -48,7 +53,29 @@ def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
     return found[0].entries
 
 
-def _parsed(path: Path) -> _Object:
+def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tuple[str, object]]:
+    """Return where each option of ``extensions.queues`` stands, and its value, by its name in lower case.
+
+    An app setting stands over the host.json in the folder ``app`` (H-31).
+
+    Raises:
+        ConfigurationError: host.json can't be used.
+    """
+    found: dict[str, tuple[str, object]] = {}
+    for name, queues in [] if app is None else section_entries(app / "host.json", "extensions"):
+        if name.casefold() == "queues" and isinstance(queues, dict):
+            found |= {key.casefold(): (f"host.json: extensions.queues.{key}", value) for key, value in queues.items()}
+    for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
+        found[key] = f"app setting {spelt}", text
+    return found
+
+
+def read_object(path: Path) -> _Object:
+    """Return what a settings file holds; a file that is not there holds nothing.
+
+    Raises:
+        ConfigurationError: it can't be read, is not JSON, or holds no object.
+    """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -63,7 +90,7 @@ def _parsed(path: Path) -> _Object:
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(root, _Object):
-        raise ConfigurationError(f'{path} holds no JSON object: begin it with {{"version": "2.0"')
+        raise ConfigurationError(f"{path} holds no JSON object: write an object, {{ … }}")
     return root
 
 

@@ -160,7 +160,7 @@ class World:
         owner = self.service.leased().get(NAME)
         if meddling.what == "sleep":
             self._slept += 16.0
-            virtual_loop().jump(16.0)
+            virtual_loop().now += 16.0
             return
         if meddling.what == "close":
             await self.locks[0].aclose()

@@ -10,8 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
+from simulator.host.triggers.messages import HostQueue, HostQueues, Message
 from simulator.host.triggers.queue import QueueListener
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,10 +29,11 @@ class Stored:
     count: int = 0
 
 
-class MemoryQueues:
+class MemoryQueues(HostQueues):
     """Queues as the service keeps them: receipts change with each receive and update, visibility ends by the clock."""
 
     def __init__(self) -> None:
+        super().__init__(_never_opened)
         self.queues: dict[str, list[Stored]] = {}
         self.requests: list[tuple[float, str]] = []
         self.trouble: dict[str, int] = {}
@@ -52,9 +54,9 @@ class MemoryQueues:
         self.requests.append((self._now(), kind))
         if self.trouble.get(kind, 0) > 0:
             self.trouble[kind] -= 1
-            raise QueueTrouble("503 ServerBusy")
+            raise StoreFailure(503, "ServerBusy")
         if queue not in self.queues:
-            raise QueueMissing("404 QueueNotFound")
+            raise StoreFailure(404, "QueueNotFound")
         return self.queues[queue]
 
     def _now(self) -> float:
@@ -64,7 +66,7 @@ class MemoryQueues:
         for one in stored:
             if one.id == message.id and one.receipt == message.pop_receipt:
                 return one
-        raise MessageGone("400 PopReceiptMismatch")
+        raise StoreFailure(400, "PopReceiptMismatch")
 
     async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
         ready = [one for one in self._begin("receive", queue) if one.visible <= self._now()][:count]
@@ -86,7 +88,12 @@ class MemoryQueues:
         self.queues.setdefault(queue, [])
         self._begin("send", queue)
         self.put(queue, text, raw=True)
+        self._sent(queue)
         return self.queues[queue][-1].id
+
+
+def _never_opened(queue: str) -> HostQueue:
+    raise AssertionError(queue)
 
 
 class Host:
@@ -97,6 +104,7 @@ class Host:
         self.queues.queues["orders"] = []
         self.events: list[tuple[str, dict[str, object]]] = []
         self.woken: list[str] = []
+        self.queues.tell("orders-poison", lambda: self.woken.append("orders-poison"))
         defaults = QueueOptions(new_batch_threshold=8, max_polling_interval=1.0)
         self.queue = str(options.pop("queue", "orders"))
         self.listener = QueueListener(
@@ -107,7 +115,6 @@ class Host:
             visibility=VISIBILITY,
             run=run,
             write=lambda event, /, **fields: self.events.append((event, fields)),
-            wake=self.woken.append,
             random=Random(1),
         )
 

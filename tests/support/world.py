@@ -16,6 +16,7 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
+    from simulator.virtual.time.machine import Callback
     from singleton.base.hold import Hold
     from singleton.stores.memory import MemoryLeaseStore
     from singleton.stores.protocol import LeaseStore
@@ -62,6 +63,13 @@ def virtual_loop() -> VirtualLoop:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     return loop
+
+
+def pending_timers() -> list[Callback]:
+    """Return the loop's timers that are neither due yet nor cancelled."""
+    loop = virtual_loop()
+    kept = [*loop._timers, *(timer for timers in loop._far.values() for timer in timers)]
+    return [timer for _, _, timer in kept if not timer.cancelled()]
 
 
 async def until(when: float) -> None:

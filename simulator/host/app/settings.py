@@ -11,10 +11,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.errors import SettingsError
-from simulator.host.app.hostjson import read_json
 from singleton.base.words import did_you_mean, quoted
 from singleton.settings.appsettings import normalised, setting
 from singleton.settings.connection import DEFAULT_CONNECTION
+from singleton.settings.hostjson import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
@@ -36,15 +36,16 @@ def local_settings(app: Path) -> dict[str, str]:
     """Return the ``Values`` of the app's local settings, or those of its example of them, or nothing.
 
     Raises:
-        SettingsError: the file is no JSON, is encrypted, or its values are no texts, numbers or booleans.
+        ConfigurationError: the file is no JSON object.
+        SettingsError: it is encrypted, or its values are no texts, numbers or booleans.
     """
     path = next((app / name for name in _FILES if (app / name).is_file()), None)
     if path is None:
         return {}
-    raw = read_json(path)
-    values = raw.get("Values", {}) if isinstance(raw, dict) else None
+    raw = read_object(path)
+    values = raw.get("Values", {})
     if not isinstance(values, dict):
-        raise SettingsError(f'{path.name} must be a JSON object whose "Values" is an object of settings')
+        raise SettingsError(f'{path.name}: "Values" must be an object of settings')
     if raw.get("IsEncrypted"):
         raise SettingsError(f"{path.name} is encrypted: run `func settings decrypt` first")
     return {name: _text(path.name, name, value) for name, value in values.items()}
@@ -54,7 +55,7 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
     """Put the settings of a host's app into ``environment``: local settings first, what is there already wins.
 
     Raises:
-        SettingsError: the app's local settings can't be used.
+        ConfigurationError, SettingsError: the app's local settings can't be used.
     """
     for name, value in local_settings(config.app).items():
         if setting(environment, name) is None:

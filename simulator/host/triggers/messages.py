@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from singleton.stores.messages import GONE, MessageStore
+from singleton.stores.protocol import StoreFailure, within
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
-    from simulator.host.app.hostjson import Encoding
+    from singleton.defer.queueplace import Encoding
 
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9])*\Z")
-_POISON: Final = "-poison"
-
-
-class QueueMissing(Exception):
-    """There is no such queue, or it is being deleted."""
-
-
-class MessageGone(Exception):
-    """The message was deleted, expired, or belongs to another receiver by now (H-41)."""
-
-
-class QueueTrouble(Exception):
-    """The service did not do it: a time-out, a refusal, an error of its own; it may be asked again."""
+_CREATE_TRIES: Final = 10
+_CREATE_PAUSE: Final = 1.0
+_WEEK: Final = 604_800
+QUEUE_GONE: Final = frozenset({"QueueNotFound", "QueueBeingDeleted", "QueueDisabled"})
+MESSAGE_GONE: Final = GONE | QUEUE_GONE
+"""The message was deleted, expired, or belongs to another receiver by now (H-41)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,20 +43,61 @@ class Message:
     body: bytes = b""
 
 
-class QueueService(Protocol):
-    """The requests that a host makes of its queues. All may raise `QueueTrouble`."""
+class HostQueue(MessageStore, Protocol):
+    """One queue, from which messages are taken, too."""
+
+    async def receive(self, count: int, seconds: int) -> list[Message]:
+        """Take up to ``count`` messages, invisible to others for so many seconds."""
+
+
+class HostQueues:
+    """The requests that a host makes of its queues. All may raise ``StoreFailure``."""
+
+    def __init__(self, open_queue: Callable[[str], HostQueue], *, patience: float = 15.0) -> None:
+        self._open = open_queue
+        self._patience = patience
+        self._listening: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+
+    def tell(self, queue: str, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever this host has put a message into the queue (H-44)."""
+        self._listening[queue].append(listener)
 
     async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
-        """Take up to ``count`` messages, invisible to others for ``visibility`` seconds; may raise `QueueMissing`."""
+        """Take up to ``count`` messages, invisible to others for ``visibility`` seconds."""
+        return await within(self._patience, self._open(queue).receive(count, math.ceil(visibility)))
 
     async def set_visibility(self, queue: str, message: Message, visibility: float) -> None:
-        """Hide the message for ``visibility`` seconds from now and renew its receipt; may raise `MessageGone`."""
+        """Hide the message for ``visibility`` seconds from now, and renew its receipt."""
+        hide = self._open(queue).hide(message.id, message.pop_receipt, math.ceil(visibility))
+        message.pop_receipt = (await within(self._patience, hide)).receipt
 
     async def delete(self, queue: str, message: Message) -> None:
-        """Delete the message; may raise `MessageGone`."""
+        """Delete the message."""
+        await within(self._patience, self._open(queue).delete(message.id, message.pop_receipt))
 
     async def send(self, queue: str, text: str) -> str:
         """Put a message into the queue, creating the queue where it is missing; return the message's id."""
+        store = self._open(queue)
+        for _ in range(_CREATE_TRIES):
+            try:
+                sent = await within(self._patience, store.send(text, delay=0, life=_WEEK))
+                self._sent(queue)
+                return sent.id
+            except StoreFailure as failure:
+                if failure.code not in QUEUE_GONE:
+                    raise
+            try:
+                await within(self._patience, store.create())
+            except StoreFailure as failure:
+                if failure.code not in QUEUE_GONE:
+                    raise
+                # It is being deleted; its name is free again in a while.
+                await asyncio.sleep(_CREATE_PAUSE)
+        raise StoreFailure(detail=f"queue {queue} can't be created")
+
+    def _sent(self, queue: str) -> None:
+        for listener in self._listening[queue]:
+            listener()
 
 
 def decode(text: str, encoding: Encoding) -> bytes:
@@ -81,9 +122,3 @@ def encode(body: bytes, encoding: Encoding) -> str:
 def is_queue_name(name: str) -> bool:
     """Tell whether the service allows a queue of this name (H-40)."""
     return 3 <= len(name) <= 63 and _QUEUE_NAME.match(name) is not None
-
-
-def poison_queue(queue: str) -> str | None:
-    """Return where the queue's poison messages go, or None where nowhere (H-39, H-40)."""
-    poison = queue + _POISON
-    return None if queue.endswith(_POISON) or not is_queue_name(poison) else poison

@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import MAXYEAR, date, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _KINDS: Final = (
 Values = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CronExpression:
     """A parsed expression: the sorted values that each field allows.
 
@@ -62,8 +63,6 @@ class CronExpression:
         datetime.datetime(2026, 11, 21, 12, 5)
     """
 
-    text: str
-    has_seconds: bool
     seconds: Values
     minutes: Values
     hours: Values
@@ -84,23 +83,12 @@ class CronExpression:
                 f"{text!r} has {len(tokens)} field{'' if len(tokens) == 1 else 's'}; an NCRONTAB expression has six "
                 "(second minute hour day month weekday), or five without the seconds"
             )
-        has_seconds = len(tokens) == 6
         kinds = _KINDS[-len(tokens) :]
         try:
             fields = [_parse_field(kind, token) for kind, token in zip(kinds, tokens, strict=True)]
         except CronError as error:
             raise CronError(f"{text!r}: {error}") from None
-        seconds, minutes, hours, days, months, weekdays = fields if has_seconds else [(0,), *fields]
-        return cls(
-            text=text,
-            has_seconds=has_seconds,
-            seconds=seconds,
-            minutes=minutes,
-            hours=hours,
-            days=days,
-            months=months,
-            weekdays=weekdays,
-        )
+        return cls(*(fields if len(fields) == 6 else [(0,), *fields]))
 
     def next(self, after: datetime) -> datetime | None:
         """Return the first occurrence strictly after ``after``, at a whole second (H-54); None where there is none."""
@@ -115,31 +103,21 @@ class CronExpression:
                 return datetime(day.year, day.month, day.day, *time, tzinfo=after.tzinfo)
         return None
 
-    def between(self, after: datetime, before: datetime) -> Iterator[datetime]:
-        """Yield the occurrences after ``after`` and before ``before``, neither included."""
-        found = self.next(after)
-        while found is not None and found < before:
-            yield found
-            found = self.next(found)
-
-    @property
-    def normalised(self) -> str:
-        """The expression as the library prints it: steps and names gone, neighbours joined into ranges."""
-        values = (self.seconds, self.minutes, self.hours, self.days, self.months, self.weekdays)
-        parts = [_format(kind, field) for kind, field in zip(_KINDS, values, strict=True)]
-        return " ".join(parts if self.has_seconds else parts[1:])
-
     @property
     def is_interval(self) -> bool:
-        """Whether the host takes it for "every so often" rather than "at this time of day" (H-58)."""
-        parts = self.normalised.split(" ")
-        return any(sign in part for part in parts[: 3 if self.has_seconds else 2] for sign in "*/-")
+        """Whether the host takes it for "every so often" rather than "at this time of day" (H-58).
 
-    def is_sub_minute(self, now: datetime) -> bool:
+        To the host that is a star or a range where the library prints the time of day; it joins neighbours into ranges.
+        """
+        time_of_day = (self.seconds, self.minutes, self.hours)
+        return any(later - earlier == 1 for values in time_of_day for earlier, later in pairwise(values))
+
+    @property
+    def is_sub_minute(self) -> bool:
         """Whether the host switches schedule monitoring off because it is due more than once in a minute (H-59)."""
-        if any(part != "*" for part in self.normalised.split(" ")[1:]):
-            return False
-        return len(list(self.between(now, now + timedelta(minutes=1)))) > 1
+        rest = (self.minutes, self.hours, self.days, self.months, self.weekdays)
+        full = (len(values) == kind.last - kind.first + 1 for kind, values in zip(_KINDS[1:], rest, strict=True))
+        return len(self.seconds) > 1 and all(full)
 
     def _days_from(self, first: date) -> Iterator[date]:
         for year in range(first.year, min(first.year + _CYCLE, MAXYEAR) + 1):
@@ -211,15 +189,3 @@ def _parse_value(kind: _Kind, text: str) -> int:
 
 def _hint(kind: _Kind, value: int) -> str:
     return " (Sunday is 0)" if kind.names is _DAY_NAMES and value == 7 else ""
-
-
-def _format(kind: _Kind, values: Values) -> str:
-    if len(values) == kind.last - kind.first + 1:
-        return "*"
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and runs[-1][1] == value - 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.settings import resolve
 from simulator.host.triggers.bindings import queue_bodies
-from simulator.host.triggers.messages import QueueService, encode, is_queue_name
+from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from simulator.history.journal import Write
-    from simulator.host.app.hostjson import Encoding
     from simulator.host.app.model import Parameter
+    from singleton.defer.queueplace import Encoding
 
 _log = logging.getLogger(__name__)
 
@@ -26,17 +26,15 @@ class Outputs:
     def __init__(
         self,
         *,
-        service: QueueService,
+        service: HostQueues,
         encoding: Encoding,
         settings: Mapping[str, str],
         write: Write,
-        wake: Callable[[str], None],
     ) -> None:
         self._service = service
         self._encoding: Encoding = encoding
         self._settings = settings
         self._write = write
-        self._wake = wake
         self._noted: set[tuple[str, str]] = set()
 
     async def send(self, function: str, outputs: Iterable[tuple[Parameter, Any]]) -> None:
@@ -45,7 +43,7 @@ class Outputs:
         Raises:
             TypeError: a value can't be sent.
             SettingsError: the queue's name can't be resolved.
-            QueueTrouble: the queue does not take it.
+            StoreFailure: the queue does not take it.
         """
         for parameter, value in outputs:
             if parameter.binding.lower() != "queue":
@@ -55,7 +53,6 @@ class Outputs:
             for body in queue_bodies(parameter, value):
                 sent = await self._service.send(queue, encode(body, self._encoding))
                 self._write("message_sent", queue=queue, id=sent, function=function)
-                self._wake(queue)
 
     def _note(self, function: str, parameter: Parameter) -> None:
         if (function, parameter.name) not in self._noted:

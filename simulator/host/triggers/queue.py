@@ -9,15 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.triggers.backoff import Backoff
-from simulator.host.triggers.messages import (
-    Message,
-    MessageGone,
-    QueueMissing,
-    QueueService,
-    QueueTrouble,
-    decode,
-    poison_queue,
-)
+from simulator.host.triggers.messages import MESSAGE_GONE, QUEUE_GONE, HostQueues, Message, decode
+from singleton.defer.queueplace import poison_queue
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from random import Random
@@ -42,12 +36,11 @@ class QueueListener:
         *,
         function: str,
         queue: str,
-        service: QueueService,
+        service: HostQueues,
         options: QueueOptions,
         visibility: float,
         run: Run,
         write: Write,
-        wake: Callable[[str], None],
         random: Random,
     ) -> None:
         self.queue = queue
@@ -57,20 +50,16 @@ class QueueListener:
         self._visibility = visibility
         self._run = run
         self._write = write
-        self._wake_others = wake
         self._backoff = Backoff(options.max_polling_interval, random)
         self._stop = asyncio.Event()
         self._found = asyncio.Event()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._trouble = ""
+        service.tell(queue, self._found.set)  # what this host itself has sent is looked for at once (H-44)
 
     def stop(self) -> None:
         """Ask for no more messages (H-46)."""
         self._stop.set()
-        self._found.set()
-
-    def wake(self) -> None:
-        """Poll at once: this host has just put a message into the queue (H-44)."""
         self._found.set()
 
     async def run(self) -> None:
@@ -93,13 +82,11 @@ class QueueListener:
     async def _receive(self) -> list[Message]:
         try:
             messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
-        except QueueMissing:
-            # Not created by its listener; it is looked for again (H-45).
-            return []
-        except QueueTrouble as error:
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                _log.warning("queue %s can't be polled: %s", self.queue, error)
+        except StoreFailure as failure:
+            # A queue is not created by its listener; it is looked for again (H-45).
+            if failure.code not in QUEUE_GONE and str(failure) != self._trouble:
+                self._trouble = str(failure)
+                _log.warning("queue %s can't be polled: %s", self.queue, failure)
             return []
         self._trouble = ""
         return messages
@@ -171,11 +158,11 @@ class QueueListener:
             try:
                 await self._service.set_visibility(self.queue, message, self._visibility)
                 wait = self._visibility / 2
-            except (MessageGone, QueueMissing):
-                # The function goes on; somebody else will get the message, or nobody (H-36).
-                return
-            except QueueTrouble as error:
-                _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, error)
+            except StoreFailure as failure:
+                if failure.code in MESSAGE_GONE:
+                    # The function goes on; somebody else will get the message, or nobody (H-36).
+                    return
+                _log.warning("message %s of queue %s can't be renewed: %s", message.id, self.queue, failure)
                 wait = min(self._visibility / 10, 1.0)
 
     async def _complete(self, message: Message) -> None:
@@ -197,7 +184,6 @@ class QueueListener:
         if not await self._settle(message, lambda: self._service.send(poison, message.text)):
             return
         self._write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
-        self._wake_others(poison)
         await self._settle(message, lambda: self._service.delete(self.queue, message))
 
     async def _settle(self, message: Message, request: Callable[[], Awaitable[object]]) -> bool:
@@ -208,13 +194,12 @@ class QueueListener:
                 await asyncio.sleep(_PAUSE)
             try:
                 await request()
-            except (MessageGone, QueueMissing) as error:
-                self._returned(message, f"gone: {error}")
-                return False
-            except QueueTrouble as error:
-                reason = str(error)
-                continue
-            return True
+                return True
+            except StoreFailure as failure:
+                if failure.code in MESSAGE_GONE:
+                    self._returned(message, f"gone: {failure}")
+                    return False
+                reason = str(failure)
         self._returned(message, reason)
         return False
 

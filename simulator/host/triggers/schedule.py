@@ -84,11 +84,10 @@ class Schedule:
             previous = following
         return max(gaps)
 
-    def uses_monitor(self, now: float, *, wanted: bool = True) -> bool:
-        """Tell whether the host keeps this timer's status: not if it is due more than once a minute (H-59)."""
-        if self.cron is None:
-            return wanted and self.span >= 60
-        return wanted and not self.cron.is_sub_minute(self._local(now).replace(tzinfo=None, fold=0))
+    @property
+    def is_sub_minute(self) -> bool:
+        """Whether it is due more than once a minute: the host keeps no status of such a timer (H-59)."""
+        return self.span < 60 if self.cron is None else self.cron.is_sub_minute
 
     def local(self, instant: float) -> datetime:
         """Return the instant as local time with its offset, for people to read."""

@@ -19,18 +19,8 @@ _LONGEST_WAIT: Final = 60.0
 _NEXT_SHOWN: Final = 5
 
 
-class Clock(Protocol):
-    """The wall clock, and waiting by it."""
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-
-    async def wait(self, stop: asyncio.Event, until: float) -> None:
-        """Return at ``until``, or as soon as ``stop`` is set."""
-
-
 class WallClock:
-    """The machine's clock."""
+    """The machine's clock, and waiting by it."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -78,7 +68,7 @@ class TimerListener:
         run: Run,
         run_on_startup: bool = False,
         store: StatusStore | None = None,
-        clock: Clock | None = None,
+        clock: WallClock | None = None,
     ) -> None:
         self._function = function
         self._schedule = schedule

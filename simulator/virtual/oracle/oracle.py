@@ -68,8 +68,7 @@ class Oracle(Evidence):
     def hear(self, event: LockEvent) -> None:
         """Take an event of a host's lock, in that host's context."""
         machine = HOST.get()
-        if machine is None:
-            return
+        assert machine is not None
         self.callers.hear(event, machine)
         match event.kind:
             case "lost":

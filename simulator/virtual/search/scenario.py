@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -109,11 +108,6 @@ class Scenario:
             raise ValueError(f"a fault strikes host {strange[0]}, but there are only {hosts}")
         app, sdk = str(data.get("app", "")), data.get("sdk") is True
         return cls(seed=seed, hosts=hosts, workload=workload, faults=made, app=app, sdk=sdk)
-
-    @property
-    def name(self) -> str:
-        """A short name that is the same for the same scenario."""
-        return hashlib.sha256(repr(self.to_dict()).encode()).hexdigest()[:8]
 
 
 def _one_of(names: Sequence[str], seed: int) -> str:

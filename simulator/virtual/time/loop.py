@@ -75,10 +75,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         machine = HOST.get()
         return self.now if machine is None else machine.reads(self.now)
 
-    def jump(self, seconds: float) -> None:
-        """Let time pass with nothing running, as when the only machine sleeps."""
-        self.now += seconds
-
     # --- callbacks ----------------------------------------------------------------------------------------------------
 
     def call_soon(  # type: ignore[override]
@@ -162,11 +158,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Return the tasks that have not ended, each with its host, in the order in which they began."""
         self._forget_the_done()
         return dict(self._tasks)
-
-    def pending_timers(self) -> list[Callback]:
-        """Return the timers that are neither due yet nor cancelled."""
-        kept = [*self._timers, *(timer for timers in self._far.values() for timer in timers)]
-        return [timer for _, _, timer in kept if not timer.cancelled()]
 
     # --- running ------------------------------------------------------------------------------------------------------
 

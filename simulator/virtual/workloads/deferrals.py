@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from simulator.host.app.model import Parameter
+from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.workloads.hosting import QueueWorld, orders
-from simulator.virtual.workloads.invocations import declare, invoke, run_function
-from simulator.virtual.workloads.jobs import Context, Job, some_jobs, without_options
+from simulator.virtual.workloads.invocations import declare, invoke_one
+from simulator.virtual.workloads.jobs import Job, some_jobs, without_options
 from singleton import singleton
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
 
 _QUEUE = "deferred-orders"
+_MESSAGE = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
 
 
 def start_deferrals(world: World) -> None:
@@ -44,20 +46,6 @@ def start_deferrals(world: World) -> None:
     hosting.feed(orders(rng, _QUEUE, len(jobs), within=30.0), seconds=work + 200.0)
 
 
-class _Delivered:
-    """A message as the worker gives it to a function."""
-
-    def __init__(self, received: Message) -> None:
-        self.id = received.id
-        self.pop_receipt = received.pop_receipt
-        self.dequeue_count = received.dequeue_count
-        self.expiration_time = datetime.max.replace(tzinfo=UTC)
-        self._body = received.body
-
-    def get_body(self) -> bytes:
-        return self._body
-
-
 @dataclass(slots=True)
 class _Counter:
     """Runs deliveries as the worker does, and keeps count of them."""
@@ -72,16 +60,19 @@ class _Counter:
         body = json.loads(received.body)
         self.received(received)
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
-        world.oracle.callers.expect(machine, invocation, f"locks/explored/~{body['Order']['Id']}")
         ran: list[int] = []
-        arguments = {
-            "msg": _Delivered(received),
-            "job": self.jobs[body["Number"]],
-            "ran": ran,
-            "context": Context(kind, invocation),
-        }
-        work = partial(run_function, _functions()[kind], arguments)
-        outcome = await invoke(world, machine, kind, invocation, work, message=received.id)
+        outcome = await invoke_one(
+            world,
+            machine,
+            _functions(),
+            kind,
+            invocation,
+            key=body["Order"]["Id"],
+            message=received.id,
+            msg=queue_input(_MESSAGE, received),
+            job=self.jobs[body["Number"]],
+            ran=ran,
+        )
         if outcome == "ok" and ran:
             self.ran(body["Number"])
         world.oracle.reached[f"invocation: {'put back' if outcome == 'ok' and not ran else outcome}"] += 1

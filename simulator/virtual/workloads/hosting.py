@@ -4,51 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from simulator.history.historian import read_history
 from simulator.host.app.hostjson import QueueOptions
-from simulator.host.triggers.messages import encode
+from simulator.host.triggers.messages import HostQueues, encode
 from simulator.host.triggers.queue import QueueListener
+from simulator.host.triggers.timer import WallClock
 from simulator.virtual.time.machine import HOST
-from simulator.virtual.workloads.jobs import message
-from simulator.virtual.workloads.queues import QueueClient, Queues, VirtualQueue
-from singleton.base.events import LockEvent, subscribe
+from simulator.virtual.workloads.jobs import message as body_for
+from simulator.virtual.workloads.queues import Queues, VirtualQueue
+from simulator.virtual.worlds.outcome import told
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from simulator.host.triggers.messages import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
 VISIBILITY: Final = 30.0
+PATIENCE: Final = 10.0
+"""Seconds that a host waits for an answer of its queue."""
 EPOCH: Final = 1_800_000_000.0
 """The wall-clock time at which virtual worlds begin; a multiple of every pace of a timer."""
 _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
 """Nothing is poisoned: whatever fails here is to be tried until it works."""
 
 
-class VirtualClock:
-    """``simulator.host.timer.Clock`` on virtual time."""
+class VirtualClock(WallClock):
+    """The wall clock of the current machine; wall clocks agree at the beginning, monotonic ones don't."""
 
     def now(self) -> float:
         """Seconds since the epoch, by this machine's clock."""
-        return self._began() + asyncio.get_running_loop().time()
-
-    async def wait(self, stop: asyncio.Event, until: float) -> None:
-        """Return at ``until``, or as soon as ``stop`` is set."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until - self._began()):
-                await stop.wait()
-
-    def _began(self) -> float:
-        """Wall clocks agree at the beginning, monotonic ones don't."""
         machine = HOST.get()
-        return EPOCH - (machine.offset if machine is not None else 0.0)
+        return EPOCH - (machine.offset if machine is not None else 0.0) + asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,79 +55,32 @@ class Feed:
 def orders(rng: random.Random, queue: str, number: int, *, within: float) -> list[Feed]:
     """Draw the orders of two customers, in the order of their times; each is for the job of its number."""
     feeds = [
-        Feed(rng.uniform(0, within), queue, encode(message(f"key-{rng.randrange(2)}", each).encode(), "base64"))
+        Feed(rng.uniform(0, within), queue, encode(body_for(f"key-{rng.randrange(2)}", each).encode(), "base64"))
         for each in range(number)
     ]
     return sorted(feeds, key=lambda feed: feed.at)
 
 
-class Account:
-    """Which messages were handled, by themselves or as a copy that went back in their place."""
-
-    def __init__(self) -> None:
-        self._handled: set[str] = set()
-        self._copies: dict[str, set[str]] = defaultdict(set)
-
-    def hear(self, event: LockEvent) -> None:
-        """Take an event: a message that is put back is told of before its invocation ends."""
-        if event.kind == "deferred" and event.message_id and event.copy_id:
-            self._copies[event.message_id].add(event.copy_id)
-
-    def succeeded(self, message: str) -> None:
-        """Take the success of an invocation: with a message that was put back, nothing was done."""
-        if message not in self._copies:
-            self._handled.add(message)
-
-    def handled(self, message: str) -> bool:
-        """Tell whether the message, or a copy of it, was handled."""
-        return any(name in self._handled for name in self._family(message))
-
-    def vanished(self, sent: Iterable[str], left: set[str]) -> list[str]:
-        """Return those that were neither handled nor are left."""
-        return sorted(name for name in sent if not self.handled(name) and left.isdisjoint(self._family(name)))
-
-    @property
-    def put_back(self) -> int:
-        """How often a message was put back."""
-        return sum(map(len, self._copies.values()))
-
-    def _family(self, message: str) -> set[str]:
-        family, new = set(), {message}
-        while new:
-            family |= new
-            new = {copy for name in new for copy in self._copies.get(name, ())} - family
-        return family
-
-
 class QueueWorld:
-    """Queues with listeners on every machine, a feed, and the account of what became of each message."""
+    """Queues with listeners on every machine, and a feed; what became of each message is settled at the end."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.queues = Queues(world.loop)
         world.rng_work.random()  # for nothing: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
-        self._account = Account()
         world.open_queue = partial(VirtualQueue, world.network, self.queues)
 
     def listen(self, machine: Machine, function: str, queue: str, run: Callable[[Message], Awaitable[bool]]) -> None:
         """Start a queue listener on a machine; ``run`` runs the function, and tells whether it succeeded."""
-
-        async def counted(received: Message) -> bool:
-            succeeded = await run(received)
-            if succeeded:
-                self._account.succeeded(received.id)
-            return succeeded
-
         listener = QueueListener(
             function=function,
             queue=queue,
-            service=QueueClient(self.world.network, self.queues, machine),
+            service=HostQueues(partial(VirtualQueue, self.world.network, self.queues, machine), patience=PATIENCE),
             options=_OPTIONS,
             visibility=VISIBILITY,
-            run=counted,
+            run=run,
             write=partial(self.world.note, machine.name),
-            wake=lambda _: None,
             random=random.Random(f"{self.world.rng_work.random()}/{machine.name}"),
         )
         self._listeners.append((machine, listener))
@@ -146,29 +91,28 @@ class QueueWorld:
         self.world.start(None, self._feed(messages), seconds=seconds)
 
     async def _feed(self, messages: Sequence[Feed]) -> None:
-        unsubscribe = subscribe(self._account.hear)
-        try:
-            sent = await self._fed(messages)
-        finally:
-            unsubscribe()
-        for queue in {listener.queue: None for _, listener in self._listeners}:
-            self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
-        left = {name for names in self.queues.left().values() for name in names}
-        for lost in self._account.vanished(sent, left):
-            self.world.oracle.blame("message lost", f"message {lost} is gone, and no invocation of it succeeded")
-        self.world.oracle.reached["messages done"] += sum(map(self._account.handled, sent))
-        self.world.oracle.reached["messages put back"] += self._account.put_back
-
-    async def _fed(self, messages: Sequence[Feed]) -> set[str]:
-        """Send the messages, and wait until the queues are empty; return the ids of all that were sent."""
-        sent = set()
         for feed in messages:
             await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
             name = self.queues.send(feed.queue, feed.text)
             self.world.note("world", "message_sent", queue=feed.queue, id=name)
-            sent.add(name)
         while self.queues.left() and any(not machine.crashed for machine, _ in self._listeners):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         for _, listener in self._listeners:
             listener.stop()
-        return sent
+        for queue in {listener.queue: None for _, listener in self._listeners}:
+            self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
+        self._settle()
+
+    def _settle(self) -> None:
+        """See what became of each message that was fed, by itself or as a copy that went back in its place."""
+        oracle = self.world.oracle
+        left = {name for names in self.queues.left().values() for name in names}
+        history = read_history(told(self.world.records))
+        for message in history.messages.values():
+            if message.sent is None:
+                continue
+            handled = any(call.ending == "ok" for call in message.invocations)
+            if not handled and message.ids.isdisjoint(left):
+                oracle.blame("message lost", f"message {message.id} is gone, and no invocation of it succeeded")
+            oracle.reached["messages done"] += handled
+            oracle.reached["messages put back"] += message.deferred

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.time.baton import Baton
+from simulator.virtual.workloads.jobs import Context
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of
@@ -43,6 +45,23 @@ async def run_function(function: Callable[..., Any], arguments: Mapping[str, Any
         await function(**arguments)
     else:
         await Baton.run(lambda: function(**arguments))
+
+
+async def invoke_one(
+    world: World,
+    machine: Machine,
+    functions: Mapping[str, Callable[..., Any]],
+    kind: str,
+    invocation: str,
+    *,
+    key: str,
+    message: str | None = None,
+    **arguments: object,
+) -> str:
+    """Run one of these functions, which is to ask for the lock of ``key``; see ``invoke``."""
+    world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
+    work = partial(run_function, functions[kind], {**arguments, "context": Context(kind, invocation)})
+    return await invoke(world, machine, kind, invocation, work, message=message, failures=(RuntimeError,))
 
 
 async def invoke(

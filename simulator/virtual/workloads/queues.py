@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from simulator.host.triggers.messages import Message, MessageGone, QueueMissing, QueueTrouble
+from simulator.host.triggers.messages import Message
 from simulator.virtual.storage.network import Network, Request
 from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-
-_T = TypeVar("_T")
-
-_PATIENCE = 10.0
-"""Seconds that a host waits for an answer of its queue."""
 
 
 @dataclass(slots=True)
@@ -53,7 +48,7 @@ class Queues:
     def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
         """Take up to ``count`` visible messages, the oldest first."""
         if queue not in self._queues:
-            raise QueueMissing(queue)
+            raise StoreFailure(code="QueueNotFound", detail=queue)
         taken = [stored for stored in self._queues[queue].values() if stored.visible <= self.loop.now][:count]
         return [self._take(stored, visibility) for stored in taken]
 
@@ -82,54 +77,27 @@ class Queues:
     def _find(self, queue: str, id: str, receipt: str) -> Stored:  # noqa: A002
         stored = self._queues.get(queue, {}).get(id)
         if stored is None:
-            raise MessageGone(f"message {id} is gone")
+            raise StoreFailure(code="MessageNotFound", detail=f"message {id} is gone")
         if str(stored.receipt) != receipt:
-            raise MessageGone(f"message {id} belongs to another receiver")
+            raise StoreFailure(code="PopReceiptMismatch", detail=f"message {id} belongs to another receiver")
         return stored
 
 
 @dataclass(slots=True)
-class QueueClient:
-    """A machine's ``QueueService``: each call is a request over the network."""
-
-    _network: Network
-    _queues: Queues
-    _machine: Machine
-
-    async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
-        """See ``QueueService.receive``."""
-        return await self._send("queue receive", queue, partial(self._queues.receive, queue, count, visibility))
-
-    async def set_visibility(self, queue: str, message: Message, visibility: float) -> None:
-        """See ``QueueService.set_visibility``."""
-        hide = partial(self._queues.set_visibility, queue, message.id, message.pop_receipt, visibility)
-        message.pop_receipt = await self._send("queue update", queue, hide)
-
-    async def delete(self, queue: str, message: Message) -> None:
-        """See ``QueueService.delete``."""
-        await self._send("queue delete", queue, partial(self._queues.delete, queue, message.id, message.pop_receipt))
-
-    async def send(self, queue: str, text: str) -> str:
-        """See ``QueueService.send``."""
-        return await self._send("queue send", queue, partial(self._queues.send, queue, text))
-
-    async def _send(self, call: str, queue: str, execute: Callable[[], _T]) -> _T:
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                answer: Any = await self._network.send(Request(self._machine, call, queue, execute))
-        except (StoreFailure, TimeoutError) as error:
-            raise QueueTrouble(str(error) or "no answer") from error
-        return answer  # type: ignore[no-any-return]
-
-
-@dataclass(slots=True)
 class VirtualQueue:
-    """A machine's ``MessageStore``: each call is a request over the network."""
+    """A machine's ``HostQueue``: each call is a request over the network."""
 
     _network: Network
     _queues: Queues
     _machine: Machine
     _name: str
+
+    async def receive(self, count: int, seconds: int) -> list[Message]:
+        """See ``HostQueue.receive``."""
+        taken: list[Message] = await self._send(
+            "queue receive", partial(self._queues.receive, self._name, count, seconds)
+        )
+        return taken
 
     async def create(self) -> None:
         """See ``MessageStore.create``."""
@@ -152,8 +120,5 @@ class VirtualQueue:
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""
 
-    async def _send(self, call: str, execute: Callable[[], Any]) -> Any:
-        try:
-            return await self._network.send(Request(self._machine, call, self._name, execute))
-        except MessageGone as gone:
-            raise StoreFailure(404, "MessageNotFound", str(gone)) from gone
+    def _send(self, call: str, execute: Callable[[], Any]) -> asyncio.Future[Any]:
+        return self._network.send(Request(self._machine, call, self._name, execute))

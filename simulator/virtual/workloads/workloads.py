@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.hosting import QueueWorld, orders
-from simulator.virtual.workloads.invocations import declare, invoke, run_function
-from simulator.virtual.workloads.jobs import Context, Job, guarded_jobs, message, some_jobs
+from simulator.virtual.workloads.invocations import declare, invoke_one
+from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.semaphores import start_semaphore
 
@@ -163,10 +163,8 @@ async def _invoke(
     world: World, machine: Machine, kind: str, key: str, job: Job, invocation: str, *, received: str | None = None
 ) -> bool:
     """Run one invocation as the worker does, for the message of the id ``received``; tell whether it succeeded."""
-    arguments = {"msg": message(key), "job": job, "context": Context(kind, invocation)}
-    world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
-    work = partial(run_function, _jobs()[kind], arguments)
-    outcome = await invoke(world, machine, kind, invocation, work, message=received, failures=(RuntimeError,))
+    text = message(key)
+    outcome = await invoke_one(world, machine, _jobs(), kind, invocation, key=key, message=received, msg=text, job=job)
     world.oracle.reached[f"invocation: {outcome}"] += 1
     return outcome == "ok"
 

@@ -78,7 +78,12 @@ class Chronicle:
         self.note(request.machine.name, "request", call=request.call, name=request.name, answer="lost")
 
 
+def told(records: Iterable[Record]) -> list[Record]:
+    """Return what of these real hosts and the fleet would have told."""
+    begin = Record(0.0, "world", "run_started", {"rough": True, "aimed": False})
+    return [begin, *(record for record in records if record.event != "request")]
+
+
 def broken_promises(records: Iterable[Record]) -> tuple[str, ...]:
     """Return what the verdict says was broken, a sentence each: exclusion, tokens, guards, messages."""
-    begin = Record(0.0, "world", "run_started", {"rough": True, "aimed": False})
-    return judge([begin, *(record for record in records if record.event != "request")]).violations
+    return judge(told(records)).violations

@@ -74,7 +74,7 @@ class World:
         clocks = _stream(seed, "clocks")
         self.machines = [Machine(index, self.loop, offset=clocks.uniform(0, 10_000)) for index in range(hosts)]
         self._chronicle = Chronicle(self.loop)
-        self.note = self._chronicle.note
+        self.note, self.records = self._chronicle.note, self._chronicle.records
         for machine in self.machines:
             machine.tell = partial(self.note, machine.name)
         self.open_queue: Callable[[Machine, str], MessageStore] = _no_queue
@@ -253,7 +253,7 @@ class World:
                 self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
         for report in self.loop.errors:
             self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
-        for reason in broken_promises(self._chronicle.records):
+        for reason in broken_promises(self.records):
             self.oracle.blame("verdict", reason)
 
     def _result(self) -> Run:
@@ -263,7 +263,7 @@ class World:
             reached=self.oracle.reached,
             seconds=self.loop.now,
             turns=self.loop.turns,
-            records=tuple(self._chronicle.records),
+            records=tuple(self.records),
         )
 
     def _bury(self) -> None:

@@ -16,7 +16,7 @@ from singleton.base.hold import Hold, LossSignal
 from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.virtual import run_virtual
-from tests.support.world import NAME, lock_on, now, section, until, virtual
+from tests.support.world import NAME, lock_on, now, section, until, virtual, virtual_loop
 
 if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
@@ -251,7 +251,7 @@ async def test_a_hold_whose_release_came_after_its_deadline_counts_as_lost() -> 
     network = Network()
     lock = lock_on(network)
     hold = await lock.acquire()
-    asyncio.get_running_loop().jump(15.0)  # type: ignore[attr-defined]
+    virtual_loop().now += 15.0
     await release(hold)
     assert hold.lost.reason == "expired"
 

@@ -112,7 +112,10 @@ async def test_a_reply_that_is_handled_after_the_machine_slept_past_the_deadline
     loop = virtual_loop()
 
     def fall_asleep_right_after_the_answer() -> None:
-        loop.call_soon(loop.call_soon, loop.jump, slept)
+        def sleep() -> None:
+            loop.now += slept
+
+        loop.call_soon(loop.call_soon, sleep)
 
     network.watchers.append(fall_asleep_right_after_the_answer)
     await until(7.511)
@@ -125,7 +128,7 @@ async def test_a_reply_that_is_handled_after_the_machine_slept_past_the_deadline
 async def test_a_machine_that_slept_knows_by_the_clock_before_its_loop_notices() -> None:
     lease = await take(Network())
     await until(2.0)
-    virtual_loop().jump(12.0)
+    virtual_loop().now += 12.0
     assert lease.lost is None, "no callback has run"
     assert lease.overdue()
     assert not lease.alive()
@@ -137,7 +140,7 @@ async def test_a_machine_that_slept_does_not_renew_a_lease_that_is_past_its_dead
     network = Network()
     lease = await take(network)
     await until(2.0)
-    virtual_loop().jump(60.0)
+    virtual_loop().now += 60.0
     await asyncio.sleep(5.0)
     assert lease.lost == "expired"
     assert network.sent("renew") == []
@@ -149,7 +152,7 @@ async def test_a_short_sleep_of_the_machine_is_survived() -> None:
     network = Network()
     lease = await take(network)
     await until(7.0)
-    virtual_loop().jump(6.5)
+    virtual_loop().now += 6.5
     await asyncio.sleep(0.1)
     assert lease.alive()
     assert lease.deadline == pytest.approx(13.5 + 14.0)
@@ -186,7 +189,7 @@ async def test_an_acquire_that_is_answered_past_its_own_deadline_is_dead_from_th
     await network.service.create(NAME)
     sent = now()
     await network.acquire(NAME, MINE, 15)
-    virtual_loop().jump(20.0)
+    virtual_loop().now += 20.0
     lease = Lease(network, NAME, MINE, sent=sent, period=15.0)
     assert not lease.alive()
     await asyncio.sleep(0.001)

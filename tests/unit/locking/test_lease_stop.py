@@ -7,7 +7,7 @@ import asyncio
 from singleton.locking.lease import Lease
 from singleton.locking.lock import release
 from tests.support.network import Network
-from tests.support.world import NAME, foreign_id, lock_on, now, until, virtual, virtual_loop
+from tests.support.world import NAME, foreign_id, lock_on, now, pending_timers, until, virtual
 
 
 class SlowToStop(Network):
@@ -45,4 +45,4 @@ async def test_a_lease_that_was_stopped_leaves_no_timer_behind() -> None:
     lease = Lease(network, NAME, foreign_id(1), sent=now(), period=15.0)
     await asyncio.sleep(0)
     await lease.stop()
-    assert virtual_loop().pending_timers() == []
+    assert pending_timers() == []

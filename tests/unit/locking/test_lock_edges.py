@@ -100,7 +100,7 @@ async def test_a_lease_that_ended_while_the_machine_slept_is_not_handed_on() -> 
     first = await lock.acquire()
     second: asyncio.Task[Hold] = asyncio.create_task(lock.acquire())
     await until(1.0)
-    virtual_loop().jump(14.5)
+    virtual_loop().now += 14.5
     await release(first)
     hold = await second
     assert hold.lease_id != first.lease_id

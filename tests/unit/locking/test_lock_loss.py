@@ -87,7 +87,7 @@ async def test_a_machine_that_slept_through_its_lease_knows_before_its_next_step
     lock = lock_on(network)
     hold = await lock.acquire()
     await until(3.0)
-    virtual_loop().jump(13.0)
+    virtual_loop().now += 13.0
     # Nothing of the lock has run since; the body's next step must see it all the same.
     assert hold.lost.is_set()
     assert hold.lost.reason == "expired"
@@ -107,7 +107,7 @@ async def test_a_machine_that_slept_during_a_wait_acquires_after_it() -> None:
         start = now()
         waiting = asyncio.create_task(lock.acquire())
         await until(start + moment)
-        virtual_loop().jump(100.0)
+        virtual_loop().now += 100.0
         hold = await waiting
         assert not hold.lost.is_set()
         assert network.service.leased() == {NAME: hold.lease_id}
@@ -125,7 +125,7 @@ async def test_nobody_gets_a_hold_whose_lease_is_already_past_its_deadline() -> 
         start = now()
         waiting = asyncio.create_task(lock.acquire())
         await until(start + millisecond / 1000)
-        virtual_loop().jump(14.5)
+        virtual_loop().now += 14.5
         hold = await waiting
         assert not hold.lost.is_set()
         await release(hold)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.host.triggers.messages import decode, encode, is_queue_name, poison_queue
+from simulator.host.triggers.messages import decode, encode, is_queue_name
+from singleton.defer.queueplace import poison_queue
 
 
 @pytest.mark.parametrize(

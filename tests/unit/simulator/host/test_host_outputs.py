@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import AsyncExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.app.model import IndexedFunction, Parameter
-from simulator.host.listeners import Listeners, Wakers
+from simulator.host.listeners import make_listeners
 from simulator.host.plan import Plan
 from simulator.host.triggers.outputs import Outputs
 from singleton.settings.options import SingletonOptions
@@ -35,13 +36,13 @@ class Given:
     def __init__(self) -> None:
         self.queues = MemoryQueues()
         self.woken: list[str] = []
+        self.queues.tell("next-queue", lambda: self.woken.append("next-queue"))
         self.events: list[tuple[str, dict[str, object]]] = []
         self.outputs = Outputs(
             service=self.queues,
             encoding="base64",
             settings={"NEXT": "Next-Queue"},
             write=lambda event, /, **fields: self.events.append((event, fields)),
-            wake=self.woken.append,
         )
 
 
@@ -68,18 +69,8 @@ async def test_a_queue_that_can_not_be_is_an_error(queue: str) -> None:
 
 
 async def test_a_listener_is_woken_for_its_own_queue_only(tmp_path: Path) -> None:
-    wakers = Wakers()
     config = HostConfig(name="h", app=tmp_path, journal=tmp_path, storage="", host_id="h", lock_host_id="l")
-    listeners = Listeners(
-        config=config,
-        queue_options=QueueOptions(),
-        options=SingletonOptions(),
-        service=MemoryQueues(),
-        runner=cast("Runner", _NoRunner()),
-        wakers=wakers,
-        write=_ignore,
-        random=Random(1),
-    )
+    queues = MemoryQueues()
     trigger = Parameter(name="msg", binding="queueTrigger", converter="generic")
     functions = [
         IndexedFunction(
@@ -91,14 +82,26 @@ async def test_a_listener_is_woken_for_its_own_queue_only(tmp_path: Path) -> Non
         Plan(function=function, queue=f"for-{function.name}", idle="why" if function.name == "off" else None)
         for function in functions
     ]
-    made = cast("list[QueueListener]", listeners.make(plans))
-    wakers.wake("for-ship")
-    wakers.wake("nobody-listens")
+    runner = cast("Runner", _NoRunner())
+    async with AsyncExitStack() as closing:
+        listeners = make_listeners(
+            plans,
+            queue_options=QueueOptions(),
+            options=SingletonOptions(),
+            config=config,
+            service=queues,
+            runner=runner,
+            write=_ignore,
+            random=Random(1),
+            closing=closing,
+        )
+        made = cast("list[QueueListener]", list(listeners))
+        await queues.send("for-ship", "one")
+        await queues.send("nobody-listens", "one")
     assert [(listener.queue, listener._found.is_set()) for listener in made] == [
         ("for-ship", True),
         ("for-bill", False),
     ]
-    await listeners.close()
 
 
 def _ignore(event: str, /, **fields: object) -> None: ...

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from simulator.host.app.config import HostConfig
 from simulator.host.platform_lock import LockedListener
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.settings.options import SingletonOptions
@@ -99,9 +101,9 @@ class Given:
         self.listener = LockedListener(
             function="tick",
             make=lambda: self._make(drain),
-            storage=STORAGE,
-            host_id="shop",
-            host="host-1",
+            config=HostConfig(
+                name="host-1", app=Path(), journal=Path(), storage=STORAGE, host_id="shop", lock_host_id="shop"
+            ),
             options=options,
             write=lambda event, /, **_: self.events.append(event),
         )

@@ -271,7 +271,7 @@ def test_a_wake_polls_at_once_and_starts_the_backoff_anew() -> None:
         running = asyncio.create_task(host.listener.run())
         await asyncio.sleep(100.03)
         before = len(host.queues.requests)
-        host.listener.wake()
+        host.queues._sent("orders")
         await asyncio.sleep(0.12)
         assert len(host.queues.requests) == before + 2
         host.listener.stop()

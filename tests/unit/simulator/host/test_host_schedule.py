@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.plan import make_plans
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
@@ -104,7 +106,12 @@ def test_a_time_span_counts_real_hours_through_the_change() -> None:
 def test_the_status_is_kept_unless_the_app_or_the_frequency_says_otherwise(
     text: str, wanted: bool, expected: bool
 ) -> None:
-    assert Schedule.parse(text).uses_monitor(instant("2026-11-21T10:00:00"), wanted=wanted) is expected
+    settings = {"schedule": text, "useMonitor": wanted}
+    trigger = Parameter(name="timer", binding="timerTrigger", converter="timerTrigger", settings=settings)
+    function = IndexedFunction(
+        name="tick", call=print, place="", directory="", is_async=False, wants_context=False, trigger=trigger
+    )
+    assert make_plans([function], {}, 0.0)[0].monitored is expected
 
 
 def test_the_pace_replaces_what_is_further_away_by_instants_that_all_hosts_share() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from simulator.host.app.indexing import index_function
 from simulator.host.context import RetryContext
-from simulator.host.worker import Call, Outcome, Worker, describe, thread_count
+from simulator.host.worker import Outcome, Worker, describe, thread_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,10 +59,8 @@ def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedF
 
 
 def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Future[Outcome]:
-    call = Call(
-        **{"function": indexed(body, *outputs), "invocation": "id-1", "value": lambda: "the message", **changes}
-    )
-    return worker.submit(call)
+    call = {"invocation": "id-1", "value": lambda: "the message", "retry": RetryContext(), **changes}
+    return worker.submit(indexed(body, *outputs), **call)
 
 
 def invoke(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Outcome:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 import pytest
@@ -114,7 +114,7 @@ def test_what_ncrontab_does_not_know_is_refused_with_its_field(expression: str, 
 
 
 @pytest.mark.parametrize(
-    ("expression", "normalised"),
+    ("expression", "plain"),
     [
         ("0 */30 1 * * *", "0 0,30 1 * * *"),
         ("0 1,2,3,7 * * * Mon-fri", "0 1-3,7 * * * 1-5"),
@@ -122,8 +122,8 @@ def test_what_ncrontab_does_not_know_is_refused_with_its_field(expression: str, 
         ("5/20 * * * *", "5,25,45 * * * *"),
     ],
 )
-def test_the_normalised_form_has_steps_and_names_expanded(expression: str, normalised: str) -> None:
-    assert CronExpression.parse(expression).normalised == normalised
+def test_steps_names_and_full_ranges_are_only_other_spellings(expression: str, plain: str) -> None:
+    assert CronExpression.parse(expression) == CronExpression.parse(plain)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_interval_has_a_star_or_a_range_in_its_time_of_day(expression: str, e
     ],
 )
 def test_only_schedules_of_several_ticks_a_minute_go_unmonitored(expression: str, expected: bool) -> None:
-    assert CronExpression.parse(expression).is_sub_minute(datetime(2026, 11, 21, 10, 0, 0, 500_000)) is expected
+    assert CronExpression.parse(expression).is_sub_minute is expected
 
 
 _FIELDS = [(0, 59), (0, 59), (0, 23), (1, 28), (1, 12), (0, 6)]
@@ -210,6 +210,11 @@ def test_it_agrees_with_croniter_on_what_both_know(fields: tuple[str, ...], star
 
 
 @given(start=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)), step=st.integers(1, 59))
-def test_occurrences_only_ever_move_forward_and_end_before_the_limit(start: datetime, step: int) -> None:
-    found = list(CronExpression.parse(f"*/{step} * * * * *").between(start, start + timedelta(minutes=2)))
-    assert all(earlier < later for earlier, later in pairwise([start, *found, start + timedelta(minutes=2)]))
+def test_occurrences_only_ever_move_forward(start: datetime, step: int) -> None:
+    cron = CronExpression.parse(f"*/{step} * * * * *")
+    found = [start]
+    for _ in range(9):
+        following = cron.next(found[-1])
+        assert following is not None
+        found.append(following)
+    assert all(earlier < later for earlier, later in pairwise(found))

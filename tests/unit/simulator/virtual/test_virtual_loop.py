@@ -94,7 +94,7 @@ async def test_timers_that_came_due_while_the_machine_slept_run_in_their_order_a
     seen: list[tuple[str, float]] = []
     loop.call_at(5.0, lambda: seen.append(("five", now())))
     loop.call_at(3.0, lambda: seen.append(("three", now())))
-    loop.jump(20.0)
+    loop.now += 20.0
     await asyncio.sleep(0.001)
     assert seen == [("three", 20.0), ("five", 20.0)]
 
@@ -104,7 +104,7 @@ async def test_a_timer_that_is_due_is_not_held_up_by_callbacks_without_end() -> 
     """As in asyncio: each round, the callbacks that are ready, then the timers that are due."""
     fired: list[bool] = []
     virtual_loop().call_at(5.0, fired.append, True)
-    virtual_loop().jump(5.0)
+    virtual_loop().now += 5.0
     for _ in range(3):
         await asyncio.sleep(0)
     assert fired
