@@ -14,9 +14,10 @@ from singleton.locking.campaign import Campaign
 from singleton.process.current import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Generator
 
     from singleton.base.hold import Hold
+    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
 
 
@@ -42,7 +43,7 @@ class Leadership:
         self,
         name: str,
         *,
-        attempt: Callable[[Registry], Coroutine[Any, Any, Hold]],
+        attempt: Work[Hold],
         recovery: float | None,
     ) -> None:
         self.name = name

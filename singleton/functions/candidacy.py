@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.locking.section import Turn
+    from singleton.process.onthread import Work
     from singleton.process.registry import Address, Registry
-    from singleton.process.steps import Work
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""
@@ -32,7 +32,7 @@ _log = logging.getLogger("singleton")
 
 
 async def take_seat(
-    registry: Registry, address: Address, attempt: Work, *, recovery: float | None, about: Call, owner: str
+    registry: Registry, address: Address, attempt: Work[Hold], *, recovery: float | None, about: Call, owner: str
 ) -> Hold:
     """Return a hold for one invocation in the process that listens; release it at the invocation's end.
 
@@ -64,7 +64,7 @@ class Candidacy:
     """A campaign with seats for invocations, on the lock thread, until its registry is closed."""
 
     def __init__(
-        self, registry: Registry, about: Call, acquire: Work, *, period: float, recovery: float | None
+        self, registry: Registry, about: Call, acquire: Work[Hold], *, period: float, recovery: float | None
     ) -> None:
         self._registry = registry
         self._about = about
@@ -128,7 +128,7 @@ class Candidacy:
             self._asking = True
             tell("waiting", self._about)
         try:
-            hold: Hold = await self._acquire(self._registry)
+            hold = await self._acquire(self._registry)
         except LockNotAcquired:
             self._trouble = None
             if self._recovery is None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
+    from singleton.process.onthread import Locks
     from singleton.process.registry import Place, Registry
-    from singleton.process.steps import Steps, Work
 
 LONGEST_WAIT: Final = 240.0
 """Seconds that an invocation may wait before it defers: the host changes the message's receipt after 300 (H-35)."""
@@ -98,7 +98,7 @@ class Deferring:
     delay: float
     notes: Place
 
-    def put_back(self, call: Call, contended: LockNotAcquired) -> Steps[None]:
+    async def put_back(self, call: Call, contended: LockNotAcquired, locks: Locks) -> None:
         """Put the message of a call back; afterwards the invocation may end as a success.
 
         Raises:
@@ -110,22 +110,22 @@ class Deferring:
         _check_installed()
         place, message = self._message(call)
         try:
-            yield partial(self._deferred, call=call, place=place, message=message)
+            await locks.call_async(partial(self._deferred, call=call, place=place, message=message))
         except MessageElsewhere:
             _log.info("%s: message %s can't be put back, its receipt is too old", call.function, message.id)
             contended.add_note("Its message could not be put back: another receiver may have it by now.")
             raise contended from None
 
-    def strike(self, call: Call) -> Work | None:
-        """Return the work after a failure: a message that has failed too often, in all its lives, is poison.
+    async def strike(self, call: Call, locks: Locks) -> None:
+        """Count a failure: a message that has failed too often, in all its lives, is poison.
 
-        None where there is nothing to do: what never was put back is the host's to count.
+        What never was put back is the host's to count.
+
+        Raises:
+            ConfigurationError: the call has no message that could have been put back.
         """
-        try:
-            place, message = self._message(call)
-        except ConfigurationError:
-            return None
-        return partial(self._struck, call=call, place=place, message=message)
+        place, message = self._message(call)
+        await locks.call_async(partial(self._struck, call=call, place=place, message=message))
 
     def _message(self, call: Call) -> tuple[QueuePlace, Received]:
         trigger = check_message(call.function, self.trigger, call.arguments)
