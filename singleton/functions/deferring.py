@@ -11,13 +11,12 @@ import logging
 import math
 import os
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, StorageError
-from singleton.base.events import EventKind, tell
+from singleton.base.events import tell
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.defer.queueplace import Encoding, QueuePlace, queue_place
 from singleton.defer.strikes import note_strikes, strikes_of
@@ -45,13 +44,12 @@ _REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
 _log = logging.getLogger("singleton")
 
 
-def check_deferrable(function: str, timeout: float | timedelta | None, trigger: Trigger | None) -> None:
+def check_deferrable(function: str, wait: float | None, trigger: Trigger | None) -> None:
     """Refuse a declaration with ``on_contention="defer"`` that can't be kept.
 
     Raises:
         ConfigurationError: the trigger, the time-out or the installation does not allow it.
     """
-    wait = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if wait is not None and wait > LONGEST_WAIT:
         raise ConfigurationError(
             f"timeout is {wait:g} beside on_contention='defer': give at most {LONGEST_WAIT:g} seconds, as the host "
@@ -141,8 +139,11 @@ class Deferring:
         # Messages that were refused together would come back together.
         seconds = round(self.delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
         seconds = min(max(1, seconds), _LONGEST_DELAY)
+
         # The copy is told of before the original ends: who reads the events never sees neither.
-        told = partial(_tell, "deferred", call, message)
+        def told(copy: str) -> None:
+            tell("deferred", call, message_id=message.id, copy_id=copy)
+
         copy = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
         if copy is None:
             _log.warning("%s: message %s was not put back in time; it comes back by itself", call.function, message.id)
@@ -177,7 +178,7 @@ class Deferring:
                 "message %s failed %d times in %s: moved to %s",
                 *(message.id, failures, call.function, place.poison),
             )
-            _tell("poisoned", call, message)
+            tell("poisoned", call, message_id=message.id)
         await note_strikes(store, place.queue, message.id, 0)
 
 
@@ -209,10 +210,6 @@ def _account_named(connection: str) -> StorageAccount:
     if provided_account(connection) is not None:
         return StorageAccount()
     return resolve_queue_account(connection, os.environ)
-
-
-def _tell(kind: EventKind, call: Call, message: Received, copy: str | None = None) -> None:
-    tell(kind, call, message_id=message.id, copy_id=copy)
 
 
 def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:

@@ -257,11 +257,7 @@ class Guard:
     def _decide(self, call: Call) -> Policy:
         from singleton.functions.contention import Contention, decide
 
-        parameter = None if self.trigger is None else self.trigger.parameter
-        contention = Contention.over(
-            call.lock, function=call.function, owner=call.owner, arguments=call.arguments, parameter=parameter
-        )
-        policy = decide(self.on_contention, contention)
+        policy = decide(self.on_contention, Contention.over(call, self.trigger))
         refuse_policy(call.function, policy, self.trigger, call.arguments)
         return policy
 

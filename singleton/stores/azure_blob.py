@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singleton.stores.protocol import BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from azure.core.exceptions import AzureError
     from azure.storage.blob.aio import BlobClient, ContainerClient
@@ -28,7 +28,7 @@ class AzureBlobLeaseStore:
     def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
         self._container = container
         self._close_with = (container, *close_with)
-        self._clients: OrderedDict[str, BlobClient] = OrderedDict()
+        self._client: Callable[[str], BlobClient] = lru_cache(_CLIENTS)(container.get_blob_client)
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
@@ -104,15 +104,6 @@ class AzureBlobLeaseStore:
         except StoreFailure as failure:
             if failure.code != "ContainerAlreadyExists":
                 raise
-
-    def _client(self, name: str) -> BlobClient:
-        client = self._clients.get(name)
-        if client is None:
-            client = self._clients[name] = self._container.get_blob_client(name)
-            if len(self._clients) > _CLIENTS:
-                self._clients.popitem(last=False)
-        self._clients.move_to_end(name)
-        return client
 
     def _lease(self, name: str, lease_id: str | None) -> Any:
         """Make a lease client per request: after a release, the SDK's forgets its id."""
