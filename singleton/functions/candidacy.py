@@ -81,8 +81,6 @@ class Candidacy:
             about.lock,
             recovery=recovery,
             ask=self._ask,
-            elected=self._elected,
-            deposed=self._deposed,
             give_back=self._give_back,
             finished=lambda _: None,
         )
@@ -143,21 +141,17 @@ class Candidacy:
         self._asking = False
         tell("acquired", self._about, hold)
         hold.lost.add_callback(lambda reason: self._lost(hold, reason))
-        return hold
-
-    def _elected(self, hold: Hold) -> None:
         self._hold = hold
+        return hold
 
     def _lost(self, hold: Hold, reason: LossReason) -> None:
         tell("lost", self._about, hold, reason)
         for turn in self._seats.copy():
             turn.lost.fire(reason)
 
-    def _deposed(self) -> None:
-        self._hold = None
-
     async def _give_back(self, hold: Hold) -> None:
         """After a loss, don't end the lease under bodies that were told and have not ended, until it has lapsed."""
+        self._hold = None
         await self._drained(within=self._period)
         await self._registry.release(hold)
 

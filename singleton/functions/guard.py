@@ -129,7 +129,7 @@ class Guard:
                     "a timer has none (use scope_id)",
                     reason="no payload",
                 )
-            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))
+            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))
         return scopes
 
     @cached_property

@@ -36,7 +36,7 @@ def open_container(account: Account, container: str, **transport: Any) -> AzureB
     options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
     own = None
     if isinstance(account, GivenAccount):
-        service = BlobServiceClient(account.url, credential=account.credential, **options)
+        service = BlobServiceClient(account.endpoint, credential=account.credential, **options)
     elif account.connection_string is not None:
         service = BlobServiceClient.from_connection_string(account.connection_string, **options)
     else:

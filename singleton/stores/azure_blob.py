@@ -57,7 +57,7 @@ class AzureBlobLeaseStore:
         except StoreFailure as failure:
             if failure.code != "ContainerNotFound":
                 raise
-            await self._create_container()
+            await done(self._container.create_container(), "ContainerAlreadyExists")
             await self._upload(name)
 
     async def read(self, name: str) -> BlobState:
@@ -92,18 +92,7 @@ class AzureBlobLeaseStore:
             await closable.close()
 
     async def _upload(self, name: str) -> None:
-        try:
-            await judged(self._client(name).upload_blob(b"", overwrite=False))
-        except StoreFailure as failure:
-            if failure.code not in ("BlobAlreadyExists", "LeaseIdMissing"):
-                raise
-
-    async def _create_container(self) -> None:
-        try:
-            await judged(self._container.create_container())
-        except StoreFailure as failure:
-            if failure.code != "ContainerAlreadyExists":
-                raise
+        await done(self._client(name).upload_blob(b"", overwrite=False), "BlobAlreadyExists", "LeaseIdMissing")
 
     def _lease(self, name: str, lease_id: str | None) -> Any:
         """Make a lease client per request: after a release, the SDK's forgets its id."""
@@ -122,6 +111,15 @@ async def judged(request: Awaitable[_T]) -> _T:
         raise _failure(error) from error
     except Exception as error:  # an OSError, or a ValueError over an answer that makes no sense
         raise StoreFailure(detail=type(error).__name__) from error
+
+
+async def done(request: Awaitable[object], *codes: str) -> None:
+    """Await a request of the SDK; an answer with one of these codes says that there was nothing to do."""
+    try:
+        await judged(request)
+    except StoreFailure as failure:
+        if failure.code not in codes:
+            raise
 
 
 def _failure(error: AzureError) -> StoreFailure:

@@ -44,7 +44,7 @@ class MemoryLocks:
         self._grace = grace
         self._stores: dict[Place, MemoryLeaseStore] = {}
         self._elsewhere: dict[str, str] = dict(_in_use[-1]._elsewhere) if _in_use else {}  # noqa: SLF001 - of our own kind
-        self._runtime: LockRuntime | None = None
+        self.started: LockRuntime | None = None
         self._door = threading.Lock()
         self._process = os.getpid()
 
@@ -57,14 +57,9 @@ class MemoryLocks:
         if os.getpid() != self._process:
             raise RuntimeError("locks in memory are those of one process: for several, use the storage emulator")
         with self._door:
-            if self._runtime is None:
-                self._runtime = self._start(self.registry)
-            return self._runtime
-
-    @property
-    def started(self) -> LockRuntime | None:
-        """The runtime, where there was a use for it."""
-        return self._runtime
+            if self.started is None:
+                self.started = self._start(self.registry)
+            return self.started
 
     def do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine that waits for nothing on the loop of the locks, from anywhere."""

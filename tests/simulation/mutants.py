@@ -721,14 +721,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="the payload's scope is ignored",
         file=GUARD,
-        old="            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))\n",
+        old="            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))\n",
         new='            scopes.append("all")\n',
         breaks="all keys exclude one another",
     ),
     Mutant(
         name="every message has a scope of its own",
         file=GUARD,
-        old="            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))\n",
+        old="            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))\n",
         new="            scopes.append(str(id(payload)))\n",
         breaks="nothing excludes anything",
     ),
