@@ -131,10 +131,11 @@ def singleton(
         from singleton.settings.options import find_app_dir, load_options
 
         check_guardable(target)
+        patience = None if timeout is None else seconds(timeout, "timeout", above=0)
         if on_contention == "defer":
             from singleton.functions.deferring import check_deferrable
 
-            check_deferrable(target.__name__, timeout, known)
+            check_deferrable(target.__name__, patience, known)
         if any(guard.mode == mode for guard in guards_of(target)):
             raise ConfigurationError(
                 f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is "
@@ -148,7 +149,7 @@ def singleton(
             scope_id=scope_id,
             level=level,
             on_contention=on_contention,
-            timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
+            timeout=patience,
             connection=connection,
             options=laid.adapted(load_options(app_dir, os.environ)),
             app_dir=app_dir,
@@ -190,31 +191,23 @@ def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
     function = _guarded_by_us.get(target, target)
     asked = guards if function is not target else (guard,)
     signature = Signature(function)
-    wrapper: Callable[..., Any]
+    is_async = inspect.iscoroutinefunction(function)
 
-    if inspect.iscoroutinefunction(function):
+    def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+        named, context = signature.split(args, kwargs)
+        refuse_replayed(guard.function, named)
+        body: Callable[[], Any] = partial(function, *args, **kwargs)
+        for each in reversed(asked):
+            body = partial(each.run_async if is_async else each.run, each.call(named, context), body)
+        return body
 
-        async def guarded_async(*args: Any, **kwargs: Any) -> Any:
-            named, context = signature.split(args, kwargs)
-            refuse_replayed(guard.function, named)
-            body: Callable[[], Any] = partial(function, *args, **kwargs)
-            for each in reversed(asked):
-                body = partial(each.run_async, each.call(named, context), body)
-            return await body()
+    async def guarded_async(*args: Any, **kwargs: Any) -> Any:
+        return await invocation(args, kwargs)()
 
-        wrapper = guarded_async
-    else:
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        return invocation(args, kwargs)()
 
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            named, context = signature.split(args, kwargs)
-            refuse_replayed(guard.function, named)
-            body: Callable[[], Any] = partial(function, *args, **kwargs)
-            for each in reversed(asked):
-                body = partial(each.run, each.call(named, context), body)
-            return body()
-
-        wrapper = guarded
-
+    wrapper = guarded_async if is_async else guarded
     signature.dress(wrapper, function)
     setattr(wrapper, _MARK, guards)
     _guarded_by_us[wrapper] = function

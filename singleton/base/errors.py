@@ -16,7 +16,7 @@ Every error carries what is known as attributes and survives pickling.
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import Self
 
 
 class SingletonError(Exception):
@@ -36,22 +36,12 @@ class SingletonError(Exception):
         self.owner = owner
         self.reason = reason
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, dict(self.__dict__))
-
     def another(self, owner: str | None = None) -> Self:
         """Return a copy: of those who are told of one thing, each raises an error of its own."""
         twin = copy.copy(self)
         twin.__cause__ = self.__cause__
         twin.owner = owner or self.owner
         return twin
-
-
-def _rebuild(kind: type[SingletonError], args: tuple[Any, ...], state: dict[str, Any]) -> SingletonError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
 
 
 class ConfigurationError(SingletonError, ValueError):

@@ -94,21 +94,9 @@ def tell(
     call: Call,
     hold: Hold | None = None,
     reason: str | None = None,
-    *,
-    message_id: str | None = None,
-    copy_id: str | None = None,
+    **message: str | None,
 ) -> None:
-    """Emit an event about the lock of a call."""
-    emit(
-        LockEvent(
-            kind=kind,
-            lock=call.lock,
-            function=call.function,
-            owner=call.owner,
-            token=hold.token if hold is not None else None,
-            reason=reason,
-            mode=call.mode,
-            message_id=message_id,
-            copy_id=copy_id,
-        )
-    )
+    """Emit an event about the lock of a call; ``message``: its ids, where it is about one."""
+    token = None if hold is None else hold.token
+    known: dict[str, Any] = {"token": token, "reason": reason, **message}
+    emit(LockEvent(kind=kind, lock=call.lock, function=call.function, owner=call.owner, mode=call.mode, **known))

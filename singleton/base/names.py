@@ -12,10 +12,7 @@ def check_container_name(name: str) -> str:
     Raises:
         ConfigurationError: it doesn't; the message says which rule is broken.
     """
-    broken = _broken_container_rule(name)
-    if broken:
-        raise ConfigurationError(f"container name {quoted(name)} {broken}")
-    return name
+    return _checked("container", name, _broken_container_rule(name))
 
 
 def _broken_container_rule(name: object) -> str | None:
@@ -36,9 +33,12 @@ def check_blob_name(name: str) -> str:
     Raises:
         ConfigurationError: it doesn't; the message says which rule is broken.
     """
-    broken = _broken_blob_rule(name)
+    return _checked("blob", name, _broken_blob_rule(name))
+
+
+def _checked(kind: str, name: str, broken: str | None) -> str:
     if broken:
-        raise ConfigurationError(f"blob name {quoted(name)} {broken}")
+        raise ConfigurationError(f"{kind} name {quoted(name)} {broken}")
     return name
 
 

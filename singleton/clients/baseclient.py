@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.names import check_blob_name
@@ -15,29 +15,27 @@ from singleton.locking.holder import Holder, break_lease, holder
 from singleton.locking.slots import MOST, slot_name
 from singleton.process.current import provided_account
 from singleton.process.door import Door
-from singleton.process.registry import Address, Place, Registry
+from singleton.process.registry import Address, Place
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import Limits, seconds
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions
 
-_T = TypeVar("_T")
-
 _TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
     from datetime import timedelta
     from typing import TypeAlias
 
     from azure.storage.blob.aio import ContainerClient
 
     from singleton.base.hold import Hold
+    from singleton.process.onthread import Work
+    from singleton.process.registry import Registry
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
 
-    Work: TypeAlias = Callable[[Registry], Coroutine[Any, Any, _T]]
-    """Something to be done on the lock thread. The holds in its result are released if the caller is gone by then."""
     Seconds: TypeAlias = float | timedelta
 
 

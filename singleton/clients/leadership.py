@@ -14,9 +14,10 @@ from singleton.locking.campaign import Campaign
 from singleton.process.current import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Generator
 
     from singleton.base.hold import Hold
+    from singleton.process.onthread import Work
     from singleton.process.registry import Registry
 
 
@@ -42,7 +43,7 @@ class Leadership:
         self,
         name: str,
         *,
-        attempt: Callable[[Registry], Coroutine[Any, Any, Hold]],
+        attempt: Work[Hold],
         recovery: float | None,
     ) -> None:
         self.name = name
@@ -141,14 +142,19 @@ class Leadership:
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     async def _begin(self, registry: Registry) -> None:
+        async def ask() -> Hold:
+            hold = await self._attempt(registry)
+            with self._guard:
+                self._hold = hold
+            self._answer(lambda waiting: waiting.set_result(hold))
+            return hold
+
+        async def give_back(hold: Hold) -> None:
+            self._hold = None
+            await registry.release(hold)
+
         self._campaign = Campaign(
-            self.name,
-            recovery=self._recovery,
-            ask=lambda: self._attempt(registry),
-            elected=self._elect,
-            deposed=self._depose,
-            give_back=registry.release,
-            finished=self._finish,
+            self.name, recovery=self._recovery, ask=ask, give_back=give_back, finished=self._finish
         )
         registry.accompany(self._campaign.begin())
 
@@ -156,21 +162,14 @@ class Leadership:
         assert self._campaign is not None
         await self._campaign.end()
 
-    def _elect(self, hold: Hold) -> None:
-        with self._guard:
-            self._hold = hold
-            waiting, self._waiting = self._waiting, set()
-        for each in waiting:
-            if each.set_running_or_notify_cancel():
-                each.set_result(hold)
-
-    def _depose(self) -> None:
-        self._hold = None
-
     def _finish(self, over: SingletonError) -> None:
         with self._guard:
             self._over = over
+        self._answer(lambda waiting: waiting.set_exception(over.another()))
+
+    def _answer(self, answer: Callable[[concurrent.futures.Future[Hold]], None]) -> None:
+        with self._guard:
             waiting, self._waiting = self._waiting, set()
         for each in waiting:
             if each.set_running_or_notify_cancel():
-                each.set_exception(over.another())
+                answer(each)

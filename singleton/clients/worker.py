@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from singleton.base.errors import LockClosed
 from singleton.base.tasks import to_its_end
@@ -16,10 +16,10 @@ from singleton.process.cancelling import cancelled_when_lost
 from singleton.process.current import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from singleton.base.hold import Hold
-    from singleton.process.registry import Registry
+    from singleton.process.onthread import Work
 
 _log = logging.getLogger("singleton")
 
@@ -46,7 +46,7 @@ class PeriodicWorker:
         work: Callable[[Hold], object],
         *,
         every: float,
-        attempt: Callable[[Registry], Coroutine[Any, Any, Hold | None]],
+        attempt: Work[Hold | None],
     ) -> None:
         self.name = name
         self.every = every

@@ -24,7 +24,8 @@ class Payload:
     """The trigger's payload.
 
     Attributes:
-        read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time.
+        read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time. A
+            blob's is read then, and left to be read again.
         layers: where ``{name}`` is looked for, in this order.
         message_id: the message's, for errors.
     """
@@ -32,11 +33,6 @@ class Payload:
     read: Callable[[], object]
     layers: tuple[Layer, ...] = ()
     message_id: str | None = None
-
-    @property
-    def body(self) -> object:
-        """The body; of a blob it is read now, and left to be read again."""
-        return self.read()
 
 
 def is_message(value: object) -> bool:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.locking.section import Turn
+    from singleton.process.onthread import Work
     from singleton.process.registry import Address, Registry
-    from singleton.process.steps import Work
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""
@@ -32,7 +32,7 @@ _log = logging.getLogger("singleton")
 
 
 async def take_seat(
-    registry: Registry, address: Address, attempt: Work, *, recovery: float | None, about: Call, owner: str
+    registry: Registry, address: Address, attempt: Work[Hold], *, recovery: float | None, about: Call, owner: str
 ) -> Hold:
     """Return a hold for one invocation in the process that listens; release it at the invocation's end.
 
@@ -64,7 +64,7 @@ class Candidacy:
     """A campaign with seats for invocations, on the lock thread, until its registry is closed."""
 
     def __init__(
-        self, registry: Registry, about: Call, acquire: Work, *, period: float, recovery: float | None
+        self, registry: Registry, about: Call, acquire: Work[Hold], *, period: float, recovery: float | None
     ) -> None:
         self._registry = registry
         self._about = about
@@ -81,8 +81,6 @@ class Candidacy:
             about.lock,
             recovery=recovery,
             ask=self._ask,
-            elected=self._elected,
-            deposed=self._deposed,
             give_back=self._give_back,
             finished=lambda _: None,
         )
@@ -128,7 +126,7 @@ class Candidacy:
             self._asking = True
             tell("waiting", self._about)
         try:
-            hold: Hold = await self._acquire(self._registry)
+            hold = await self._acquire(self._registry)
         except LockNotAcquired:
             self._trouble = None
             if self._recovery is None:
@@ -143,21 +141,17 @@ class Candidacy:
         self._asking = False
         tell("acquired", self._about, hold)
         hold.lost.add_callback(lambda reason: self._lost(hold, reason))
-        return hold
-
-    def _elected(self, hold: Hold) -> None:
         self._hold = hold
+        return hold
 
     def _lost(self, hold: Hold, reason: LossReason) -> None:
         tell("lost", self._about, hold, reason)
         for turn in self._seats.copy():
             turn.lost.fire(reason)
 
-    def _deposed(self) -> None:
-        self._hold = None
-
     async def _give_back(self, hold: Hold) -> None:
         """After a loss, don't end the lease under bodies that were told and have not ended, until it has lapsed."""
+        self._hold = None
         await self._drained(within=self._period)
         await self._registry.release(hold)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from singleton.base.events import Call
+    from singleton.functions.triggers import Trigger
 
 Policy = Literal["wait", "skip", "raise", "defer"]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
@@ -35,18 +36,16 @@ class Contention:
     dequeue_count: int = 0
 
     @classmethod
-    def over(
-        cls, lock: str, *, function: str, owner: str, arguments: Mapping[str, Any], parameter: str | None
-    ) -> Contention:
-        """Return the contention of an invocation; ``parameter`` names its trigger's where that is known."""
-        values = arguments.values() if parameter is None else [arguments.get(parameter)]
+    def over(cls, call: Call, trigger: Trigger | None) -> Contention:
+        """Return the contention of an invocation; its trigger may be unknown."""
+        values = call.arguments.values() if trigger is None else [call.arguments.get(trigger.parameter)]
         message = next((value for value in values if callable(getattr(value, "get_body", None))), None)
         name = getattr(message, "id", None) or getattr(message, "message_id", None)
         count = getattr(message, "dequeue_count", None) or getattr(message, "delivery_count", None)
         return cls(
-            function=function,
-            lock=lock,
-            owner=owner,
+            function=call.function,
+            lock=call.lock,
+            owner=call.owner,
             message_id=name if isinstance(name, str) else None,
             dequeue_count=count if isinstance(count, int) else 0,
         )

@@ -11,13 +11,12 @@ import logging
 import math
 import os
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, StorageError
-from singleton.base.events import EventKind, tell
+from singleton.base.events import tell
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.defer.queueplace import Encoding, QueuePlace, queue_place
 from singleton.defer.strikes import note_strikes, strikes_of
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
+    from singleton.process.onthread import Locks
     from singleton.process.registry import Place, Registry
-    from singleton.process.steps import Steps, Work
 
 LONGEST_WAIT: Final = 240.0
 """Seconds that an invocation may wait before it defers: the host changes the message's receipt after 300 (H-35)."""
@@ -45,13 +44,12 @@ _REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
 _log = logging.getLogger("singleton")
 
 
-def check_deferrable(function: str, timeout: float | timedelta | None, trigger: Trigger | None) -> None:
+def check_deferrable(function: str, wait: float | None, trigger: Trigger | None) -> None:
     """Refuse a declaration with ``on_contention="defer"`` that can't be kept.
 
     Raises:
         ConfigurationError: the trigger, the time-out or the installation does not allow it.
     """
-    wait = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if wait is not None and wait > LONGEST_WAIT:
         raise ConfigurationError(
             f"timeout is {wait:g} beside on_contention='defer': give at most {LONGEST_WAIT:g} seconds, as the host "
@@ -98,7 +96,7 @@ class Deferring:
     delay: float
     notes: Place
 
-    def put_back(self, call: Call, contended: LockNotAcquired) -> Steps[None]:
+    async def put_back(self, call: Call, contended: LockNotAcquired, locks: Locks) -> None:
         """Put the message of a call back; afterwards the invocation may end as a success.
 
         Raises:
@@ -110,22 +108,22 @@ class Deferring:
         _check_installed()
         place, message = self._message(call)
         try:
-            yield partial(self._deferred, call=call, place=place, message=message)
+            await locks.call_async(partial(self._deferred, call=call, place=place, message=message))
         except MessageElsewhere:
             _log.info("%s: message %s can't be put back, its receipt is too old", call.function, message.id)
             contended.add_note("Its message could not be put back: another receiver may have it by now.")
             raise contended from None
 
-    def strike(self, call: Call) -> Work | None:
-        """Return the work after a failure: a message that has failed too often, in all its lives, is poison.
+    async def strike(self, call: Call, locks: Locks) -> None:
+        """Count a failure: a message that has failed too often, in all its lives, is poison.
 
-        None where there is nothing to do: what never was put back is the host's to count.
+        What never was put back is the host's to count.
+
+        Raises:
+            ConfigurationError: the call has no message that could have been put back.
         """
-        try:
-            place, message = self._message(call)
-        except ConfigurationError:
-            return None
-        return partial(self._struck, call=call, place=place, message=message)
+        place, message = self._message(call)
+        await locks.call_async(partial(self._struck, call=call, place=place, message=message))
 
     def _message(self, call: Call) -> tuple[QueuePlace, Received]:
         trigger = check_message(call.function, self.trigger, call.arguments)
@@ -141,8 +139,11 @@ class Deferring:
         # Messages that were refused together would come back together.
         seconds = round(self.delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
         seconds = min(max(1, seconds), _LONGEST_DELAY)
+
         # The copy is told of before the original ends: who reads the events never sees neither.
-        told = partial(_tell, "deferred", call, message)
+        def told(copy: str) -> None:
+            tell("deferred", call, message_id=message.id, copy_id=copy)
+
         copy = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
         if copy is None:
             _log.warning("%s: message %s was not put back in time; it comes back by itself", call.function, message.id)
@@ -177,7 +178,7 @@ class Deferring:
                 "message %s failed %d times in %s: moved to %s",
                 *(message.id, failures, call.function, place.poison),
             )
-            _tell("poisoned", call, message)
+            tell("poisoned", call, message_id=message.id)
         await note_strikes(store, place.queue, message.id, 0)
 
 
@@ -209,10 +210,6 @@ def _account_named(connection: str) -> StorageAccount:
     if provided_account(connection) is not None:
         return StorageAccount()
     return resolve_queue_account(connection, os.environ)
-
-
-def _tell(kind: EventKind, call: Call, message: Received, copy: str | None = None) -> None:
-    tell(kind, call, message_id=message.id, copy_id=copy)
 
 
 def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
 
-    from singleton.settings.connection import StorageAccount
-    from singleton.settings.options import SingletonOptions
-
 
 _log = logging.getLogger("singleton")
 
@@ -139,7 +136,9 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
     if not options.enabled:
         yield Hold(name)
         return
-    place = Place(provided_account(connection) or _account(connection, options, app), options.container)
+    account = provided_account(connection) or resolve_blob_account(connection, os.environ)
+    warn_of_local_run(os.environ, account.endpoint, options, app)
+    place = Place(account, options.container)
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     address = Address.of(place, name, options)
@@ -148,12 +147,6 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
         yield hold
     finally:
         await locks.release_async(hold)
-
-
-def _account(connection: str, options: SingletonOptions, app: str) -> StorageAccount:
-    account = resolve_blob_account(connection, os.environ)
-    warn_of_local_run(os.environ, account.endpoint, options, app)
-    return account
 
 
 class _Seen(NamedTuple):

@@ -20,7 +20,6 @@ from singleton.functions.answering import always_answered
 from singleton.functions.invocation import current
 from singleton.functions.triggers import invocation_id, refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
-from singleton.process.steps import take, take_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from singleton.functions.deferring import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.layouts.layout import Layout
+    from singleton.process.onthread import Locks, Work
     from singleton.process.registry import Address, Place
     from singleton.process.runtime import LockRuntime
-    from singleton.process.steps import Steps, Work
     from singleton.scopes.scope import ScopeTemplate
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
@@ -130,7 +129,7 @@ class Guard:
                     "a timer has none (use scope_id)",
                     reason="no payload",
                 )
-            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))
+            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))
         return scopes
 
     @cached_property
@@ -164,59 +163,50 @@ class Guard:
 
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
-        if not self.enabled:
-            with self._inside(call, Hold(call.lock, owner=call.owner)):
-                return body()
-        locks = _runtime()
-        hold = take(self._enter(call), locks)
-        if hold is None:
-            return None
-        try:
-            return self._held(locks, hold, call, body)
-        except Exception:
-            take(self._failed(call), locks)
-            raise
 
-    def _held(self, locks: LockRuntime, hold: Hold, call: Call, body: Callable[[], Any]) -> Any:
-        try:
-            with self._holding(call, hold), self._inside(call, hold):
-                return body()
-        finally:
-            locks.release(hold)
-            self._report("released", call, hold)
+        async def on_this_thread() -> Any:
+            return body()
+
+        from singleton.process.onthread import OnThread, at_once
+
+        return at_once(self._run(call, on_this_thread, lambda: OnThread(_runtime()), cancel=False))
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
+        return await self._run(call, body, _runtime, cancel=self.options.cancel_on_loss)
+
+    async def _run(
+        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
+    ) -> Any:
         if not self.enabled:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return await body()
-        locks = _runtime()
-        hold = await take_async(self._enter(call), locks)
+        locks = locks_of()
+        hold = await self._enter(call, locks)
         if hold is None:
             return None
         try:
-            return await self._held_async(locks, hold, call, body)
+            return await self._held(locks, hold, call, body, cancel=cancel)
         except Exception:
-            await take_async(self._failed(call), locks)
+            await self._failed(call, locks)
             raise
 
-    async def _held_async(
-        self, locks: LockRuntime, hold: Hold, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]
+    async def _held(
+        self, locks: Locks, hold: Hold, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
     ) -> Any:
         try:
             with self._holding(call, hold), self._inside(call, hold):
-                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):
+                async with cancelled_when_lost(hold, enabled=cancel):
                     return await body()
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
 
-    def _enter(self, call: Call) -> Steps[Hold | None]:
+    async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
         tell("waiting", call)
         try:
-            hold: Hold = yield self._acquisition(call, self.wait)
-            return hold
+            return await locks.call_async(self._acquisition(call, self.wait))
         except LockNotAcquired as error:
             contended = error
         policy = self._decide(call)
@@ -224,14 +214,13 @@ class Guard:
         if policy == "defer":
             tell("contended", call, reason=policy)
             try:
-                yield from self._deferring.put_back(call, contended)
+                await self._deferring.put_back(call, contended, locks)
                 return None
             except LockNotAcquired:  # if it is still ours, to fail would count as tried
                 patience = self.options.lock_acquisition_timeout
         if patience != 0:
             try:
-                hold = yield self._acquisition(call, patience)
-                return hold
+                return await locks.call_async(self._acquisition(call, patience))
             except LockNotAcquired as error:
                 contended = error
         if policy != "defer":
@@ -251,13 +240,13 @@ class Guard:
         """Tell whether messages may be put back where another invocation has the lock."""
         return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
 
-    def _failed(self, call: Call) -> Steps[None]:
+    async def _failed(self, call: Call, locks: Locks) -> None:
         """Count the failure of a body, with its lock given back: the host does not count for messages put back."""
-        if self._puts_back(self.trigger) and (work := self._deferring.strike(call)) is not None:
+        if self._puts_back(self.trigger):
             with contextlib.suppress(SingletonError):
-                yield work
+                await self._deferring.strike(call, locks)
 
-    def _acquisition(self, call: Call, timeout: float | None) -> Work:
+    def _acquisition(self, call: Call, timeout: float | None) -> Work[Hold]:
         address, attempts = self._address(call), self.layout.attempts
         if attempts is None:
             return lambda registry: registry.acquire(address, timeout=timeout, owner=call.owner)
@@ -268,11 +257,7 @@ class Guard:
     def _decide(self, call: Call) -> Policy:
         from singleton.functions.contention import Contention, decide
 
-        parameter = None if self.trigger is None else self.trigger.parameter
-        contention = Contention.over(
-            call.lock, function=call.function, owner=call.owner, arguments=call.arguments, parameter=parameter
-        )
-        policy = decide(self.on_contention, contention)
+        policy = decide(self.on_contention, Contention.over(call, self.trigger))
         refuse_policy(call.function, policy, self.trigger, call.arguments)
         return policy
 

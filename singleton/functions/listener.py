@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
+    from singleton.process.onthread import Locks
     from singleton.process.registry import Address
-    from singleton.process.steps import Steps
     from singleton.settings.options import SingletonOptions
 
 _UNKNOWN: Final = (
@@ -144,19 +144,17 @@ class ListenerGuard(Guard):
     def _lease_options(self) -> SingletonOptions:
         return self.options.replace(lock_period=self.period)
 
-    def _enter(self, call: Call) -> Steps[Hold | None]:
+    async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         from singleton.functions.candidacy import take_seat
 
         about = replace(call, owner="", arguments={})
         address, attempt, recovery = self._address(about), self._acquisition(about, self.wait), self._recovery
         try:
-            seat: Hold = yield lambda registry: take_seat(
-                registry, address, attempt, recovery=recovery, about=about, owner=call.owner
+            return await locks.call_async(
+                lambda registry: take_seat(registry, address, attempt, recovery=recovery, about=about, owner=call.owner)
             )
         except LockNotAcquired as error:
             elsewhere = error
-        else:
-            return seat
         way = self._way(call)
         tell("contended", call, reason=way)
         if way == "raise":
@@ -164,7 +162,7 @@ class ListenerGuard(Guard):
                 elsewhere.add_note(_UNKNOWN)
             raise elsewhere
         if way == "defer":
-            yield from self._deferring.put_back(call, elsewhere)
+            await self._deferring.put_back(call, elsewhere, locks)
         else:
             _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
         return None

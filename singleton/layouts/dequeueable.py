@@ -12,6 +12,7 @@ leaves alone.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,26 +20,26 @@ from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.layouts.dequeueable_options import SECTION
-from singleton.layouts.layout import Attempts
+from singleton.layouts.layout import Attempts, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from singleton.base.kinds import Level, Stamp
+    from singleton.base.kinds import Level
     from singleton.layouts.dequeueable_options import DequeueableOptions
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
+_ACCOUNT: Final = re.compile(r"\{accountname\}", re.IGNORECASE)
 _OTHERS: Final = "locks/"
 """Where the other layouts keep their locks, as a rule in the same container."""
 
 
 @dataclass(frozen=True, slots=True)
-class DequeueableLayout:
+class DequeueableLayout(Layout):
     """See the module."""
 
     by_host: ClassVar[bool] = False
-    of_the_host: ClassVar[bool] = False
 
     options: DequeueableOptions
 
@@ -67,8 +68,7 @@ class DequeueableLayout:
         if self.options.account_url is None or account.credential is None:
             return account
         name = account.endpoint.partition("://")[2].partition(".")[0]
-        head, placeholder, tail = _split(self.options.account_url, "{accountname}")
-        return replace(account, account_url=f"{head}{name}{tail}" if placeholder else head)
+        return replace(account, account_url=_ACCOUNT.sub(lambda _: name, self.options.account_url, count=1))
 
     def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
         """See ``Layout.path``: the declaration's, else the section's (D-1, D-16)."""
@@ -111,12 +111,3 @@ class DequeueableLayout:
                 reason="name",
             )
         return value
-
-    def stamp(self, *, listener: bool = False) -> Stamp:  # noqa: ARG002 - there are no listeners
-        """See ``Layout.stamp``."""
-        return "token"
-
-
-def _split(text: str, folded: str) -> tuple[str, str, str]:
-    at = text.casefold().find(folded)
-    return (text, "", "") if at < 0 else (text[:at], folded, text[at + len(folded) :])

@@ -1,9 +1,11 @@
-"""What a layout says: which blob is a lock's, what is written on it, and how it is waited for."""
+"""What a layout says: which blob is a lock's, what is written on it, and how it is waited for. The default one, too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
+
+from singleton.layouts.naming import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,52 +32,45 @@ class Attempts:
     named: str
 
 
-class Layout(Protocol):
+class Layout:
     """What a guard needs to know of where its locks are, and how they are waited for.
+
+    This one is the default: names that no two locks share, in a container of one's choice, fencing tokens, and waiting
+    in line. Others say what they have otherwise.
 
     Attributes:
         by_host: whether the host id is part of its locks' names.
         of_the_host: whether they are the locks of the Functions host itself.
     """
 
-    by_host: ClassVar[bool]
-    of_the_host: ClassVar[bool]
+    __slots__ = ()
+
+    by_host: ClassVar[bool] = True
+    of_the_host: ClassVar[bool] = False
 
     @property
     def attempts(self) -> Attempts | None:
         """How the lock is waited for; None: in line, as ever."""
+        return None
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
         """Return the options with what this layout lays down: its container, above all."""
+        return options
 
     def account(self, account: StorageAccount) -> StorageAccount:
         """Return the account, reached in the way that this layout lays down."""
+        return account
 
-    def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
+    def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:  # noqa: ARG002
         """Return the scope's path of a declaration with these arguments; refuse them if they name no lock here."""
+        return scope
 
     def lock(
         self, host_id: str, function: str, scopes: Sequence[str], level: Level = "function", *, listener: bool = False
     ) -> str:
         """Return the name of the lock's blob; ``listener``: of the lock of who listens (W-33)."""
+        return lock_name(host_id, function, scopes, level, listener=listener)
 
-    def stamp(self, *, listener: bool = False) -> Stamp:
+    def stamp(self, *, listener: bool = False) -> Stamp:  # noqa: ARG002 - a leader has a token, too
         """Say what is written on the blob with each acquisition, unless ``fencing_tokens`` is off."""
-
-
-class Plain:
-    """What layouts share that lay down nothing about it."""
-
-    __slots__ = ()
-
-    by_host: ClassVar[bool] = True
-    of_the_host: ClassVar[bool] = False
-    attempts: ClassVar[None] = None
-
-    def account(self, account: StorageAccount) -> StorageAccount:
-        """See ``Layout.account``."""
-        return account
-
-    def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:  # noqa: ARG002
-        """See ``Layout.path``: all go together."""
-        return scope
+        return "token"

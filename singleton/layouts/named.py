@@ -27,6 +27,6 @@ def layout_named(name: LayoutName, settings: Mapping[str, str]) -> Layout:
         from singleton.layouts.dequeueable_options import load_dequeueable
 
         return DequeueableLayout(load_dequeueable(settings))
-    from singleton.layouts.default import DefaultLayout
+    from singleton.layouts.layout import Layout
 
-    return DefaultLayout()
+    return Layout()

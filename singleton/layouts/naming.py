@@ -78,11 +78,15 @@ def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level
 
 def hashed_name(folder: str, text: str) -> str:
     """Return a name in the folder for a text that can't be one as it is: its beginning, made safe, and a hash of it."""
+    readable = _encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
+    return f"{folder}{_without_half_escape(readable)}~{digest(text)}"
+
+
+def digest(text: str) -> str:
+    """Return the hash that a name ends in which could not be as it is."""
     from hashlib import sha256
 
-    readable = _encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
-    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
-    return f"{folder}{_without_half_escape(readable)}~{digest}"
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
 
 
 def _parts(function: str, scopes: list[str], level: Level) -> list[str]:
@@ -99,10 +103,7 @@ def _encoded(part: str) -> str:
 def _shortened(name: str, longest: int) -> str:
     if len(name) <= longest:
         return name
-    from hashlib import sha256
-
-    digest = sha256(name.encode("ascii")).hexdigest()[:_HASH_DIGITS]
-    return f"{_without_half_escape(name[: longest - _HASH_DIGITS - 1])}~{digest}"
+    return f"{_without_half_escape(name[: longest - _HASH_DIGITS - 1])}~{digest(name)}"
 
 
 def _without_half_escape(name: str) -> str:

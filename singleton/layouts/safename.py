@@ -8,7 +8,7 @@ from typing import Final
 from singleton.base.errors import ConfigurationError
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
-from singleton.layouts.naming import LONGEST_NAME
+from singleton.layouts.naming import LONGEST_NAME, digest
 
 _HASH: Final = re.compile(r"~[0-9a-f]{40}\Z")
 _KEPT: Final = re.compile(r"[^A-Za-z0-9_./-]")
@@ -29,10 +29,7 @@ def safe_name(text: str) -> str:
         raise ConfigurationError(f"text is {quoted(text)}: give a text to make a name of")
     if _may_stay(text):
         return text
-    from hashlib import sha256
-
-    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-    return f"{_readable(text)}~{digest}"
+    return f"{_readable(text)}~{digest(text)}"
 
 
 def _may_stay(text: str) -> bool:

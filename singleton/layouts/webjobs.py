@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from singleton.base.errors import ConfigurationError
 from singleton.base.names import has_unsendable
 from singleton.base.words import quoted
-from singleton.layouts.layout import Plain
+from singleton.layouts.layout import Layout
 from singleton.layouts.naming import check_parts, hashed_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MOST_CHARACTERS: Final = 1024
 _MOST_SEGMENTS: Final = 254
 
 
-class WebJobsLayout(Plain):
+class WebJobsLayout(Layout):
     """See the module."""
 
     of_the_host: ClassVar[bool] = True

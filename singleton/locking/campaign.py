@@ -28,10 +28,8 @@ class Campaign:
     Args:
         name: name of the lock.
         recovery: seconds between attempts.
-        ask: makes one attempt to acquire the lock.
-        elected: takes the hold.
-        deposed: told that the hold is lost, or the campaign ends.
-        give_back: then releases the hold.
+        ask: makes one attempt to acquire the lock, and takes the hold.
+        give_back: releases the hold when it is lost, or the campaign ends.
         finished: told, with the reason, that there will be no more attempts.
     """
 
@@ -41,16 +39,12 @@ class Campaign:
         *,
         recovery: float | None,
         ask: Callable[[], Awaitable[Hold]],
-        elected: Callable[[Hold], None],
-        deposed: Callable[[], None],
         give_back: Callable[[Hold], Awaitable[None]],
         finished: Callable[[SingletonError], None],
     ) -> None:
         self._name = name
         self._recovery = recovery
         self._ask = ask
-        self._elected = elected
-        self._deposed = deposed
         self._give_back = give_back
         self._finished = finished
         self._task: asyncio.Task[None] | None = None
@@ -99,8 +93,6 @@ class Campaign:
             return None
         try:
             _log.info("leadership %s: this process leads", self._name)
-            self._elected(hold)
             return await hold.lost
         finally:
-            self._deposed()
             await self._give_back(hold)

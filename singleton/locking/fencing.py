@@ -78,13 +78,18 @@ def metadata_value(state: BlobState, key: str) -> str | None:
     return next((value for spelt, value in state.metadata.items() if spelt.lower() == key.lower()), None)
 
 
+def written_epoch(text: str) -> int | None:
+    """Return the epoch that stands on a blob; None where that is no number of ours."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
+
+
 def _epoch_in(state: BlobState) -> int:
     """Return the last epoch of a blob, or for a new one that with which it begins."""
     text = metadata_value(state, EPOCH_KEY)
     if text is None:
         return state.modified * _EPOCHS_A_SECOND
-    if text.isascii() and text.isdigit() and len(text) <= 15:
-        return int(text)
+    if (epoch := written_epoch(text)) is not None:
+        return epoch
     detail = f"the blob's metadata {EPOCH_KEY} is {text[:40]!r}, not a number of ours: somebody else wrote it"
     raise StoreFailure(400, None, f"{detail}; delete that key, or the blob")
 

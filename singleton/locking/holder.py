@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, metadata_value
+from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, metadata_value, written_epoch
 from singleton.locking.lease import as_failure
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
@@ -59,14 +59,13 @@ async def holder(store: LeaseStore, name: str) -> Holder | None:
         raise storage_error(name, failure) from failure
     if state.lease not in ("leased", "breaking"):
         return None
-    epoch = metadata_value(state, EPOCH_KEY) or ""
-    stamped = epoch.isascii() and epoch.isdigit() and len(epoch) <= 15
+    epoch = written_epoch(metadata_value(state, EPOCH_KEY) or "")
     return Holder(
         lock=name,
         owner=metadata_value(state, OWNER_KEY),
         host=metadata_value(state, HOST_KEY),
-        since=datetime.fromtimestamp(state.modified, UTC) if stamped else None,
-        token=int(epoch) * SECTIONS + 1 if stamped else None,
+        since=datetime.fromtimestamp(state.modified, UTC) if epoch is not None else None,
+        token=epoch * SECTIONS + 1 if epoch is not None else None,
     )
 
 

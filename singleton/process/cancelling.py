@@ -20,8 +20,8 @@ async def cancelled_when_lost(hold: Hold, *, enabled: bool = True) -> AsyncItera
 
     A cancellation that comes from elsewhere is passed on.
     """
-    task = asyncio.current_task()
-    if task is None or not enabled:
+    task = asyncio.current_task() if enabled else None
+    if task is None:
         yield
         return
     loop = asyncio.get_running_loop()

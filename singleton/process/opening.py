@@ -34,16 +34,16 @@ def open_container(account: Account, container: str, **transport: Any) -> AzureB
     from azure.storage.blob.aio import BlobServiceClient
 
     options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
+    own = None
     if isinstance(account, GivenAccount):
-        service = BlobServiceClient(account.url, credential=account.credential, **options)
-        return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service,))
-    if account.connection_string is not None:
+        service = BlobServiceClient(account.endpoint, credential=account.credential, **options)
+    elif account.connection_string is not None:
         service = BlobServiceClient.from_connection_string(account.connection_string, **options)
-        return AzureBlobLeaseStore(service.get_container_client(container), close_with=(service,))
-    credential = open_credential(account.credential) if account.credential is not None else None
-    service = BlobServiceClient(account.account_url or "", credential=credential, **options)
+    else:
+        own = open_credential(account.credential) if account.credential is not None else None
+        service = BlobServiceClient(account.account_url or "", credential=own, **options)
     return AzureBlobLeaseStore(
-        service.get_container_client(container), close_with=(service, *([credential] if credential else []))
+        service.get_container_client(container), close_with=(service, own) if own else (service,)
     )
 
 

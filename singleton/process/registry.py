@@ -8,7 +8,7 @@ import random
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.hold import Hold
 from singleton.locking.lock import Lock, release
@@ -174,28 +174,20 @@ class Registry:
                 _log.warning("a store or queue did not close: %r", error)
 
     def _lock(self, address: Address) -> Lock:
-        lock = self._locks.get(address)
-        if lock is None:
+        def make() -> Lock:
             store = self.store(address.place)
-            lock = Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
-            _forget_idle(self._locks)
-            self._locks[address] = lock
-        self._locks.move_to_end(address)
-        return lock
+            return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
+
+        return _kept(self._locks, address, make)
 
     def _semaphore(self, address: Address, limit: int) -> Semaphore:
-        key = (address, limit)
-        semaphore = self._semaphores.get(key)
-        if semaphore is None:
+        def slot(number: int) -> Lock:
+            return self._lock(replace(address, name=slot_name(address.name, number)))
 
-            def slot(number: int) -> Lock:
-                return self._lock(replace(address, name=slot_name(address.name, number)))
+        def make() -> Semaphore:
+            return Semaphore(address.name, limit, slot, timing=address.timing, rng=self.rng)
 
-            semaphore = Semaphore(address.name, limit, slot, timing=address.timing, rng=self.rng)
-            _forget_idle(self._semaphores)
-            self._semaphores[key] = semaphore
-        self._semaphores.move_to_end(key)
-        return semaphore
+        return _kept(self._semaphores, (address, limit), make)
 
     def store(self, place: Place) -> LeaseStore:
         """Return the store of a container; open it at the first call."""
@@ -218,20 +210,20 @@ async def _give_back(hold: Hold) -> None:
         _log.debug("lock %s: released", hold.lock)
 
 
-class _Idles(Protocol):
-    @property
-    def idle(self) -> bool: ...
+_KeptT = TypeVar("_KeptT", Lock, Semaphore)
+_KeyT = TypeVar("_KeyT")
 
 
-_IdlesT = TypeVar("_IdlesT", bound=_Idles)
-
-
-def _forget_idle(kept: OrderedDict[Any, _IdlesT]) -> None:
-    """Drop those that were used longest ago and are idle, to make room for one more."""
-    excess = len(kept) - _IDLE_LOCKS + 1
-    if excess > 0:
-        for key in [key for key, each in kept.items() if each.idle][:excess]:
-            del kept[key]
+def _kept(known: OrderedDict[_KeyT, _KeptT], key: _KeyT, make: Callable[[], _KeptT]) -> _KeptT:
+    """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
+    if key not in known:
+        made = make()
+        excess = max(0, len(known) - _IDLE_LOCKS + 1)
+        for idle in [other for other, each in known.items() if each.idle][:excess]:
+            del known[idle]
+        known[key] = made
+    known.move_to_end(key)
+    return known[key]
 
 
 def holds_in(answer: object) -> tuple[Hold, ...]:

@@ -52,11 +52,6 @@ class ScopeTemplate:
     def __repr__(self) -> str:
         return f"ScopeTemplate({self.text!r})"
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The first names of the placeholders: what the binding data must have."""
-        return tuple(dict.fromkeys(path.partition(".")[0] for path in self.paths))
-
     def bind(self, settings: Mapping[str, str], data: Mapping[str, object] | None) -> str:
         """Return the scope id for these settings and this invocation's binding data.
 

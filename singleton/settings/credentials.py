@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from singleton.base.errors import ConfigurationError
@@ -59,19 +59,15 @@ def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str
         )
     tenant_id, client_id = keys.get("tenantid"), keys.get("clientid")
     secret, certificate = keys.get("clientsecret"), keys.get("clientcertificate")
-    if tenant_id and client_id and secret:
-        return CredentialSpec(kind="client_secret", tenant_id=tenant_id, client_id=client_id, client_secret=secret)
+    known = CredentialSpec(kind="default", tenant_id=tenant_id, client_id=client_id)
+    if not secret and not certificate:
+        return replace(known, resource_id=keys.get("managedidentityresourceid"))
+    if not tenant_id or not client_id:
+        key = "clientSecret" if secret else "clientCertificate"
+        raise ConfigurationError(f"{name}__{key} needs {name}__tenantId and {name}__clientId beside it")
     if secret:
-        raise ConfigurationError(f"{name}__clientSecret needs {name}__tenantId and {name}__clientId beside it")
-    if tenant_id and client_id and certificate:
-        return CredentialSpec(
-            kind="client_certificate", tenant_id=tenant_id, client_id=client_id, certificate=certificate
-        )
-    if certificate:
-        raise ConfigurationError(f"{name}__clientCertificate needs {name}__tenantId and {name}__clientId beside it")
-    return CredentialSpec(
-        kind="default", tenant_id=tenant_id, client_id=client_id, resource_id=keys.get("managedidentityresourceid")
-    )
+        return replace(known, kind="client_secret", client_secret=secret)
+    return replace(known, kind="client_certificate", certificate=certificate)
 
 
 def _managed_identity(name: str, keys: Mapping[str, str]) -> CredentialSpec:

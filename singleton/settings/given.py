@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError
 from singleton.settings.storagestring import checked_url
@@ -20,16 +20,11 @@ if TYPE_CHECKING:
 class GivenAccount:
     """An account's URL and a credential object for it. Equal ones share their connections."""
 
-    url: str
+    endpoint: str
     credential: Any
 
-    @property
-    def endpoint(self) -> str:
-        """The blob service's URL."""
-        return self.url
-
     def __repr__(self) -> str:
-        return f"GivenAccount({self.url} by a credential of the caller's)"
+        return f"GivenAccount({self.endpoint} by a credential of the caller's)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +32,8 @@ class GivenClients:
     """A function of the caller's that makes the client of a container."""
 
     make: Callable[[str], ContainerClient]
-
-    @property
-    def endpoint(self) -> str:
-        """Nothing: what the caller's clients lead to is not known before one is made."""
-        return ""
+    endpoint: ClassVar[str] = ""
+    """What the caller's clients lead to is not known before one is made."""
 
 
 def given(connection: object, credential: object) -> GivenAccount | GivenClients:

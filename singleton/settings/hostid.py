@@ -114,21 +114,12 @@ def _fitted(name: str) -> str:
 
 
 def _local_id(app_dir: Path | None, machine: str | None) -> str:
-    name = _machine_name() if machine is None else machine
-    letters = "".join(char for char in name if char.isalpha() or char.isdecimal())
-    return f"{letters}-{abs(_stable_hash(str(app_dir or _current_folder())))}"
-
-
-def _machine_name() -> str:
+    import os
     import platform
 
-    return platform.node().partition(".")[0]
-
-
-def _current_folder() -> Path:
-    from pathlib import Path
-
-    return Path.cwd()
+    name = platform.node().partition(".")[0] if machine is None else machine
+    letters = "".join(char for char in name if char.isalpha() or char.isdecimal())
+    return f"{letters}-{abs(_stable_hash(str(app_dir or os.getcwd())))}"  # noqa: PTH109 - imported already, unlike pathlib
 
 
 def _stable_hash(text: str) -> int:

@@ -113,7 +113,8 @@ class SingletonOptions:
 
     def __str__(self) -> str:
         """Return the five options of WebJobs as indented JSON (W-22)."""
-        shown = {key: _host_json_text(getattr(self, name)) for key, name in _WEBJOBS.items()}
+        values = {key: getattr(self, name) for key, name in _WEBJOBS.items()}
+        shown = {key: host_json_timespan(FOREVER if value is None else value) for key, value in values.items()}
         return json.dumps(shown, indent=2)
 
     def replace(self, **changes: object) -> SingletonOptions:
@@ -125,10 +126,6 @@ class SingletonOptions:
 
 
 _NAMES: Final = tuple(field.name for field in fields(SingletonOptions))
-
-
-def _host_json_text(value: float | None) -> str:
-    return host_json_timespan(FOREVER if value is None else value)
 
 
 def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
@@ -174,24 +171,23 @@ class _Given(NamedTuple):
         """Return the value as the option's type, checked."""
         value = self.value
         if name in DURATIONS:
-            value = self._seconds(name)
+            value = self._seconds(value)
+            value = None if value >= FOREVER and name in _MAY_BE_NONE else value
         elif name in _SWITCHES and isinstance(value, str):
             value = {"true": True, "false": False}.get(value.strip().lower(), value)
         elif value is None:
             raise ConfigurationError(f"{self.label} is null: leave it out to have the default")
         return _checked(name, value, self.label, quoted(self.value))
 
-    def _seconds(self, name: str) -> float | None:
-        value = self.value
+    def _seconds(self, value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise ConfigurationError(f"{self.label}: {bare_number_refused(value)}")
         if not isinstance(value, str):
             raise ConfigurationError(f'{self.label} is {quoted(value)}: write a time span, "hh:mm:ss"')
         try:
-            number = parse_timespan(value)
+            return parse_timespan(value)
         except ConfigurationError as error:
             raise ConfigurationError(f"{self.label}: {error}") from None
-        return None if number >= FOREVER and name in _MAY_BE_NONE else number
 
 
 def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> SingletonOptions:
@@ -209,22 +205,17 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
         ConfigurationError: host.json can't be read, a key is unknown or given twice, or a value is not allowed. The
             message names the file or setting, the key, the value and the range.
     """
-    given = _in_host_json(app_dir) | _in_settings(settings)
-    values = {name: found.read(name) for name, found in given.items()}
-    try:
-        return _defaults(settings).replace(**values)
-    except ConfigurationError as error:  # each value is right by itself, but not beside the others
-        raise ConfigurationError(f"{' and '.join(found.label for found in given.values())}: {error}") from None
-
-
-def _defaults(settings: Mapping[str, str]) -> SingletonOptions:
     from singleton.settings.hostid import in_development
 
-    return SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
-
-
-def _in_settings(settings: Mapping[str, str]) -> dict[str, _Given]:
-    return _collected((key, value, f"app setting {spelt}") for spelt, key, value in section(settings, _SETTING_PREFIX))
+    defaults = SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
+    given = _in_host_json(app_dir) | _collected(
+        (key, value, f"app setting {spelt}") for spelt, key, value in section(settings, _SETTING_PREFIX)
+    )
+    values = {name: found.read(name) for name, found in given.items()}
+    try:
+        return defaults.replace(**values)
+    except ConfigurationError as error:  # each value is right by itself, but not beside the others
+        raise ConfigurationError(f"{' and '.join(found.label for found in given.values())}: {error}") from None
 
 
 def _in_host_json(app_dir: Path | None) -> dict[str, _Given]:

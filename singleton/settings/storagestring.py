@@ -13,7 +13,6 @@ _DEVELOPMENT_ACCOUNT: Final = "devstoreaccount1"
 _DEVELOPMENT_KEY: Final = (  # the emulator's, the same everywhere and published
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
-_DEVELOPMENT_PORTS: Final = {"Blob": 10000, "Queue": 10001, "Table": 10002}
 
 _KNOWN_KEYS: Final = {
     key.lower(): key
@@ -121,15 +120,7 @@ def development_storage(text: str, label: str) -> str:
         raise ConfigurationError(f"{label} has UseDevelopmentStorage and an account beside it: keep one of them")
     proxy = checked_url(parts.get("developmentstorageproxyuri") or "http://127.0.0.1", f"the proxy in {label}")
     host = proxy.rpartition(":")[0] if proxy.rpartition(":")[2].isdigit() else proxy
-    endpoints = (
-        f"{service}Endpoint={host}:{port}/{_DEVELOPMENT_ACCOUNT}" for service, port in _DEVELOPMENT_PORTS.items()
-    )
-    protocol = proxy.partition(":")[0]
-    return ";".join(
-        (
-            f"DefaultEndpointsProtocol={protocol}",
-            f"AccountName={_DEVELOPMENT_ACCOUNT}",
-            f"AccountKey={_DEVELOPMENT_KEY}",
-            *endpoints,
-        )
-    )
+    ports = {"Blob": 10000, "Queue": 10001, "Table": 10002}
+    endpoints = [f"{service}Endpoint={host}:{port}/{_DEVELOPMENT_ACCOUNT}" for service, port in ports.items()]
+    account = f"AccountName={_DEVELOPMENT_ACCOUNT};AccountKey={_DEVELOPMENT_KEY}"
+    return ";".join([f"DefaultEndpointsProtocol={proxy.partition(':')[0]}", account, *endpoints])

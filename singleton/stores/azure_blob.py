@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singleton.stores.protocol import BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from azure.core.exceptions import AzureError
     from azure.storage.blob.aio import BlobClient, ContainerClient
@@ -28,7 +28,7 @@ class AzureBlobLeaseStore:
     def __init__(self, container: ContainerClient, *, close_with: tuple[Any, ...] = ()) -> None:
         self._container = container
         self._close_with = (container, *close_with)
-        self._clients: OrderedDict[str, BlobClient] = OrderedDict()
+        self._client: Callable[[str], BlobClient] = lru_cache(_CLIENTS)(container.get_blob_client)
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
@@ -57,7 +57,7 @@ class AzureBlobLeaseStore:
         except StoreFailure as failure:
             if failure.code != "ContainerNotFound":
                 raise
-            await self._create_container()
+            await done(self._container.create_container(), "ContainerAlreadyExists")
             await self._upload(name)
 
     async def read(self, name: str) -> BlobState:
@@ -92,27 +92,7 @@ class AzureBlobLeaseStore:
             await closable.close()
 
     async def _upload(self, name: str) -> None:
-        try:
-            await judged(self._client(name).upload_blob(b"", overwrite=False))
-        except StoreFailure as failure:
-            if failure.code not in ("BlobAlreadyExists", "LeaseIdMissing"):
-                raise
-
-    async def _create_container(self) -> None:
-        try:
-            await judged(self._container.create_container())
-        except StoreFailure as failure:
-            if failure.code != "ContainerAlreadyExists":
-                raise
-
-    def _client(self, name: str) -> BlobClient:
-        client = self._clients.get(name)
-        if client is None:
-            client = self._clients[name] = self._container.get_blob_client(name)
-            if len(self._clients) > _CLIENTS:
-                self._clients.popitem(last=False)
-        self._clients.move_to_end(name)
-        return client
+        await done(self._client(name).upload_blob(b"", overwrite=False), "BlobAlreadyExists", "LeaseIdMissing")
 
     def _lease(self, name: str, lease_id: str | None) -> Any:
         """Make a lease client per request: after a release, the SDK's forgets its id."""
@@ -131,6 +111,15 @@ async def judged(request: Awaitable[_T]) -> _T:
         raise _failure(error) from error
     except Exception as error:  # an OSError, or a ValueError over an answer that makes no sense
         raise StoreFailure(detail=type(error).__name__) from error
+
+
+async def done(request: Awaitable[object], *codes: str) -> None:
+    """Await a request of the SDK; an answer with one of these codes says that there was nothing to do."""
+    try:
+        await judged(request)
+    except StoreFailure as failure:
+        if failure.code not in codes:
+            raise
 
 
 def _failure(error: AzureError) -> StoreFailure:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from singleton.stores.azure_blob import judged
+from singleton.stores.azure_blob import done, judged
 from singleton.stores.messages import Hidden, Sent
-from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from azure.core.pipeline import PipelineRequest
@@ -25,11 +24,7 @@ class AzureMessageStore:
 
     async def create(self) -> None:
         """See ``MessageStore.create``."""
-        try:
-            await judged(self._client.create_queue())
-        except StoreFailure as failure:
-            if failure.code != "QueueAlreadyExists":
-                raise
+        await done(self._client.create_queue(), "QueueAlreadyExists")
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""

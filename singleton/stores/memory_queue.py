@@ -61,9 +61,8 @@ class MemoryMessageStore:
         now = self._begin("send")
         if life is not None and delay >= life:
             raise StoreFailure(400, "OutOfRangeQueryParameterValue", f"a delay of {delay} s in a life of {life} s")
-        expires = math.inf if life is None else now + life
-        message = StoredMessage(self._number("message"), text, now, expires, now + delay, self._number("receipt"))
-        self._messages[message.id] = message
+        message = self.put(text, life=math.inf if life is None else life)
+        message.visible, message.receipt = now + delay, self._number("receipt")
         return Sent(message.id, message.receipt)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002

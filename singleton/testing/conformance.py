@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from singleton.testing.scenarios import QUICK, SLOW, A, Place
+from singleton.testing.scenarios import QUICK, SLOW, Place
 from singleton.testing.states import TABLE, Row, bring_about, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
     from singleton.stores.protocol import LeaseStore
-
-_NAME = "locks/job"
+    from singleton.testing.scenarios import Scenario
 
 
 class StoreConformance:
@@ -52,53 +51,40 @@ class StoreConformance:
         """All that takes the length of a lease, at once."""
 
         async def all_at_once(place: Place) -> None:
-            expired = (self._after_expiry(place, row) for row in TABLE if row.start == "expired")
-            prolonged = (scenario(_beside(place, scenario.__name__)) for scenario in SLOW)
+            expired = (self._on_state(row, place.beside(str(row))) for row in TABLE if row.start == "expired")
+            prolonged = (scenario(place.beside(scenario.__name__)) for scenario in SLOW)
             results = await asyncio.gather(*expired, *prolonged, return_exceptions=True)
             if failures := [result for result in results if isinstance(result, BaseException)]:
                 raise BaseExceptionGroup("leases do not end or go on as documented", failures)
 
         self._run(all_at_once)
 
-    async def _after_expiry(self, place: Place, row: Row) -> None:
-        beside = _beside(place, str(row))
-        await bring_about(beside.store, beside.name, row.start, A)
-        await self.wait(15.5)
-        await self._check(row, beside)
-
-    async def _check(self, row: Row, place: Place) -> None:
-        if not row.divergence or row.divergence not in self.divergences:
-            await check(place.store, row, place.name, A)
-            return
-        try:
-            await check(place.store, row, place.name, A)
-        except AssertionError:
-            return
-        raise AssertionError(f"{row} is answered as documented: it is no divergence {row.divergence} any more")
-
     async def _on_state(self, row: Row, place: Place) -> None:
-        await bring_about(place.store, place.name, row.start, A)
-        await self._check(row, place)
+        await bring_about(place.store, place.name, row.start)
+        if row.start == "expired":
+            await self.wait(15.5)
+        try:
+            await check(place.store, row, place.name)
+        except AssertionError:
+            if row.divergence not in self.divergences:
+                raise
+        else:
+            if row.divergence in self.divergences:
+                raise AssertionError(f"{row} is answered as documented: it is no divergence {row.divergence} any more")
 
-    def _run(self, scenario: Callable[[Place], Coroutine[Any, Any, None]]) -> None:
+    def _run(self, scenario: Scenario) -> None:
         async def on_fresh_stores() -> None:
-            async with AsyncExitStack() as closing:
-                stores = self.open_store(), self.open_store()
-                for store in stores:
-                    closing.push_async_callback(store.aclose)
-                await scenario(Place(store=stores[0], other=stores[1], name=_NAME, wait=self.wait))
+            store, other = self.open_store(), self.open_store()
+            async with aclosing(store), aclosing(other):
+                await scenario(Place(store=store, other=other, name="locks/job", wait=self.wait))
 
         self.run_scenario(on_fresh_stores())
-
-
-def _beside(place: Place, name: str) -> Place:
-    return Place(store=place.store, other=place.other, name=f"locks/{name}", wait=place.wait)
 
 
 def _add_tests() -> None:
     """Make a test of each scenario and of each request on each state."""
 
-    def scenario_test(scenario: Callable[[Place], Coroutine[Any, Any, None]]) -> Callable[[StoreConformance], None]:
+    def scenario_test(scenario: Scenario) -> Callable[[StoreConformance], None]:
         return lambda self: self._run(scenario)
 
     def row_test(row: Row) -> Callable[[StoreConformance], None]:

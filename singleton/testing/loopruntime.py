@@ -17,28 +17,26 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class LoopRuntime:
+class LoopRuntime(OnLoop):
     """Implements ``singleton.process.runtime.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
 
-    def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
-        self._loop = loop
-        self._there = OnLoop(loop, registry)
+    _loop: VirtualLoop
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call``."""
-        return self._loop.wait_for(self._there.call_async(work))
+        return self._loop.wait_for(super().call_async(work))
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call_async``."""
-        return await self._here(self._there.call_async(work))
+        return await self._here(super().call_async(work))
 
     def release(self, hold: Hold) -> None:
         """See ``Runtime.release``."""
-        self._loop.wait_for(self._there.release_async(hold))
+        self._loop.wait_for(super().release_async(hold))
 
     async def release_async(self, hold: Hold) -> None:
         """See ``Runtime.release_async``."""
-        await self._here(self._there.release_async(hold))
+        await self._here(super().release_async(hold))
 
     async def _here(self, coro: Coroutine[Any, Any, _T]) -> _T:
         """Await what runs on the virtual loop, from whichever loop."""

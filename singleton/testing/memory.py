@@ -9,11 +9,12 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lease import Lease
 from singleton.process.current import provide_runtime
+from singleton.process.onthread import at_once
 from singleton.process.runtime import LockRuntime, Runtime
 from singleton.settings.given import GivenClients
 from singleton.stores.memory import MemoryLeaseStore
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.process.registry import Place, Registry
-
-_T = TypeVar("_T")
 
 _GRACE = 0.5
 """Real seconds that the lock thread has to give back what nobody took."""
@@ -45,7 +44,7 @@ class MemoryLocks:
         self._grace = grace
         self._stores: dict[Place, MemoryLeaseStore] = {}
         self._elsewhere: dict[str, str] = dict(_in_use[-1]._elsewhere) if _in_use else {}  # noqa: SLF001 - of our own kind
-        self._runtime: LockRuntime | None = None
+        self.started: LockRuntime | None = None
         self._door = threading.Lock()
         self._process = os.getpid()
 
@@ -58,14 +57,9 @@ class MemoryLocks:
         if os.getpid() != self._process:
             raise RuntimeError("locks in memory are those of one process: for several, use the storage emulator")
         with self._door:
-            if self._runtime is None:
-                self._runtime = self._start(self.registry)
-            return self._runtime
-
-    @property
-    def started(self) -> LockRuntime | None:
-        """The runtime, where there was a use for it."""
-        return self._runtime
+            if self.started is None:
+                self.started = self._start(self.registry)
+            return self.started
 
     def do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine that waits for nothing on the loop of the locks, from anywhere."""
@@ -129,15 +123,6 @@ class MemoryLocks:
 async def _take(store: MemoryLeaseStore, name: str, lease_id: str) -> None:
     await store.create(name)
     await store.acquire(name, lease_id, -1)
-
-
-def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine that waits for nothing, on the running loop."""
-    try:
-        coro.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    raise AssertionError(f"{coro!r} waited")
 
 
 @dataclass(frozen=True, slots=True)

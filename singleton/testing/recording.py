@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import weakref
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
@@ -32,15 +32,7 @@ class RecordingRegistry(Registry):
         super().__init__(open_store, random.Random(1), open_queue=lambda _account, _name: _Queue())  # noqa: S311
         self._out: dict[weakref.ref[Hold], str] = {}
 
-    async def acquire(
-        self,
-        address: Address,
-        *,
-        timeout: float | None,
-        owner: str,
-        limit: int | None = None,
-        at_least: float = 0.0,
-    ) -> Hold:
+    async def acquire(self, address: Address, *, owner: str, **how: Any) -> Hold:
         """See ``Registry.acquire``."""
         if manners[-1] == "busy":
             raise LockNotAcquired(
@@ -50,7 +42,7 @@ class RecordingRegistry(Registry):
             )
         if manners[-1] == "off":
             return Hold(address.name, owner=owner)
-        hold = await super().acquire(address, timeout=timeout, owner=owner, limit=limit, at_least=at_least)
+        hold = await super().acquire(address, owner=owner, **how)
         if address not in self.keepers:  # a listener keeps it for as long as the process lives
             self._out[weakref.ref(hold)] = (
                 f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
@@ -74,7 +66,7 @@ class RecordingRegistry(Registry):
 
     def left(self) -> list[str]:
         """Name the holds that were neither released nor lost; one that was dropped was not released."""
-        return [name for hold, name in self._out.copy().items() if not _is_lost(hold())]
+        return [name for ref, name in self._out.copy().items() if (hold := ref()) is None or not hold.lost.is_set()]
 
 
 class _Queue(MemoryMessageStore):
@@ -84,7 +76,3 @@ class _Queue(MemoryMessageStore):
         now = self._now()
         self._messages.setdefault(id, StoredMessage(id, "", now, math.inf, now, receipt))
         return super()._owned(id, receipt)
-
-
-def _is_lost(hold: Hold | None) -> bool:
-    return hold is not None and hold.lost.is_set()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
-from singleton.testing.states import loss, outcome, state_of
+from singleton.testing.states import A, B, bring_about, loss, outcome, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from singleton.stores.protocol import LeaseStore
-
-A, B, C = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "abc")
+    from singleton.testing.states import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,37 +28,43 @@ class Place:
     name: str
     wait: Callable[[float], Coroutine[Any, Any, None]]
 
-
-QUICK: list[Callable[[Place], Coroutine[object, object, None]]] = []
-SLOW: list[Callable[[Place], Coroutine[object, object, None]]] = []
-
-
-def quick(
-    scenario: Callable[[Place], Coroutine[object, object, None]],
-) -> Callable[[Place], Coroutine[object, object, None]]:
-    QUICK.append(scenario)
-    return scenario
+    def beside(self, name: str) -> Place:
+        """Return another blob's place there."""
+        return replace(self, name=f"locks/{name}")
 
 
-def slow(
-    scenario: Callable[[Place], Coroutine[object, object, None]],
-) -> Callable[[Place], Coroutine[object, object, None]]:
-    """Mark a scenario that waits for leases to end: on a real service, all of them run at once."""
-    SLOW.append(scenario)
-    return scenario
+Scenario: TypeAlias = "Callable[[Place], Coroutine[Any, Any, None]]"
+
+QUICK: list[Scenario] = []
+SLOW: list[Scenario] = []
+"""Those that wait for leases to end: on a real service, all of them run at once."""
 
 
-@quick
+def _begins(start: Start | None, scenarios: list[Scenario]) -> Callable[[Scenario], Scenario]:
+    """List a scenario that begins with a blob in this state, leased under ``A``; None: with an empty container."""
+
+    def enlist(scenario: Scenario) -> Scenario:
+        @functools.wraps(scenario)
+        async def begun(place: Place) -> None:
+            if start is not None:
+                await bring_about(place.store, place.name, start)
+            await scenario(place)
+
+        scenarios.append(begun)
+        return begun
+
+    return enlist
+
+
+@_begins("available", QUICK)
 async def acquiring_returns_the_etag_that_readers_see(place: Place) -> None:
-    await place.store.create(place.name)
     etag = await place.store.acquire(place.name, A, 15)
     assert etag == (await place.other.read(place.name)).etag
 
 
-@quick
+@_begins("available", QUICK)
 async def lease_requests_leave_the_etag_alone(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
     etag = (await store.read(name)).etag
     assert await store.acquire(name, A, 15) == etag
     await store.renew(name, A)
@@ -68,10 +74,9 @@ async def lease_requests_leave_the_etag_alone(place: Place) -> None:
     assert (await store.read(name)).etag == etag
 
 
-@quick
+@_begins("available", QUICK)
 async def a_write_changes_the_etag_and_returns_the_new_one(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
     before = await store.acquire(name, A, 15)
     written = await store.write(name, A, {"One": "1"})
     assert written != before
@@ -81,10 +86,9 @@ async def a_write_changes_the_etag_and_returns_the_new_one(place: Place) -> None
     assert await place.other.write(name, B, {"One": "1"}) != written, "also when nothing is different"
 
 
-@quick
+@_begins("available", QUICK)
 async def metadata_is_replaced_as_a_whole_and_read_back_as_written(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
     assert (await store.read(name)).metadata == {}
     await store.acquire(name, A, 15)
     await store.write(name, A, {"SingletonEpoch": "41", "Team": "billing"})
@@ -95,10 +99,9 @@ async def metadata_is_replaced_as_a_whole_and_read_back_as_written(place: Place)
     assert (await place.other.read(name)).metadata == {}
 
 
-@quick
+@_begins("available", QUICK)
 async def last_modified_is_seconds_since_1970_and_lease_requests_leave_it_alone(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
     made = (await store.read(name)).modified
     await store.acquire(name, A, 15)
     await store.renew(name, A)
@@ -107,11 +110,9 @@ async def last_modified_is_seconds_since_1970_and_lease_requests_leave_it_alone(
     assert made <= (await store.read(name)).modified <= made + 5
 
 
-@quick
+@_begins("leased", QUICK)
 async def making_a_blob_again_keeps_its_lease_and_metadata(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     etag = await store.write(name, A, {"One": "1"})
     await place.other.create(name)
     await store.create(name)
@@ -119,7 +120,7 @@ async def making_a_blob_again_keeps_its_lease_and_metadata(place: Place) -> None
     assert (state.etag, state.lease, state.metadata) == (etag, "leased", {"One": "1"})
 
 
-@quick
+@_begins(None, QUICK)
 async def leases_of_different_blobs_are_independent(place: Place) -> None:
     store, name = place.store, place.name
     for suffix in ("", "/below", ".beside"):
@@ -130,20 +131,17 @@ async def leases_of_different_blobs_are_independent(place: Place) -> None:
     assert await state_of(store, f"{name}.beside") == "leased"
 
 
-@quick
+@_begins("available", QUICK)
 async def asking_again_with_the_same_id_succeeds(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
     for client in (store, place.other, store):
         assert await outcome(client.acquire(name, A, 15)) == "ok"
     assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
 
 
-@quick
+@_begins("leased", QUICK)
 async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await place.other.break_(name)
     assert await loss(store.renew(name, A)) == "broken"
     await place.other.acquire(name, B, 15)
@@ -151,27 +149,24 @@ async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place
     assert await loss(store.write(name, A, {})) == "stolen"
 
 
-@quick
+@_begins("leased", QUICK)
 async def a_released_lease_is_not_the_owners_any_more(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await store.release(name, A)
     for request in (store.renew(name, A), store.release(name, A), store.write(name, A, {})):
         assert (await outcome(request)).endswith("lost")
 
 
-@quick
+@_begins("available", QUICK)
 async def durations_out_of_range_are_refused(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
     for duration in (0, 14, 61, 3600):
         assert await outcome(store.acquire(name, A, duration)) == "400 refused", duration
     for duration in (15, 60):
         assert await outcome(store.acquire(name, A, duration)) == "ok", duration
 
 
-@quick
+@_begins(None, QUICK)
 async def of_many_who_race_to_make_and_take_a_blob_one_wins(place: Place) -> None:
     async def one(number: int) -> str:
         client = (place.store, place.other)[number % 2]
@@ -184,7 +179,7 @@ async def of_many_who_race_to_make_and_take_a_blob_one_wins(place: Place) -> Non
     assert sorted(results) == ["409 held"] * 19 + ["ok"]
 
 
-@quick
+@_begins(None, QUICK)
 async def names_of_all_kinds_make_blobs_of_their_own(place: Place) -> None:
     names = [
         f"{place.name}/{tail}" for tail in ("a b", "a%20b", "a+b", "ä", "A", "a", "~x", "x'y", "q?z", "h#z", "a&b=c")
@@ -197,7 +192,7 @@ async def names_of_all_kinds_make_blobs_of_their_own(place: Place) -> None:
         assert await state_of(place.other, name) == "leased", name
 
 
-@quick
+@_begins(None, QUICK)
 async def locks_of_two_hosts_exclude_each_other_and_count_tokens_up(place: Place) -> None:
     timing = Timing(poll_min=0.01, poll_max=0.05, handoff_window=0.1)
     locks = [
@@ -223,11 +218,9 @@ async def locks_of_two_hosts_exclude_each_other_and_count_tokens_up(place: Place
     assert await state_of(place.store, place.name) == "available"
 
 
-@slow
+@_begins("leased", SLOW)
 async def a_lease_lasts_as_long_as_it_was_asked_for(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await place.wait(14.5)
     assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
     await place.wait(0.7)
@@ -236,53 +229,40 @@ async def a_lease_lasts_as_long_as_it_was_asked_for(place: Place) -> None:
     assert (await outcome(store.renew(name, A))).endswith("lost")
 
 
-@slow
+@_begins("available", SLOW)
 async def a_longer_lease_lasts_longer(place: Place) -> None:
-    store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 20)
+    await place.store.acquire(place.name, A, 20)
     await place.wait(16.0)
-    assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
+    assert await outcome(place.other.acquire(place.name, B, 15)) == "409 held"
 
 
-@slow
+@_begins("leased", SLOW)
 async def a_renewal_restarts_the_clock(place: Place) -> None:
-    store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await place.wait(5.0)
-    assert await store.renew(name, A) == A
+    assert await place.store.renew(place.name, A) == A
     await place.wait(11.0)
-    assert await state_of(place.other, name) == "leased"
+    assert await state_of(place.other, place.name) == "leased"
 
 
-@slow
+@_begins("leased", SLOW)
 async def asking_again_with_the_same_id_restarts_the_clock(place: Place) -> None:
-    store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await place.wait(5.0)
-    await store.acquire(name, A, 15)
+    await place.store.acquire(place.name, A, 15)
     await place.wait(11.0)
-    assert await state_of(place.other, name) == "leased"
+    assert await state_of(place.other, place.name) == "leased"
 
 
-@slow
+@_begins("leased", SLOW)
 async def a_write_does_not_restart_the_clock(place: Place) -> None:
-    store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await place.wait(5.0)
-    await store.write(name, A, {"One": "1"})
+    await place.store.write(place.name, A, {"One": "1"})
     await place.wait(10.5)
-    assert await state_of(place.other, name) == "expired"
+    assert await state_of(place.other, place.name) == "expired"
 
 
-@slow
+@_begins("leased", SLOW)
 async def an_expired_lease_can_be_renewed_by_its_owner_only_while_nobody_had_it(place: Place) -> None:
     store, name = place.store, place.name
-    await store.create(name)
-    await store.acquire(name, A, 15)
     await place.wait(15.5)
     await place.other.acquire(name, B, 15)
     await place.other.release(name, B)

@@ -6,7 +6,6 @@ documentation gives a status but no code, the meaning counts.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -19,86 +18,65 @@ Start = Literal["missing", "available", "leased", "broken", "expired"]
 Call = Literal["acquire", "renew", "release", "break", "write", "read", "create"]
 Who = Literal["mine", "other"]
 
+A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
+"""The id of the lease, and another's."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One request on one state. ``outcome``: ok, or status and meaning; ``after``: the state that it leaves."""
+    """One request on one state, and its outcome: ok, or status and meaning."""
 
     start: Start
     call: Call
-    who: Who = "mine"
+    who: Who
     outcome: str
-    after: LeaseState | None
-    divergence: str = ""
-    """Name of a known difference of Azurite: A-1, renewing an expired lease succeeds with any id (Azurite#2352)."""
 
     def __str__(self) -> str:
         return f"{self.call}-{self.who}-on-{self.start}"
 
+    @property
+    def after(self) -> LeaseState | None:
+        """The state that the request leaves: another one only where it did what was asked."""
+        if self.start == "missing":
+            return "available" if self.call == "create" else None
+        return _LEAVES.get(self.call, self.start) if self.outcome == "ok" else self.start
 
-def _row(start: Start, call: Call, who: Who, outcome: str, after: LeaseState | None, divergence: str = "") -> Row:
-    return Row(start=start, call=call, who=who, outcome=outcome, after=after, divergence=divergence)
+    @property
+    def divergence(self) -> str:
+        """Name of a known difference of Azurite: A-1, renewing an expired lease works with any id (Azurite#2352)."""
+        return "A-1" if str(self) == "renew-other-on-expired" else ""
 
 
+_LEAVES: dict[Call, LeaseState] = {"acquire": "leased", "renew": "leased", "release": "available", "break": "broken"}
+_STARTS: tuple[Start, ...] = ("missing", "available", "leased", "broken", "expired")
+_OUTCOMES: dict[tuple[Call, Who], tuple[str, ...]] = {
+    ("acquire", "mine"): ("404 missing", "ok", "ok", "ok", "ok"),
+    ("acquire", "other"): ("404 missing", "ok", "409 held", "ok", "ok"),
+    ("renew", "mine"): ("404 missing", "409 lost", "ok", "409 lost", "ok"),
+    ("renew", "other"): ("404 missing", "409 lost", "409 lost", "409 lost", "409 lost"),
+    ("release", "mine"): ("404 missing", "409 lost", "ok", "ok", "ok"),
+    ("release", "other"): ("404 missing", "409 lost", "409 lost", "409 lost", "409 lost"),
+    ("break", "other"): ("404 missing", "409 lost", "ok", "ok", "ok"),
+    ("write", "mine"): ("404 missing", "412 lost", "ok", "412 lost", "412 lost"),
+    ("write", "other"): ("404 missing", "412 lost", "412 lost", "412 lost", "412 lost"),
+    ("read", "other"): ("404 missing", "ok", "ok", "ok", "ok"),
+    ("create", "other"): ("ok", "ok", "ok", "ok", "ok"),
+}
 TABLE = [
-    _row("missing", "acquire", "mine", "404 missing", None),
-    _row("missing", "renew", "mine", "404 missing", None),
-    _row("missing", "release", "mine", "404 missing", None),
-    _row("missing", "break", "mine", "404 missing", None),
-    _row("missing", "write", "mine", "404 missing", None),
-    _row("missing", "read", "mine", "404 missing", None),
-    _row("missing", "create", "mine", "ok", "available"),
-    _row("available", "acquire", "mine", "ok", "leased"),
-    _row("available", "renew", "mine", "409 lost", "available"),
-    _row("available", "release", "mine", "409 lost", "available"),
-    _row("available", "break", "mine", "409 lost", "available"),
-    _row("available", "write", "mine", "412 lost", "available"),
-    _row("available", "read", "mine", "ok", "available"),
-    _row("available", "create", "mine", "ok", "available"),
-    _row("leased", "acquire", "mine", "ok", "leased"),
-    _row("leased", "acquire", "other", "409 held", "leased"),
-    _row("leased", "renew", "mine", "ok", "leased"),
-    _row("leased", "renew", "other", "409 lost", "leased"),
-    _row("leased", "release", "mine", "ok", "available"),
-    _row("leased", "release", "other", "409 lost", "leased"),
-    _row("leased", "break", "other", "ok", "broken"),
-    _row("leased", "write", "mine", "ok", "leased"),
-    _row("leased", "write", "other", "412 lost", "leased"),
-    _row("leased", "read", "other", "ok", "leased"),
-    _row("leased", "create", "other", "ok", "leased"),
-    _row("broken", "acquire", "mine", "ok", "leased"),
-    _row("broken", "acquire", "other", "ok", "leased"),
-    _row("broken", "renew", "mine", "409 lost", "broken"),
-    _row("broken", "renew", "other", "409 lost", "broken"),
-    _row("broken", "release", "mine", "ok", "available"),
-    _row("broken", "release", "other", "409 lost", "broken"),
-    _row("broken", "break", "other", "ok", "broken"),
-    _row("broken", "write", "mine", "412 lost", "broken"),
-    _row("broken", "write", "other", "412 lost", "broken"),
-    _row("broken", "read", "other", "ok", "broken"),
-    _row("broken", "create", "other", "ok", "broken"),
-    _row("expired", "acquire", "mine", "ok", "leased"),
-    _row("expired", "acquire", "other", "ok", "leased"),
-    _row("expired", "renew", "mine", "ok", "leased"),
-    _row("expired", "renew", "other", "409 lost", "expired", "A-1"),
-    _row("expired", "release", "mine", "ok", "available"),
-    _row("expired", "release", "other", "409 lost", "expired"),
-    _row("expired", "break", "other", "ok", "broken"),
-    _row("expired", "write", "mine", "412 lost", "expired"),
-    _row("expired", "write", "other", "412 lost", "expired"),
-    _row("expired", "read", "other", "ok", "expired"),
-    _row("expired", "create", "other", "ok", "expired"),
+    Row(start, call, who, outcome)
+    for (call, who), outcomes in _OUTCOMES.items()
+    for start, outcome in zip(_STARTS, outcomes, strict=True)
 ]
 
 
-async def bring_about(store: LeaseStore, name: str, start: Start, lease_id: str) -> None:
+async def bring_about(store: LeaseStore, name: str, start: Start) -> None:
     """Make a blob in this state; "expired" is "leased" until somebody has waited 15 s."""
     if start == "missing":
         await store.create(f"{name}-beside-it")
         return
     await store.create(name)
     if start in ("leased", "broken", "expired"):
-        await store.acquire(name, lease_id, 15)
+        await store.acquire(name, A, 15)
     if start == "broken":
         await store.break_(name)
 
@@ -157,8 +135,8 @@ async def _renewed(store: LeaseStore, name: str, lease_id: str) -> None:
     assert await store.renew(name, lease_id) == lease_id, "renewed for somebody else"
 
 
-async def check(store: LeaseStore, row: Row, name: str, mine: str) -> None:
+async def check(store: LeaseStore, row: Row, name: str) -> None:
     """Make the row's request on a blob that is in its state."""
-    lease_id = mine if row.who == "mine" else str(uuid.UUID(int=uuid.UUID(mine).int ^ 1))
+    lease_id = A if row.who == "mine" else B
     assert await ask(store, name, row.call, lease_id) == row.outcome, f"{row}: outcome"
     assert await state_of(store, name) == row.after, f"{row}: state after"

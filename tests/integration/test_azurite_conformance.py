@@ -14,8 +14,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import StoreConformance
-from singleton.testing.scenarios import A
-from singleton.testing.states import Call, ask, request, state_of
+from singleton.testing.states import A, Call, ask, request, state_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

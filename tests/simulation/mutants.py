@@ -32,6 +32,7 @@ LEADERSHIP = "singleton/clients/leadership.py"
 CAMPAIGN = "singleton/locking/campaign.py"
 FENCING = "singleton/locking/fencing.py"
 GUARD = "singleton/functions/guard.py"
+ONTHREAD = "singleton/process/onthread.py"
 CANCELLING = "singleton/process/cancelling.py"
 DECORATOR = "singleton/decorator.py"
 REGISTRY = "singleton/process/registry.py"
@@ -674,9 +675,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="never released by sync functions",
-        file=GUARD,
-        old="            locks.release(hold)\n",
-        new="            pass\n",
+        file=ONTHREAD,
+        old="        self._locks.release(hold)\n",
+        new="        pass\n",
         breaks="a lock is kept for ever",
     ),
     Mutant(
@@ -691,9 +692,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="released before the body",
         file=GUARD,
-        old="                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
+        old="                async with cancelled_when_lost(hold, enabled=cancel):\n",
         new="                await locks.release_async(hold)\n"
-        "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n",
+        "                async with cancelled_when_lost(hold, enabled=cancel):\n",
         breaks="the body runs without its lock",
     ),
     Mutant(
@@ -713,21 +714,21 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="storage failures skip",
         file=GUARD,
-        old="            return hold\n        except LockNotAcquired as error:\n",
-        new="            return hold\n        except Exception as error:\n",
+        old="(self._acquisition(call, self.wait))\n        except LockNotAcquired as error:\n",
+        new="(self._acquisition(call, self.wait))\n        except Exception as error:\n",
         breaks="a timer is skipped although nobody has the lock (B12)",
     ),
     Mutant(
         name="the payload's scope is ignored",
         file=GUARD,
-        old="            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))\n",
+        old="            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))\n",
         new='            scopes.append("all")\n',
         breaks="all keys exclude one another",
     ),
     Mutant(
         name="every message has a scope of its own",
         file=GUARD,
-        old="            scopes.append(value_at(self.scope, payload.body, message_id=payload.message_id))\n",
+        old="            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))\n",
         new="            scopes.append(str(id(payload)))\n",
         breaks="nothing excludes anything",
     ),

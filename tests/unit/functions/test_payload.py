@@ -168,7 +168,7 @@ def test_two_texts_are_ambiguous_below_the_trigger_and_the_remedy_is_named() -> 
 def test_above_the_trigger_its_parameter_is_known() -> None:
     found = find_payload({"blob": '{"Id": "wrong"}', "msg": BODY.decode()}, QUEUE)
     assert found is not None
-    assert found.body == BODY.decode()
+    assert found.read() == BODY.decode()
 
 
 class TimerRequest:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from singleton.base.errors import ScopeError
 from singleton.base.kinds import Level
 from singleton.base.names import check_blob_name, has_unsendable
-from singleton.layouts.default import DefaultLayout
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
+from singleton.layouts.layout import Layout
 from singleton.layouts.webjobs import WebJobsLayout
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SCOPES = st.lists(SCOPE, min_size=1, max_size=2).map(tuple)
 
 Parts = tuple[str, tuple[str, ...], Level, bool]
 PARTS: st.SearchStrategy[Parts] = st.tuples(st.sampled_from(FUNCTIONS), SCOPES, st.sampled_from(LEVELS), st.booleans())
-DEFAULT, WEBJOBS, DEQUEUEABLE = DefaultLayout(), WebJobsLayout(), DequeueableLayout(DequeueableOptions())
+DEFAULT, WEBJOBS, DEQUEUEABLE = Layout(), WebJobsLayout(), DequeueableLayout(DequeueableOptions())
 
 
 def as_careless_software_reads(name: str) -> str:
