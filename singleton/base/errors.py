@@ -40,7 +40,7 @@ class SingletonError(Exception):
         """Return a copy: of those who are told of one thing, each raises an error of its own."""
         twin = copy.copy(self)
         twin.__cause__ = self.__cause__
-        twin.owner = owner or self.owner
+        twin.owner = self.owner if owner is None else owner
         return twin
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 
@@ -23,13 +24,18 @@ async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: f
         cancel: whether the caller's cancellation is handed on to it, or kept from it.
         grace: seconds for which it is kept from it, at most; None: for ever.
     """
+    clock = asyncio.get_running_loop().time
     cancelled: asyncio.CancelledError | None = None
+    patience = math.inf
     while not task.done():
         try:
-            await asyncio.wait({task}, timeout=None if cancelled is None else grace)
+            await asyncio.wait({task}, timeout=None if patience == math.inf else max(0.0, patience - clock()))
             if not task.done():
                 task.cancel()
+                patience = math.inf
         except asyncio.CancelledError as error:
+            if cancelled is None and grace is not None:
+                patience = clock() + grace
             cancelled = error
             if cancel:
                 task.cancel()

@@ -79,14 +79,16 @@ class Line:
         name: its name.
         taken: says that others have it.
         timing: of the lock.
+        try_once: seconds for which a single attempt stands in line, at most; infinite: until it is told.
     """
 
-    def __init__(self, kind: str, name: str, *, taken: str, timing: Timing) -> None:
+    def __init__(self, kind: str, name: str, *, taken: str, timing: Timing, try_once: float = _TRY_ONCE) -> None:
         self.state = State(f"{kind} {name}", timing)
         self.closed = False
         self._kind = kind
         self._name = name
         self._taken = taken
+        self._try_once = try_once
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._somebody_left = asyncio.Event()
 
@@ -106,9 +108,9 @@ class Line:
             raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
         loop = asyncio.get_running_loop()
         now = loop.time()
-        limit = math.inf if timeout is None else timeout or _TRY_ONCE
+        limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
-        alarm = None if timeout is None else loop.call_at(waiter.deadline, self._time_is_up, waiter)
+        alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
         self._waiters[waiter] = None
         serve()
         try:
@@ -156,19 +158,19 @@ class Line:
     def refused(self) -> None:
         """Somebody else has it: who asked once has the answer."""
         self.state.refuse()
-        self._refuse_single_attempts(self._taken)
+        self.end_single_attempts(self._not_acquired(self._taken))
 
     def entered(self) -> None:
         """Somebody of this process has it: who asked once beside him has the answer."""
-        self._refuse_single_attempts(_OURS)
+        self.end_single_attempts(self._not_acquired(_OURS))
 
     def failed(self, trouble: SingletonError) -> None:
         """The storage gives no usable answer; when that lasts too long, all waits end with it."""
         if self.state.fail(trouble):
             self.refuse_all(trouble)
 
-    def _refuse_single_attempts(self, why: str) -> None:
-        error = self._not_acquired(why)
+    def end_single_attempts(self, error: SingletonError) -> None:
+        """End the waits of those who asked once."""
         for waiter in tuple(self._waiters):
             if waiter.once:
                 waiter.refuse(error)

@@ -99,6 +99,8 @@ class Lock:
         """
         self._line.close()
         if (server := self._server) is not None:
+            if (turn := self._running()) is not None:
+                await asyncio.wait({turn.ended}, timeout=0)  # it may end in this very instant
             if self._running() is None:
                 await asyncio.wait({server}, timeout=_CLOSE)
             server.cancel()

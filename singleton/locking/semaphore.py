@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
@@ -49,7 +50,8 @@ class Semaphore:
         self._slot = slot
         self._timing = timing
         self._rng = rng
-        self._line = Line("semaphore", name, taken=f"all of its {limit} slots are taken", timing=timing)
+        taken = f"all of its {limit} slots are taken"
+        self._line = Line("semaphore", name, taken=taken, timing=timing, try_once=math.inf)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
         self._stand_ins: dict[int, asyncio.Task[None]] = {}
@@ -109,20 +111,20 @@ class Semaphore:
         self._state.rest()
 
     async def _serve(self) -> None:
-        """While anybody waits, go over the slots."""
+        """While anybody waits, go over the slots: over all of them where somebody asks once, whose answer that is."""
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         self._state.begin()
-        slots = self._slots.all()
+        everything = True
         try:
             while self._line.first() is not None:
                 self._state.ask()
-                if await self._go_over(slots):
+                all_taken = await self._go_over(self._slots.all() if everything else self._slots.some())
+                if all_taken and everything:
                     self._line.refused()
                 await self._line.sleep_until(loop.time() + pause * self._rng.uniform(0.5, 1.0))
                 pause = min(pause * 2, self._timing.poll_max)
-                single = (first := self._line.first()) is not None and first.once
-                slots = self._slots.all() if single else self._slots.some()
+                everything = any(waiter.once for waiter in self._line)
         finally:
             if self._server is asyncio.current_task() and self._line.first() is None:
                 self._server = None
@@ -148,6 +150,7 @@ class Semaphore:
         try:
             hold = await self._slot(number).acquire(timeout=0, owner=owner)
         except LockNotAcquired:
+            self._state.answer()
             self._state.see_taken()
             self._slots.warm.discard(number)
         except SingletonError as error:
@@ -160,6 +163,7 @@ class Semaphore:
     def _judge(self, error: SingletonError) -> None:
         if isinstance(error, StorageUnavailable):
             self._line.failed(error)
+            self._line.end_single_attempts(error)
         else:
             self._line.refuse_all(error)
 

@@ -25,8 +25,6 @@ class OnLoop:
         self.registry = registry
         self._loop = loop
         self._context = context
-        self._tasks: set[asyncio.Task[Any]] = set()
-        """Kept from being collected as they run."""
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call_async``."""
@@ -51,6 +49,4 @@ class OnLoop:
                 self._start(self.registry.drop(hold))
 
     def _start(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        task = self._loop.create_task(coro, context=None if self._context is None else self._context.copy())
-        self._tasks = {each for each in self._tasks if not each.done()} | {task}
-        return task
+        return self._loop.create_task(coro, context=None if self._context is None else self._context.copy())

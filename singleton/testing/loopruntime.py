@@ -22,6 +22,10 @@ class LoopRuntime(OnLoop):
 
     _loop: VirtualLoop
 
+    def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
+        super().__init__(loop, registry)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call``."""
         return self._loop.wait_for(super().call_async(work))
@@ -43,3 +47,10 @@ class LoopRuntime(OnLoop):
         if asyncio.get_running_loop() is self._loop:
             return await coro
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coro, self._loop))
+
+    def _start(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Keep the task from being collected as it runs, and no longer: it has the hold that it brought (M-37)."""
+        task = super()._start(coro)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -512,7 +512,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="time-outs ignored",
         file=LINE,
-        old="        alarm = None if timeout is None else loop.call_at(waiter.deadline, self._time_is_up, waiter)\n",
+        old="        alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)\n",
         new="        alarm = None\n",
         breaks="who set a time-out waits for ever",
     ),

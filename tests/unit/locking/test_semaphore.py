@@ -16,7 +16,7 @@ from singleton.process.registry import Address, Place, Registry
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, Request, answered
+from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, Network, Request, answered
 from tests.support.world import eventually, foreign_id, now, until, virtual
 
 if TYPE_CHECKING:
@@ -570,3 +570,77 @@ async def test_who_asks_once_beside_a_waiter_that_was_refused_is_told_at_once_wi
         await host.full(1)
         assert (now(), len(host.network.requests)) == (start, sent)
     await release(await waiting)
+
+
+@virtual
+async def test_who_asks_once_hears_the_storages_own_words() -> None:
+    host = Host(MemoryLeaseStore())
+    host.network.always("acquire", answered(503, "ServerBusy"))
+    with pytest.raises(StorageUnavailable, match="503 ServerBusy"):
+        await host.acquire(3, timeout=0)
+
+
+@virtual
+async def test_an_error_names_the_owner_who_gets_it_and_no_other() -> None:
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    async with other.inside(1):
+        asking = [asyncio.create_task(host.acquire(1, timeout=0, owner=owner)) for owner in ("", "b")]
+        await asyncio.wait(asking)
+        assert [getattr(task.exception(), "owner", None) for task in asking] == ["", "b"]
+
+
+@virtual
+async def test_who_asks_once_while_the_slots_are_slow_gets_the_free_one_however_long_it_takes() -> None:
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    held = [await other.acquire(12) for _ in range(11)]
+    host.network.always("acquire", Fate(up=1.0, down=1.0))
+    hold = await host.acquire(12, timeout=0)
+    assert now() > 10.0
+    for each in (*held, hold):
+        await release(each)
+
+
+@virtual
+async def test_an_outage_shorter_than_a_minute_is_waited_out() -> None:
+    host = Host(MemoryLeaseStore())
+    host.network.always("acquire", answered(503))
+    waiting = asyncio.create_task(host.acquire(3))
+    await asyncio.sleep(45.0)
+    assert not waiting.done()
+    host.network.heal()
+    await release(await waiting)
+
+
+@virtual
+async def test_slots_that_answer_keep_up_the_patience_with_one_that_does_not() -> None:
+    """One blob out of order is no outage: the others may become free."""
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    held = [await other.acquire(2) for _ in range(2)]
+    host.network.decide = lambda request: answered(500) if request.name == "reports/slot-1" else FINE
+    waiting = asyncio.create_task(host.acquire(2))
+    await asyncio.sleep(150.0)
+    assert not waiting.done()
+    for each in held:
+        await release(each)
+    await release(await waiting)
+
+
+@virtual
+async def test_of_many_slots_all_are_asked_for_before_who_asks_once_is_refused() -> None:
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    held = [await other.acquire(70) for _ in range(70)]
+    host.network.always("acquire", answered(503))
+    waiting = asyncio.create_task(host.acquire(70))
+    await asyncio.sleep(15.0)
+    host.network.heal()
+    await release(held.pop(40))
+    once = asyncio.create_task(host.acquire(70, timeout=0))
+    done, _ = await asyncio.wait({waiting, once}, return_when=asyncio.FIRST_COMPLETED)
+    assert waiting in done, "the first in line gets the free one"
+    assert await outcomes(once) == ["LockNotAcquired"]
+    for each in (*held, waiting.result()):
+        await release(each)
