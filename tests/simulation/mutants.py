@@ -845,7 +845,7 @@ MUTANTS: tuple[Mutant, ...] = (
         new="            return\n",
         breaks="a slot that was got for somebody who has left is never given back",
         by=("tests/unit/locking/test_semaphore.py",),
-        why="a hold that its caller dropped is given back when it is collected",
+        why="it takes two waiters and a slot for each in one instant, as one of them leaves",
     ),
     Mutant(
         name="trouble is taken for full slots",

@@ -314,3 +314,10 @@ def test_many_threads_may_wait(thread: LockThread) -> None:
             each.join()
         assert len(seen) == 20
         assert set(seen) == {leadership.hold}
+
+
+def test_who_has_stopped_leads_no_more(thread: LockThread) -> None:
+    with LockClient().leadership(JOB) as leadership:
+        assert leadership.wait(5) is not None
+        assert leadership.hold is not None
+    assert leadership.hold is None

@@ -644,3 +644,18 @@ async def test_of_many_slots_all_are_asked_for_before_who_asks_once_is_refused()
     assert await outcomes(once) == ["LockNotAcquired"]
     for each in (*held, waiting.result()):
         await release(each)
+
+
+@virtual
+async def test_a_slot_that_is_got_for_somebody_who_has_left_is_given_back() -> None:
+    host = Host(MemoryLeaseStore())
+    host.network.always("acquire", Fate(up=0.1, down=0.1))
+    leaves, stays = (asyncio.create_task(host.acquire(5)) for _ in range(2))
+    await asyncio.sleep(0.15)
+    leaves.cancel()
+    hold = await stays
+    await release(hold)
+    assert {request.name for request in host.network.requests if request.call == "release"} == {
+        request.name for request in host.network.requests if request.call == "acquire"
+    }
+    await settled(host.network.service, host)
