@@ -88,9 +88,10 @@ class State:
         return True
 
     def begin(self) -> None:
-        """Begin to ask. Nothing is known, and what was known earlier does not count."""
-        self._go(Doing.ASKING)
-        self.trouble = None
+        """Begin to ask. Of what was known earlier only trouble counts that has not ended."""
+        if self.doing is not Doing.TROUBLE:
+            self._go(Doing.ASKING)
+            self.trouble = None
 
     def ask(self) -> None:
         """Send a request. What the last answer said is still what is known."""
@@ -100,7 +101,8 @@ class State:
         """The storage gives a usable answer."""
         if self.doing is Doing.TROUBLE:
             _log.info("%s: storage answers again", self._what)
-            self.begin()
+            self._go(Doing.ASKING)
+            self.trouble = None
 
     def refuse(self) -> None:
         """Somebody else has it."""

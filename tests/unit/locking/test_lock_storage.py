@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from singleton.base.errors import LockNotAcquired, StorageDenied, StorageError, StorageUnavailable
+from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, lock_on, now, occupy, section, settled, until, virtual
 
@@ -196,3 +197,46 @@ async def test_a_time_out_right_after_this_process_had_the_lock_is_contention() 
     assert now() - start == pytest.approx(8.62)
     await running
     network.heal()
+
+
+@virtual
+async def test_who_comes_while_an_attempt_is_given_up_in_an_outage_hears_of_that_outage() -> None:
+    network = Network()
+    network.fail_all(answered(503, "ServerBusy"))
+    lock = lock_on(network)
+    gone = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(30.0)
+    gone.cancel()
+    await asyncio.sleep(1.0)
+    network.always("acquire", Fate(up=4.0, failure=answered(503, "ServerBusy").failure, executed=False))
+    with pytest.raises(StorageUnavailable, match="503 ServerBusy"):
+        await lock.acquire(timeout=3.0)
+    with pytest.raises(StorageUnavailable, match="503 ServerBusy"):
+        await lock.acquire()
+
+
+@virtual
+async def test_a_time_out_while_this_process_gives_the_lock_back_slowly_is_contention() -> None:
+    network = Network()
+    lock = lock_on(network)
+    hold = await lock.acquire()
+    network.always("release", LOST_REQUEST)
+    releasing = asyncio.create_task(release(hold))
+    await asyncio.sleep(0.1)
+    with pytest.raises(LockNotAcquired):
+        await lock.acquire(timeout=2.0)
+    await releasing
+
+
+@virtual
+async def test_silence_for_all_of_ones_wait_is_no_contention_though_it_was_taken_before() -> None:
+    network = Network()
+    await occupy(network.service)
+    lock = lock_on(network)
+    first = asyncio.create_task(lock.acquire(timeout=8.0))
+    await asyncio.sleep(7.0)
+    network.fail_all(LOST_REQUEST)
+    second = asyncio.create_task(lock.acquire(timeout=3.0))
+    await asyncio.wait({first, second})
+    assert isinstance(first.exception(), LockNotAcquired)
+    assert isinstance(second.exception(), StorageUnavailable)

@@ -659,3 +659,41 @@ async def test_a_slot_that_is_got_for_somebody_who_has_left_is_given_back() -> N
         request.name for request in host.network.requests if request.call == "acquire"
     }
     await settled(host.network.service, host)
+
+
+@virtual
+async def test_what_an_earlier_wait_saw_is_forgotten_when_nobody_waits_any_more() -> None:
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    held = [await other.acquire(2) for _ in range(2)]
+    with pytest.raises(LockNotAcquired):
+        await host.acquire(2, timeout=8.0)
+    for each in held:
+        await release(each)
+    await asyncio.sleep(100.0)
+    asking = [asyncio.create_task(host.acquire(2, timeout=0)) for _ in range(2)]
+    assert await outcomes(*asking) == ["inside"] * 2
+    for task in asking:
+        await release(task.result())
+
+
+@virtual
+async def test_who_asks_once_behind_a_waiter_who_leaves_is_answered_for_all_of_many_slots() -> None:
+    service = MemoryLeaseStore()
+    other, host = Host(service, 1), Host(service, 2)
+    held = [await other.acquire(70) for _ in range(70)]
+    host.network.fail_all(answered(503))
+    waiting = asyncio.create_task(host.acquire(70))
+    await asyncio.sleep(12.0)
+    host.network.heal()
+    await asyncio.sleep(20.0)
+    host.network.always("acquire", answered(503))
+    await asyncio.sleep(12.0)
+    once = asyncio.create_task(host.acquire(70, timeout=0))
+    await asyncio.sleep(0)
+    host.network.heal()
+    await release(held.pop())
+    waiting.cancel()
+    assert await outcomes(once) in (["inside"], ["StorageUnavailable"])
+    for each in held:
+        await release(each)

@@ -17,7 +17,7 @@ from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.process import current
 from singleton.process.lockloop import LockLoop
 from singleton.process.registry import Address, Place, Registry
-from singleton.process.runtime import Runtime
+from singleton.process.runtime import Phase, Runtime
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
@@ -376,3 +376,11 @@ def test_after_a_lock_thread_that_could_not_start_the_next_use_starts_another(mo
         current.runtime().call(nothing)
     current.runtime().call(nothing)
     current.shutdown()
+
+
+def test_a_hold_that_is_released_again_after_the_end_has_nothing_to_release(thread: LockThread) -> None:
+    hold = acquire(thread)
+    thread.runtime.release(hold)
+    thread.runtime.close()
+    assert thread.runtime.phase is Phase.OVER
+    thread.runtime.release(hold)
