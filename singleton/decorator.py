@@ -143,6 +143,10 @@ def singleton(
             )
         app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
         laid = layout_named(layout, os.environ)
+        if level == "host" and scope is None and not scope_id and laid.by_host:
+            raise ConfigurationError(
+                "level='host' needs a scope or a scope_id: functions share the lock by naming it (W-10)"
+            )
         return _kind(mode)(
             function=target.__name__,
             scope=laid.path(scope, scope_id, listener=mode == "listener"),
@@ -236,10 +240,6 @@ def _check_arguments(
         from singleton.functions.contention import check_policy
 
         check_policy(on_contention)
-    if level == "host" and scope is None and not scope_id and layout != "dequeueable":
-        raise ConfigurationError(
-            "level='host' needs a scope or a scope_id: functions share the lock by naming it (W-10)"
-        )
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def always_answered(function: str) -> Iterator[None]:
     """Fail the invocation where its body raises what the Functions worker never answers for (facts §6).
 
-    That is a cancellation which nobody asked for, and an exit.
+    That is a cancellation which nobody asked for, an exit, and ``StopIteration``, which no future can carry.
     """
     try:
         yield
@@ -24,6 +24,9 @@ def always_answered(function: str) -> Iterator[None]:
         if being_cancelled():
             raise
         raise RuntimeError(f"{function} raised CancelledError, and nobody had cancelled it") from error
+    except StopIteration:
+        # Not "from" it: contextlib would take that for the StopIteration itself.
+        raise RuntimeError(f"{function} raised StopIteration")  # noqa: B904
     except SystemExit as error:
         raise RuntimeError(
             f"{function} called exit({error.code!r}): a function ends by returning or raising"

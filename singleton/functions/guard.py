@@ -165,7 +165,8 @@ class Guard:
         """Run a sync body under the lock, on the caller's thread."""
 
         async def on_this_thread() -> Any:
-            return body()
+            with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
+                return body()
 
         from singleton.process.onthread import OnThread, at_once
 

@@ -139,11 +139,11 @@ class Acquisition:
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{'89ab'[int(bits[16], 16) % 4]}{bits[17:20]}-{bits[20:]}"
 
 
-def storage_error(lock: str, failure: StoreFailure) -> StorageError:
+def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock") -> StorageError:
     """Put a store's final answer into the words of the caller."""
     kind, text = _WORDS.get(failure.meaning, _WORDS["transient"])
     error = kind(
-        f"lock {lock!r}: {text} ({failure})", lock=lock, reason=str(failure), status=failure.status, code=failure.code
+        f"{what} {lock!r}: {text} ({failure})", lock=lock, reason=str(failure), status=failure.status, code=failure.code
     )
     error.__cause__ = failure
     return error

@@ -2,10 +2,12 @@
 
 * **One task asks for all.** It is started for the first in line, and asks for as long as somebody waits.
 * **Single attempts.** Who asks once (``timeout=0``) is told what is known. Where nothing is known yet, it stands in
-  line for the next answer, ten seconds at most: what skips a message must not skip it because nobody knows (B12).
+  line for the next answer, of a lock ten seconds at most, of a semaphore until all its slots have answered: what skips
+  a message must not skip it because nobody knows (B12).
 * **Last look.** Shortly before its time-out the first in line asks once more.
 * **Patience.** A minute of storage without a usable answer ends all waits.
-* **A "no" is a "no" of the service.** Contention is told only on evidence from within the wait; silence is trouble.
+* **A "no" is a "no" of the service.** Contention is told only on evidence from within the wait (of a semaphore, a
+  slot that is taken is enough); silence is trouble.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ _TRY_ONCE: Final = 10.0
 _LAST_LOOK: Final = 0.5
 """Seconds before its time-out at which the first in line asks once more."""
 _OURS: Final = "it is in use by this process"
+_SILENCE: Final = StoreFailure(detail="no answer yet")
 
 
 @dataclass(slots=True, eq=False)
@@ -201,7 +204,7 @@ class Line:
         state = self.state
         in_use = state.was_in_use_since(waiter.since) or state.ours or (state.in_use and self.first() is not waiter)
         if state.trouble is not None or not in_use:
-            waiter.refuse(state.trouble or storage_error(self._name, StoreFailure(detail="no answer yet")))
+            waiter.refuse(state.trouble or storage_error(self._name, _SILENCE, what=self._kind))
         else:
             waiter.refuse(self._not_acquired(self._taken, within=waiter.within))
 

@@ -1,10 +1,10 @@
 """What a lock of this process is doing: one state, and the moves between them.
 
-      ┌───────────────────────────── nobody waits ─────────────────────────────┐
-      ▼                                                                         │
-    idle ──► (aside) ──► asking ◄──► taken, trouble ──► held ──► giving back ───┤
-                ▲                                                               │
-                └────────────────────────── somebody waits ─────────────────────┘
+    idle ──► (aside) ──► asking ◄──► taken, trouble ──► held ──► giving back
+                ▲                                                     │
+                └───────────────── somebody waits ────────────────────┘
+
+Where nobody waits any more, each of them ends in ``idle``. A semaphore has its slots' locks for the right half.
 
 ``asking``, ``taken`` and ``trouble`` are one thing done, asking until the lease is ours, and three things known of it:
 nothing yet, that somebody else has it, that the storage gives no usable answer. A process that has had its run stands
@@ -55,7 +55,7 @@ _MOVES: Final = {
     Doing.HELD: {Doing.GIVING_BACK},
     Doing.GIVING_BACK: {Doing.ASIDE, Doing.ASKING},
 }
-"""What may follow what; whatever it is, ``idle`` may follow."""
+"""What may follow what. ``idle`` may follow all of them, when nobody waits any more, or the lock is closed."""
 
 
 class State:
@@ -64,13 +64,12 @@ class State:
     Attributes:
         doing: the state itself; only the moves below change it.
         asked: when a request was last sent.
-        trouble: what to tell those who wait, while the storage fails; else None.
     """
 
     def __init__(self, what: str, timing: Timing) -> None:
         self.doing = Doing.IDLE
         self.asked = -math.inf
-        self.trouble: SingletonError | None = None
+        self._failure: SingletonError | None = None
         self._what = what
         self._timing = timing
         self._failing_since = 0.0
@@ -91,7 +90,6 @@ class State:
         """Begin to ask. Of what was known earlier only trouble counts that has not ended."""
         if self.doing is not Doing.TROUBLE:
             self._go(Doing.ASKING)
-            self.trouble = None
 
     def ask(self) -> None:
         """Send a request. What the last answer said is still what is known."""
@@ -102,7 +100,6 @@ class State:
         if self.doing is Doing.TROUBLE:
             _log.info("%s: storage answers again", self._what)
             self._go(Doing.ASKING)
-            self.trouble = None
 
     def refuse(self) -> None:
         """Somebody else has it."""
@@ -116,7 +113,7 @@ class State:
             _log.warning("%s: storage fails (%s); trying again", self._what, trouble.reason)
             self._failing_since = _now()
         self._go(Doing.TROUBLE)
-        self.trouble = trouble
+        self._failure = trouble
         return _now() - self._failing_since >= _PATIENCE
 
     def win(self) -> None:
@@ -137,7 +134,6 @@ class State:
     def rest(self) -> None:
         """Nobody here waits any more."""
         self.doing = Doing.IDLE
-        self.trouble = None
 
     def see_taken(self) -> None:
         """Note that somebody else has it, or a part of it: evidence for those who wait now."""
@@ -148,6 +144,11 @@ class State:
         self.doing = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
+
+    @property
+    def trouble(self) -> SingletonError | None:
+        """What to tell those who wait, while the storage fails; else None."""
+        return self._failure if self.doing is Doing.TROUBLE else None
 
     @property
     def ours(self) -> bool:

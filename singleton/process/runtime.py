@@ -37,7 +37,7 @@ class Phase(enum.Enum):
     """The life of a lock thread.
 
     open ── close ──► closing ── all is given back, or time is up ──► over
-      └────────────── the thread could not be prepared ────────────────┘
+      └────────────────┴────── the thread could not be prepared ───────┘
     """
 
     OPEN = "everybody is served"
@@ -101,8 +101,8 @@ class Runtime:
         closed: concurrent.futures.Future[None] = concurrent.futures.Future()
         if self._move(Phase.OPEN, Phase.CLOSING, then=lambda: self._start(self._registry.aclose(), closed)):
             concurrent.futures.wait({closed}, timeout=_CLOSING)
-            self._move(Phase.CLOSING, Phase.OVER)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            if self._move(Phase.CLOSING, Phase.OVER):
+                self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
 
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:
@@ -171,7 +171,8 @@ class Runtime:
         except Exception as error:  # noqa: BLE001 - a library's import may raise anything
             self._failure = SingletonError(f"the lock thread could not start: {error!r}")
             self._failure.__cause__ = error
-            self._move(Phase.OPEN, Phase.OVER)
+            with self._door:
+                self.phase = Phase.OVER
             return False
         return True
 

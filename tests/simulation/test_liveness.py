@@ -37,9 +37,9 @@ BUGS = {
     "cancellation swallowed": Mutant(
         "a cancelled caller is given what it waited for",
         "functions.guard",
-        "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n"
+        "                async with cancelled_when_lost(hold, enabled=cancel):\n"
         "                    return await body()\n",
-        "                async with cancelled_when_lost(hold, enabled=self.options.cancel_on_loss):\n"
+        "                async with cancelled_when_lost(hold, enabled=cancel):\n"
         "                    try:\n"
         "                        return await body()\n"
         "                    except __import__('asyncio').CancelledError:\n"

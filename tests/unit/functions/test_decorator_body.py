@@ -17,6 +17,7 @@ from singleton import (
     StorageDenied,
     StorageUnavailable,
     current_hold,
+    singleton,
 )
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread, a_job, an_app, call
@@ -262,3 +263,14 @@ def test_with_locking_switched_off_bodies_run_and_are_reported(
     assert call(a_job(kind, lambda: (current_hold().token, current_hold().lost.is_set()))) == (None, False)
     assert thread.memory.calls.total() == 0
     assert thread.kinds() == ["body_started", "body_ended:ok"]
+
+
+def test_a_body_that_raises_stop_iteration_fails_in_words() -> None:
+    """No future can carry that exception, so no worker could answer."""
+
+    @singleton
+    def job(msg: str) -> None:
+        next(iter(()))
+
+    with pytest.raises(RuntimeError, match="job raised StopIteration"):
+        job(msg="{}")

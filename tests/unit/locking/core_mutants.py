@@ -263,8 +263,8 @@ OTHERS: list[Killed] = [
     ),
     state(
         "an old outage remembered",
-        "if self.doing is not Doing.TROUBLE:",
-        "if not self._failing_since:",
+        "if self.doing is not Doing.TROUBLE:\n            _log",
+        "if not self._failing_since:\n            _log",
         storage.test_an_outage_long_ago_does_not_shorten_the_patience_with_a_new_one,
     ),
     lock(

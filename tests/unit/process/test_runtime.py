@@ -384,3 +384,20 @@ def test_a_hold_that_is_released_again_after_the_end_has_nothing_to_release(thre
     thread.runtime.close()
     assert thread.runtime.phase is Phase.OVER
     thread.runtime.release(hold)
+
+
+def test_a_lock_thread_that_can_not_start_can_be_closed_meanwhile() -> None:
+    may_go_on = threading.Event()
+
+    def prepare() -> None:
+        may_go_on.wait(5)
+        raise OSError("half an installation")
+
+    runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), prepare=prepare)
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(runtime.close)
+        while runtime.phase is Phase.OPEN:
+            time.sleep(0.001)
+        may_go_on.set()
+        closing.result(5)
+    assert runtime.phase is Phase.OVER
