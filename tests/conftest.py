@@ -72,8 +72,8 @@ def _awaits_its_tasks(test: Callable[..., Coroutine[Any, Any, None]]) -> Callabl
 
 
 @pytest.fixture(autouse=True)
-def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hold the tests that are not marked to it."""
+def no_processes(nothing_left_behind: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold the tests that are not marked to it. What a test patches is put right before it is looked after."""
     if request.config.getoption("--no-processes"):
         monkeypatch.setattr(subprocess.Popen, "__init__", _refused)
 
