@@ -40,7 +40,7 @@ lint: venv-dev
 	@$(BIN)/mypy
 
 test-quick: venv-dev
-	@$(BIN)/python -m pytest -n 2 --no-processes $(ARGS) tests/unit tests/conformance tests/simulation
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --no-processes $(ARGS) tests/unit tests/conformance tests/simulation
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -79,7 +79,7 @@ def test_a_planted_bug_is_found_and_shrunk_to_one_fault() -> None:
         return bool(scenario(faults, seed=1).run().violations)
 
     with bug("deadline ignored"):
-        some = st.lists(st.one_of(BY_KIND[Partition], BY_KIND[Drift], BY_KIND[Pause]), max_size=3)
+        some = st.lists(st.one_of(BY_KIND[Partition], BY_KIND[Drift], BY_KIND[Pause]), max_size=2)
         faults = find(some, breaks, settings=settings(max_examples=100, **SETTINGS))
     assert len(faults) == 1
     assert not breaks(faults), "without the bug the same fault does no harm"
