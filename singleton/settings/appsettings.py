@@ -23,7 +23,7 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
     if exact is not None:
         return exact
     wanted = normalised(name)
-    return next((value for spelt, value in settings.items() if normalised(spelt) == wanted), None)
+    return next((value for spelt, value in _items(settings) if normalised(spelt) == wanted), None)
 
 
 def filled(settings: Mapping[str, str], name: str) -> str | None:
@@ -34,7 +34,15 @@ def filled(settings: Mapping[str, str], name: str) -> str | None:
 def section(settings: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str, str]]:
     """Yield ``(spelling, key, value)`` of each setting ``prefix__key``; the key comes normalised."""
     start = normalised(prefix) + "__"
-    for spelt, value in settings.items():
+    for spelt, value in _items(settings):
         name = normalised(spelt)
         if name.startswith(start):
             yield spelt, name.removeprefix(start), value
+
+
+def _items(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the settings; of an environment, another thread may take some away meanwhile."""
+    for spelt in settings:
+        value = settings.get(spelt)
+        if value is not None:
+            yield spelt, value

@@ -58,11 +58,11 @@ class MemoryMessageStore:
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         """See ``MessageStore.send``."""
-        now = self._begin("send")
+        self._begin("send")
         if life is not None and delay >= life:
             raise StoreFailure(400, "OutOfRangeQueryParameterValue", f"a delay of {delay} s in a life of {life} s")
         message = self.put(text, life=math.inf if life is None else life)
-        message.visible, message.receipt = now + delay, self._number("receipt")
+        message.visible, message.receipt = message.inserted + delay, self._number("receipt")
         return Sent(message.id, message.receipt)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002

@@ -241,27 +241,3 @@ def test_an_unreachable_registry_is_reported_with_the_last_lines_of_npm(
     assert "ECONNREFUSED" in str(caught.value)
     assert "needs the npm registry" in str(caught.value)
     assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".lock"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_two_runs_that_start_together_install_once_and_clear_up_after_earlier_ones(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SINGLETON_SIM_CACHE", str(tmp_path))
-    name = install.installation().name
-    (tmp_path / name / "node_modules").mkdir(parents=True)
-    (tmp_path / f"{name}.new-1234").mkdir()
-    command = [sys.executable, "-m", "simulator.azurite"]
-    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = [run.communicate()[0].splitlines() for run in runs]
-    assert [run.returncode for run in runs] == [0, 0]
-    installed, waited = sorted(outputs, key=lambda lines: "Waiting" in lines[0])
-    assert all(line.startswith("Installing Azurite") for line in installed)
-    assert "459 of 459 packages" in installed[-1]
-    assert all(line.startswith("Waiting for another run") for line in waited)
-    # Both say something about every second.
-    assert abs(len(installed) - len(waited)) < 3
-    assert sorted(file.name for file in tmp_path.iterdir()) == [name, f"{name}.lock"]
-    with Azurite() as azurite:
-        assert containers(azurite) == []

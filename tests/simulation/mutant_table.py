@@ -15,6 +15,7 @@ from tests.simulation.planting import ROOT, SCENARIOS, Catch, hunt
 
 _FILE = ROOT / "docs" / "mutants.md"
 _ROW = re.compile(r"^\| ([^|]+?) \|", re.MULTILINE)
+_AFTER = re.compile(r"^\| ([^|]+?) \|[^|]*\|[^|]*\| (\d+) \|", re.MULTILINE)
 _HEAD = """# Planted bugs
 
 Each of these {count} changes of the shipped source breaks a promise. The test-suite plants them one by one, and
@@ -31,6 +32,11 @@ this page; the numbers are those of Python {python}.
 def names_in(text: str) -> list[str]:
     """Return the names of the planted bugs in the page, in order."""
     return [name for name in _ROW.findall(text) if name not in ("planted bug", "---")]
+
+
+def found_after(text: str) -> dict[str, int]:
+    """Return the scenario that found each planted bug when the page was written."""
+    return {name: int(number) for name, number in _AFTER.findall(text)}
 
 
 def page(catches: list[tuple[Mutant, Catch]]) -> str:

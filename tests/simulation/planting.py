@@ -60,16 +60,24 @@ def copy_with(mutant: Mutant | None) -> Iterator[Path]:
         yield root
 
 
-def hunt(mutant: Mutant | None, *, scenarios: int = SCENARIOS, seed: int = 1) -> Catch:
-    """Explore with the bug in place, or run the tests that are to see it."""
+def hunt(mutant: Mutant | None, *, scenarios: int = SCENARIOS, seed: int = 1, first: int = 1) -> Catch:
+    """Explore with the bug in place, or run the tests that are to see it.
+
+    Args:
+        mutant: the bug; None plants none.
+        scenarios: how many to explore at most.
+        seed: what they are drawn from.
+        first: the number of the scenario to begin with; the others follow in order.
+    """
     with copy_with(mutant) as root:
         if mutant is not None and mutant.by:
             return _test(root, mutant.by)
-        return _explore(root, scenarios, seed)
+        return _explore(root, scenarios, seed, first)
 
 
-def _explore(root: Path, scenarios: int, seed: int) -> Catch:
-    result = _run([sys.executable, "-P", str(_HUNT), str(root), str(scenarios), str(seed)], root)
+def _explore(root: Path, scenarios: int, seed: int, first: int) -> Catch:
+    numbers = map(str, (scenarios, seed, first))
+    result = _run([sys.executable, "-P", str(_HUNT), str(root), *numbers], root)
     if result.returncode != 0:
         raise RuntimeError(f"exploring failed:\n{result.stdout}{result.stderr}")
     found = json.loads(result.stdout.splitlines()[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from typing import TYPE_CHECKING
 
 import azure.functions as func
@@ -57,7 +58,7 @@ def test_a_host_that_lost_its_lock_saves_no_further_batch(
         if next(batches) == 3:
             lose(current_hold(), "stolen")
 
-    monkeypatch.setattr("function_app.time.sleep", read)
+    monkeypatch.setattr(time, "sleep", read)
     with memory_locks(), pytest.raises(LockLost):
         import_eligibility(TIMER)
     assert re.findall(r"batch (\d) of 6 saved", log.text) == ["1", "2"]

@@ -40,16 +40,17 @@ def unchanged_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Importing an app changes the process: undo that."""
     environment, path, folder = dict(os.environ), list(sys.path), os.getcwd()  # noqa: PTH109
     monkeypatch.setattr("singleton.decorator._declared", [])
-    modules, level = set(sys.modules), logging.getLogger("azure").level
+    modules, level = dict(sys.modules), logging.getLogger("azure").level
     yield
     os.chdir(folder)
     sys.path[:] = path
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    for name in set(sys.modules) - modules:
+    for name in [*sys.modules]:
         if name == "function_app" or name.startswith("helper_of_"):
             del sys.modules[name]
+            sys.modules.update({name: modules[name]} if name in modules else {})
     for noisy in ("azure", "aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(level)
 
