@@ -16,6 +16,9 @@ ARGS ?=
 HOSTS ?= 5
 KILL ?= 1
 
+# Each process that is started would compile all sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check lint test-quick test bench clean venv-sim venv-test venv-dev python
 
@@ -27,7 +30,7 @@ demo: venv-sim
 
 test: venv-test
 	@$(BIN)/python -m simulator.azurite
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadgroup $(ARGS)
 
 check: venv-dev
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-quick

@@ -15,7 +15,17 @@ import tempfile
 import time
 from typing import IO, TYPE_CHECKING, Self
 
-from simulator.azurite.install import ENTRY, AzuriteError, ensure_installed, read, start_node, stop_node, tail, version
+from simulator.azurite.install import (
+    ENTRY,
+    HERE,
+    AzuriteError,
+    ensure_installed,
+    read,
+    start_node,
+    stop_node,
+    tail,
+    version,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,6 +38,7 @@ SERVICES = ("Blob", "Queue", "Table")
 READY_WITHIN = 60.0
 # There is nothing that it would have to save.
 GRACE = 1.0
+LAZY = ("--require", HERE / "lazy_telemetry.cjs")
 FLAGS = (
     "--inMemoryPersistence",
     # The SDKs speak newer versions of the protocol than Azurite knows.
@@ -64,7 +75,7 @@ class Azurite:
         # Unlinked from the start: a file that nobody has to remove.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open until stop()
         try:
-            self._process = start_node(folder / ENTRY, *FLAGS, cwd=folder, output=self._output)
+            self._process = start_node(*LAZY, folder / ENTRY, *FLAGS, cwd=folder, output=self._output)
             self._wait()
         except AzuriteError as error:
             remedy = f"If it happens again, remove the folder {folder}: it is installed anew then."

@@ -140,6 +140,7 @@ def ship(msg: func.QueueMessage) -> None:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_a_message_that_always_fails_is_poison_after_five_failures_however_often_it_was_put_back(
     connection_string: str, container_name: str, tmp_path: Path

@@ -208,6 +208,7 @@ def test_after_ours_the_blob_is_as_a_webjobs_host_leaves_it(
     assert webjobs.owner(lock_id) is None
 
 
+@pytest.mark.slow
 def test_while_ours_is_inside_a_webjobs_host_sees_who(
     connection_string: str, host_id: str, webjobs: WebJobsHost, start: Start
 ) -> None:

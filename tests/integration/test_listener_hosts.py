@@ -6,6 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from singleton import LockClient
 from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app
 
@@ -74,6 +76,7 @@ def test_of_three_hosts_started_together_one_listens_for_each_function_and_after
         assert len({row[2] for row in ran(app, "tick")}) == 1
 
 
+@pytest.mark.slow
 def test_messages_that_reach_the_other_hosts_are_handled_by_the_one_that_listens_unburnt(
     tmp_path: Path, connection_string: str, container_name: str
 ) -> None:
@@ -99,6 +102,7 @@ def test_messages_that_reach_the_other_hosts_are_handled_by_the_one_that_listens
         assert holders(connection_string, lock(tmp_path, "ship")) == [False]
 
 
+@pytest.mark.slow
 def test_a_message_that_always_fails_is_poison_after_as_many_failures_as_of_any_other(
     tmp_path: Path, connection_string: str, container_name: str
 ) -> None:
@@ -140,6 +144,7 @@ def test_a_host_that_stops_lets_its_bodies_end_before_the_lease_is_given_back_an
     assert [row[3] for row in ran(app, "ship")] == [0, 1]
 
 
+@pytest.mark.slow
 def test_when_the_host_that_listens_is_killed_another_does_within_its_lease_and_an_interval(
     tmp_path: Path, connection_string: str, container_name: str
 ) -> None:

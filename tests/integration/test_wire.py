@@ -196,6 +196,7 @@ WAITER = """
 """
 
 
+@pytest.mark.slow
 def test_a_waiter_in_another_process_gets_its_turn_in_time_while_calls_stay_few(
     proxy: ProxyThread, through: str, connection_string: str, options: SingletonOptions
 ) -> None:

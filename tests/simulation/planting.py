@@ -48,11 +48,10 @@ def planted(mutant: Mutant, source: str) -> str:
 @contextmanager
 def copy_with(mutant: Mutant | None) -> Iterator[Path]:
     """Make a copy of the packages and the tests with the bug in it."""
-    ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
     with TemporaryDirectory(prefix="singleton-mutant-") as folder:
         root = Path(folder)
         for name in ("singleton", "simulator", *(("tests",) if mutant is not None and mutant.by else ())):
-            shutil.copytree(ROOT / name, root / name, ignore=ignored)
+            shutil.copytree(ROOT / name, root / name)  # what is compiled already comes along
         shutil.copy(ROOT / "pyproject.toml", root)
         if mutant is not None:
             file = root / mutant.file
