@@ -20,7 +20,7 @@ from azure.storage.queue import QueueServiceClient
 
 from simulator.azurite import install
 from simulator.azurite.install import AzuriteError, ensure_installed
-from simulator.azurite.server import Azurite
+from simulator.azurite.server import LAZY, Azurite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 START = """
 import json, sys, time
-from simulator.azurite.server import Azurite
+from simulator.azurite.server import LAZY, Azurite
 azurite = Azurite()
 azurite.start()
 print(json.dumps([azurite.pid, azurite.blob_port]), flush=True)
@@ -241,3 +241,14 @@ def test_an_unreachable_registry_is_reported_with_the_last_lines_of_npm(
     assert "ECONNREFUSED" in str(caught.value)
     assert "needs the npm registry" in str(caught.value)
     assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_the_package_behind_azurites_telemetry_is_loaded_when_it_is_used_and_not_before() -> None:
+    script = """
+        const telemetry = require("applicationinsights");
+        const loaded = () => Object.keys(require.cache).some(file => file.includes("opentelemetry"));
+        console.log(JSON.stringify([loaded(), typeof telemetry.TelemetryClient, loaded()]));
+    """
+    command = [str(install.node()), *map(str, LAZY), "-e", script]
+    said = subprocess.run(command, cwd=ensure_installed(print), capture_output=True, text=True, check=True)
+    assert json.loads(said.stdout) == [False, "function", True]
