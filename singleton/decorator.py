@@ -138,15 +138,12 @@ def singleton(
             check_deferrable(target.__name__, patience, known)
         if any(guard.mode == mode for guard in guards_of(target)):
             raise ConfigurationError(
-                f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is "
-                "allowed (W-7, W-9)"
+                f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is allowed"
             )
         app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
         laid = layout_named(layout, os.environ)
         if level == "host" and scope is None and not scope_id and laid.by_host:
-            raise ConfigurationError(
-                "level='host' needs a scope or a scope_id: functions share the lock by naming it (W-10)"
-            )
+            raise ConfigurationError("level='host' needs a scope or a scope_id: functions share the lock by naming it")
         return _kind(mode)(
             function=target.__name__,
             scope=laid.path(scope, scope_id, listener=mode == "listener"),

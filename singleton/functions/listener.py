@@ -64,9 +64,9 @@ class ListenerGuard(Guard):
             return f"scope={self.scope!r} is looked up in a message, and a listener is chosen before there is one"
         if self.template.paths:
             names = ", ".join(f"{{{path}}}" for path in self.template.paths)
-            return f"scope_id has {names}: a listener is chosen before there is a message; %SETTING% works (W-44)"
+            return f"scope_id has {names}: a listener is chosen before there is a message; %SETTING% works"
         if self.level == "host":
-            return "level='host' goes with mode='function' only: each function has a listener of its own (W-11)"
+            return "level='host' goes with mode='function' only: each function has a listener of its own"
         if self.on_contention not in ("wait", "defer", "raise"):
             return (
                 f"on_contention={self.on_contention!r} doesn't go with it: leave it out, and where another process "
@@ -75,7 +75,7 @@ class ListenerGuard(Guard):
         if self.timeout is not None and self._recovery is not None:
             return (
                 f"timeout={self.timeout:g} has no effect while listenerLockRecoveryPollingInterval is "
-                f"{self._recovery:g} s, as the lock is asked for once in each such interval: leave it out (W-99)"
+                f"{self._recovery:g} s, as the lock is asked for once in each such interval: leave it out"
             )
         return None
 

@@ -78,7 +78,7 @@ class DequeueableLayout(Layout):
             raise ConfigurationError("layout='dequeueable' locks one value: give either scope or scope_id, not both")
         if scope is None and not scope_id and self.options.scope is None:
             raise ConfigurationError(
-                "layout='dequeueable' needs a scope: give @singleton one, or set Dequeueable__Singleton__Scope (D-2)"
+                "layout='dequeueable' needs a scope: give @singleton one, or set Dequeueable__Singleton__Scope"
             )
         return scope or (None if scope_id else self.options.scope)
 

@@ -45,7 +45,7 @@ class DequeueableOptions:
         if self.shortest >= self.longest:
             raise ConfigurationError(
                 f"{SECTION}: MinimumPollingIntervalInSeconds is {self.shortest}, which is not less than "
-                f"MaximumPollingIntervalInSeconds, {self.longest}: lower the first or raise the second (D-6)"
+                f"MaximumPollingIntervalInSeconds, {self.longest}: lower the first or raise the second"
             )
 
 

@@ -159,7 +159,7 @@ class _Place(NamedTuple):
 
         logging.getLogger("singleton").warning(
             "%s__blobServiceUri, %s, is not of the account %s that %s__accountName names: the locks are at the former, "
-            "while queue triggers prefer the latter (H-24, H-25)",
+            "while queue triggers prefer the latter",
             *(self.name, redact(url), account, self.name),
         )
 

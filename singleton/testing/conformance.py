@@ -37,6 +37,7 @@ class StoreConformance:
 
     def open_store(self) -> LeaseStore:
         """Make a client of the test's own blobs, of which there is none at first. Called twice, on the running loop."""
+        # Not abstract: pytest would then say that of each test instead of this.
         raise NotImplementedError(f"{type(self).__name__} must define open_store()")
 
     def run_scenario(self, scenario: Coroutine[Any, Any, None]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -91,7 +92,7 @@ def random_ask(rng: random.Random) -> Ask:
     )
 
 
-class Blob:
+class Blob(ABC):
     """A blob that can be asked. Three requests are made by operators only: no store has them."""
 
     def __init__(self, store: LeaseStore, name: str) -> None:
@@ -99,17 +100,17 @@ class Blob:
         self.name = name
         self._etag = ""
 
+    @abstractmethod
     async def break_after(self, period: int | None) -> None:
         """Let the lease go on for a period (None: to its end), and no longer."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def edit(self, metadata: dict[str, str]) -> None:
         """Replace the metadata without a lease."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def delete(self) -> None:
         """End any lease, and delete the blob."""
-        raise NotImplementedError
 
     async def ask(self, ask: Ask) -> Answer:
         """Make the request, then look at the blob."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 START = """
 import json, sys, time
-from simulator.azurite.server import LAZY, Azurite
+from simulator.azurite.server import Azurite
 azurite = Azurite()
 azurite.start()
 print(json.dumps([azurite.pid, azurite.blob_port]), flush=True)

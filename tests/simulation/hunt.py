@@ -42,7 +42,7 @@ def main(folder: str, scenarios: int, seed: int, first: int) -> None:
     plan = Plan(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=seed)
     started = time.perf_counter()
     found: dict[str, object] = {"check": None, "after": scenarios}
-    for index in (first - 1, *range(scenarios)):
+    for index in sorted(range(scenarios), key=lambda index: index != first - 1):
         run = plan.scenario(index).run()
         if run.violations:
             worst = run.violations[0]

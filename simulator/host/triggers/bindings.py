@@ -104,7 +104,7 @@ def queue_bodies(parameter: Parameter, value: Any) -> list[bytes]:
         return _generic_bodies(value)
     try:
         datum = binding_class(parameter.converter).encode(value, expected_type=parameter.annotation)
-    except NotImplementedError:
+    except NotImplementedError:  # so the converters of azure.functions refuse a type that they do not know
         raise TypeError(
             f'unable to encode outgoing data: unsupported type "{parameter.converter}" for Python type '
             f'"{type(value).__name__}"'

@@ -6,6 +6,7 @@ faults is a story that can be shrunk and replayed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
@@ -52,7 +53,7 @@ def sometimes(share: float) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(ABC):
     """Something that goes wrong at ``at`` seconds on host number ``host``."""
 
     kind: ClassVar[str]
@@ -86,9 +87,9 @@ class Fault:
         """When the world is well again."""
         return self.at
 
+    @abstractmethod
     def strike(self, world: Target) -> None:
         """Do it; called at ``at``."""
-        raise NotImplementedError
 
     def words(self) -> str:
         """Say what happens, in a sentence without its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -32,9 +33,9 @@ class NetworkFault(Lasting):
         rules.append(rule)
         world.loop.later(self.seconds, rules.remove, rule)
 
+    @abstractmethod
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:
         """Change what happens to one request, ``since`` seconds after the fault began."""
-        raise NotImplementedError
 
     @property
     def whose(self) -> str:

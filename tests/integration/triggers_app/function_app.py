@@ -44,7 +44,7 @@ async def http_body(req: func.HttpRequest) -> func.HttpResponse:
 @app.route(route="skips")
 @singleton(on_contention="skip")
 def http_skip(req: func.HttpRequest) -> func.HttpResponse:
-    raise NotImplementedError
+    raise AssertionError("an HTTP function that skips is refused before its body")
 
 
 @app.route(route="nothing")

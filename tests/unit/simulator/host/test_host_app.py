@@ -47,10 +47,10 @@ def unchanged_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    for name in [*sys.modules]:
+    for name in set(sys.modules) - set(modules):
         if name == "function_app" or name.startswith("helper_of_"):
             del sys.modules[name]
-            sys.modules.update({name: modules[name]} if name in modules else {})
+    sys.modules.update(modules)
     for noisy in ("azure", "aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(level)
 
