@@ -19,6 +19,7 @@ from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, jud
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
 from simulator.checks.messages import Messages, check_messages
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
+from simulator.checks.witnessed import judge_witnessed
 from simulator.history.historian import read_history
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ def judge(records: Sequence[Record]) -> Verdict:
     findings = [
         *judge_overlaps(overlaps, caught),
         *judge_guards(history),
+        *judge_witnessed(history),
         *judge_tokens(tokens),
         *judge_failovers(failovers),
         *of_messages,

@@ -41,6 +41,7 @@ class Function:
     recovery: float = 60.0
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
+    merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
 
     def lease_in(self, mode: Mode) -> float:
@@ -89,10 +90,17 @@ class Wait(Deed):
 
 @dataclass(slots=True, kw_only=True)
 class Acquisition(Deed):
-    """A lock was got; a listener's once, for all bodies of its process."""
+    """A lock was got; a listener's once, for all bodies of its process.
+
+    Attributes:
+        until: when it was given back or known to be lost, or its host died.
+        ending: which of these: ``ok`` for given back.
+    """
 
     t: float
     token: int | None
+    until: float = math.inf
+    ending: Ending = "open"
 
 
 class Held(Acquisition):
@@ -109,7 +117,12 @@ class Refusal(Deed):
 
 @dataclass(slots=True, kw_only=True)
 class Invocation:
-    """One call of one function."""
+    """One call of one function.
+
+    Attributes:
+        keys: for each mode of its guards, what other invocations must share to be excluded by it, as the host reads
+            the declaration; without an entry where that can't be told, with None where no lock may be asked for.
+    """
 
     id: str
     function: str
@@ -119,6 +132,27 @@ class Invocation:
     end: float = math.inf
     ending: Ending = "open"
     error: str = ""
+    keys: dict[Mode, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sight:
+    """One run of a user's own function, as its host saw it, whatever the lock says.
+
+    Attributes:
+        invocation: for whom it ran; empty where for nobody.
+        attempt: the number of the try within the invocation, from 0.
+        left_running: what it had started and was still running when it ended.
+    """
+
+    host: str
+    function: str
+    invocation: str
+    start: float
+    end: float = math.inf
+    ending: Ending = "open"
+    attempt: int = 0
+    left_running: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +212,7 @@ class History:
     refusals: list[Refusal] = field(default_factory=list)
     losses: Counter[str] = field(default_factory=Counter)  # by their reasons
     invocations: list[Invocation] = field(default_factory=list)
+    sights: list[Sight] = field(default_factory=list)
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
@@ -186,6 +221,9 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
 
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
+    merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
+
     def function(self, name: str) -> Function:
         """Return what is known about a function, with the usual numbers where nothing is."""
         return self.functions.get(name) or Function(name=name)
@@ -193,6 +231,11 @@ class History:
     def reads(self, queue: str) -> bool:
         """Tell whether a function of the app reads this queue; also where no function is known."""
         return not self.functions or any(function.queue == queue for function in self.functions.values())
+
+    @property
+    def may_merge(self) -> set[str]:
+        """The locks whose layout may give one name to several scopes."""
+        return {wait.lock for wait in self.waits if self.function(wait.function).merges}
 
     @property
     def bodies(self) -> list[Section]:

@@ -23,9 +23,11 @@ from simulator.history.facts import (
     Pause,
     Refusal,
     Section,
+    Sight,
     Wait,
 )
 from simulator.history.journal import Record, in_order
+from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,6 +48,7 @@ def read_history(records: Iterable[Record]) -> History:
         historian.take(record)
     for thing in historian.unended():
         thing.end = historian.history.end
+    bear_witness(historian.history)
     return historian.history
 
 
@@ -58,6 +61,7 @@ class Historian:
         self.bodies: dict[Key, list[Section]] = defaultdict(list)
         self.waits: dict[Key, list[Wait]] = defaultdict(list)
         self._calls: dict[Key, list[Invocation]] = defaultdict(list)
+        self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
 
@@ -68,9 +72,9 @@ class Historian:
         if handler is not None:
             handler(record)
 
-    def unended(self) -> Iterator[Section | Wait | Invocation]:
+    def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
         """Yield what has not ended: its end is infinity."""
-        for things in (self.bodies, self.waits, self._calls):
+        for things in (self.bodies, self.waits, self._calls, self._sights):
             for several in things.values():
                 yield from several
 
@@ -156,7 +160,8 @@ class Historian:
 
     def _on_invocation_started(self, record: Record) -> None:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "message")}
-        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
+        keys = record.get("keys") or {}
+        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, keys=keys, **told)
         self.history.invocations.append(call)
         self._calls[record.host, "", call.id].append(call)
         if call.message:
@@ -171,6 +176,17 @@ class Historian:
             call.error = record.text("error")
         for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
             _end(self.waits.pop(key), record, "error")
+
+    def _on_body_entered(self, record: Record) -> None:
+        told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
+        sight = Sight(host=record.host, start=record.t, attempt=int(record.get("attempt") or 0), **told)
+        self.history.sights.append(sight)
+        self._sights[record.host, "", record.text("run")].append(sight)
+
+    def _on_body_left(self, record: Record) -> None:
+        for sight in self._sights.pop((record.host, "", record.text("run")), ()):
+            sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
+            sight.left_running = tuple(record.get("left_running") or ())
 
     def _on_lock(self, record: Record) -> None:
         about = _about(record)
@@ -203,12 +219,12 @@ class Historian:
                 ending: Ending = "error" if reason == "error" else "lost" if reason == "lost" else "ok"
                 _end([self.bodies[key].pop(0)], record, ending)
             case "lost":
-                self.held.pop(key, None)
+                self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += 1
                 for section in self.bodies.get(key, ()):
                     section.told = record.t
             case "released":
-                self.held.pop(key, None)
+                self._let_go(key, record, "ok")
 
     def _bury(self, record: Record, ending: Ending) -> None:
         """Note a host's untimely death."""
@@ -217,12 +233,17 @@ class Historian:
 
     def _end_all(self, record: Record, ending: Ending) -> None:
         """End all that a host was at."""
-        whole: list[dict[Key, Any]] = [self.bodies, self.waits, self._calls]
+        whole: list[dict[Key, Any]] = [self.bodies, self.waits, self._calls, self._sights]
         for things in whole:
             for key in [key for key in things if key[0] == record.host]:
                 _end(things.pop(key), record, ending)
         for key in [key for key in self.held if key[0] == record.host]:
-            del self.held[key]
+            self._let_go(key, record, ending)
+
+    def _let_go(self, key: Key, record: Record, ending: Ending) -> None:
+        held = self.held.pop(key, None)
+        if held is not None:
+            held.until, held.ending = record.t, ending
 
     def _hand_on(self, message: Message, name: str) -> None:
         """From now on, what becomes of this copy becomes of the message."""
@@ -249,7 +270,7 @@ class Historian:
         return self.history.messages.setdefault(name, Message(id=name, queue=queue, ids={name}))
 
 
-def _end(things: Iterable[Section | Wait | Invocation], record: Record, ending: Ending) -> None:
+def _end(things: Iterable[Section | Wait | Invocation | Sight], record: Record, ending: Ending) -> None:
     for thing in things:
         thing.end, thing.ending = record.t, ending
 

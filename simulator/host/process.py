@@ -22,6 +22,7 @@ from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.azure_queue import AzureQueues
 from simulator.host.triggers.outputs import Outputs
+from simulator.host.witness import Witness
 from simulator.host.worker import Worker
 from singleton.base.events import LockEvent, subscribe
 from singleton.process.current import shutdown
@@ -61,7 +62,9 @@ class Host:
             self._write("note", message=note)
             _log.warning("%s", note)
         unsubscribe = subscribe(self._on_lock_event)
-        worker = Worker(os.environ)
+        witness = Witness(self._write)
+        witness.watch(plan.function for plan in prepared.plans)
+        worker = Worker(os.environ, witness)
         thread = threading.Thread(target=self._host_thread, args=(prepared, worker), name="host", daemon=True)
         thread.start()
         worker.run()

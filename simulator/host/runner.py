@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import HostError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _FOREVER: Final = -1
 _FIRST: Final = RetryContext()
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class Runner:
@@ -45,7 +47,11 @@ class Runner:
     async def on_message(self, function: IndexedFunction, message: Message) -> bool:
         """Run a queue-triggered function on a message; tell whether it succeeded."""
         # Queue triggers know no retry policy: the queue itself tries again.
-        return await self._invoke(function, lambda: queue_input(function.trigger, message), message=message.id)
+        return await self._invoke(
+            function,
+            lambda: queue_input(function.trigger, message),
+            {"message": message.id, "dequeue_count": message.dequeue_count},
+        )
 
     async def on_tick(self, function: IndexedFunction, tick: Tick) -> None:
         """Run a timer-triggered function, again by its retry policy where it fails."""
@@ -72,16 +78,14 @@ class Runner:
         self,
         function: IndexedFunction,
         value: Callable[[], Any],
+        about: Mapping[str, object] = _NOTHING,
         *,
-        message: str | None = None,
         retry: RetryContext = _FIRST,
     ) -> bool:
         invocation = str(uuid.uuid4())
-        told: dict[str, object] = {"function": function.name, "invocation": invocation}
-        if message is not None:
-            told["message"] = message
+        told = {"function": function.name, "invocation": invocation, **about}
         self._write("invocation_started", **told)
-        outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry))
+        outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry, about))
         error = outcome.error
         if error is None:
             try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.context import Context, RetryContext, TraceContext
 from simulator.host.triggers.bindings import Out
+from simulator.host.witness import invoked
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.witness import Witness
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
 _log = logging.getLogger(__name__)
@@ -41,8 +43,10 @@ class Outcome:
 class Worker:
     """Runs the bodies of functions; `run` occupies the thread that calls it until `stop`."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], witness: Witness) -> None:
+        self._witness = witness
         self._loop = asyncio.new_event_loop()
+        self._loop.set_task_factory(witness.leftovers.task_factory)
         self._pool = ThreadPoolExecutor(thread_count(settings), thread_name_prefix="worker")
         self._storage = threading.local()
         self._stopping = False
@@ -50,12 +54,13 @@ class Worker:
     def run(self) -> None:
         """Run the worker's loop until `stop` is called."""
         asyncio.set_event_loop(self._loop)
-        while not self._stopping:
-            try:
-                self._loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):
-                # A task of the user's own ended with it. The real worker would die; a fake host tells, and goes on.
-                _log.exception("a task of the app tried to end the worker")
+        with self._witness.leftovers.threads_followed():
+            while not self._stopping:
+                try:
+                    self._loop.run_forever()
+                except (SystemExit, KeyboardInterrupt):
+                    # A task of the user's own ended with it. The real worker would die; a fake host tells, and goes on.
+                    _log.exception("a task of the app tried to end the worker")
 
     def stop(self) -> None:
         """End `run`; callable from any thread."""
@@ -72,17 +77,24 @@ class Worker:
         self._loop.close()
 
     def submit(
-        self, function: IndexedFunction, invocation: str, value: Callable[[], Any], retry: RetryContext
+        self,
+        function: IndexedFunction,
+        invocation: str,
+        value: Callable[[], Any],
+        retry: RetryContext,
+        told: Mapping[str, object],
     ) -> Future[Outcome]:
         """Start an invocation from any thread; its future never raises what the function raised.
 
         ``value`` makes the trigger's value, and what it raises fails the invocation; ``retry`` tells how often it was
-        tried before.
+        tried before; ``told`` is written down with its body.
         """
         context = Context(function.name, function.directory, invocation, self._storage, TraceContext.fresh(), retry)
-        return asyncio.run_coroutine_threadsafe(self._invoke(function, context, value), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._invoke(function, context, value, told), self._loop)
 
-    async def _invoke(self, function: IndexedFunction, context: Context, value: Callable[[], Any]) -> Outcome:
+    async def _invoke(
+        self, function: IndexedFunction, context: Context, value: Callable[[], Any], told: Mapping[str, object]
+    ) -> Outcome:
         try:
             arguments: dict[str, Any] = {function.trigger.name: value()}
             outputs = {name: Out() for name in function.outputs}
@@ -90,10 +102,12 @@ class Worker:
             self._storage.invocation_id = context.invocation_id
             if function.wants_context:
                 arguments["context"] = context
-            if function.is_async:
-                result = await function.call(**arguments)
-            else:
-                result = await self._in_pool(function, context, arguments)
+            trigger = arguments[function.trigger.name]
+            with self._witness.invocation(context.invocation_id, function.name, trigger, told):
+                if function.is_async:
+                    result = await function.call(**arguments)
+                else:
+                    result = await self._in_pool(function, context, arguments)
             if result is not None and not function.may_return:
                 raise RuntimeError(f"function {function.name!r} without a $return binding returned a non-None value")  # noqa: TRY301
             found = [(function.outputs[name], out.get()) for name, out in outputs.items()]
@@ -109,6 +123,7 @@ class Worker:
     async def _in_pool(self, function: IndexedFunction, context: Context, arguments: dict[str, Any]) -> Any:
         def run() -> tuple[Any, BaseException | None]:
             self._storage.invocation_id = context.invocation_id
+            invoked.set(context.invocation_id)
             try:
                 return function.call(**arguments), None
             except BaseException as error:  # noqa: BLE001 - given to the loop as a value: futures choke on some

@@ -12,6 +12,7 @@ import pytest
 
 from simulator.host.app.indexing import index_function
 from simulator.host.context import RetryContext
+from simulator.host.witness import Witness
 from simulator.host.worker import Outcome, Worker, describe, thread_count
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class running_worker:  # noqa: N801 - used as a context manager
     """A worker on a thread of its own, in place of the main thread of a host."""
 
     def __init__(self, threads: int) -> None:
-        self.worker = Worker({"PYTHON_THREADPOOL_THREAD_COUNT": str(threads)})
+        self.worker = Worker({"PYTHON_THREADPOOL_THREAD_COUNT": str(threads)}, Witness(lambda *_, **__: None))
         self.thread = threading.Thread(target=self.worker.run)
 
     def __enter__(self) -> Worker:
@@ -59,7 +60,7 @@ def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedF
 
 
 def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Future[Outcome]:
-    call = {"invocation": "id-1", "value": lambda: "the message", "retry": RetryContext(), **changes}
+    call = {"invocation": "id-1", "value": lambda: "the message", "retry": RetryContext(), "told": {}, **changes}
     return worker.submit(indexed(body, *outputs), **call)
 
 

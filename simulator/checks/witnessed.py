@@ -1,0 +1,101 @@
+"""The lock's word against what the hosts saw: who ran outside the hold, twice, for nobody, or under another name."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from simulator.checks.findings import Finding, count, label, note, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import Acquisition, History, Mode, Section
+
+_ROUNDING = 2e-6
+
+
+def judge_witnessed(history: History) -> Iterator[Finding]:
+    """Find bodies that the lock's own word hides."""
+    if history.setup.get("singleton", True):
+        yield from _names(history)
+        yield from _outside(history)
+    yield from _for_whom(history)
+    yield from _left_running(history)
+
+
+def _names(history: History) -> Iterator[Finding]:
+    """One key has one lock on all hosts, and a layout that keeps scopes apart gives a lock to one key only."""
+    if history.names:
+        first = next(iter(history.names.values()))
+        yield violation(
+            f"{count(len(history.names), 'scope')} had several locks, which exclude nobody: the first "
+            f"{' and '.join(first[:2])}"
+        )
+    merged = {lock: keys for lock, keys in history.merged.items() if lock not in history.may_merge}
+    if merged:
+        lock, keys = next(iter(merged.items()))
+        yield violation(
+            f"{count(len(merged), 'lock')} had several scopes, which keep each other out for nothing: the first "
+            f"{label(lock)}, of {' and '.join(keys[:2])}"
+        )
+
+
+def _outside(history: History) -> Iterator[Finding]:
+    """A body runs between the moment that its lock is got and the moment that it is given back."""
+    holds: dict[tuple[str, str, Mode], list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        holds[got.host, got.owner if got.mode == "function" else got.function, got.mode].append(got)
+    early, late = Counter[str](), Counter[str]()
+    for section in history.sections:
+        if not section.held or section.ending == "lost":
+            continue
+        mine = holds[section.host, section.owner if section.mode == "function" else section.function, section.mode]
+        if any(_covers(got, section) for got in mine):
+            continue
+        began = any(got.t <= section.start + _ROUNDING for got in mine)
+        (late if began else early)[section.function] += 1
+    for function, number in sorted(early.items()):
+        yield violation(f"{count(number, 'body', 'bodies')} of {function!r} began before the lock was got")
+    for function, number in sorted(late.items()):
+        yield violation(f"{count(number, 'body', 'bodies')} of {function!r} went on after the lock was given back")
+
+
+def _covers(got: Acquisition, section: Section) -> bool:
+    over = got.ending not in {"ok", "open"}  # lost, or with its host: what became of the body is judged elsewhere
+    return got.t <= section.start + _ROUNDING and (over or section.end <= got.until + _ROUNDING)
+
+
+def _for_whom(history: History) -> Iterator[Finding]:
+    """A body runs for one invocation, once for each of its tries."""
+    calls = {(call.host, call.id): call for call in history.invocations}
+    stray = Counter(sight.function for sight in history.sights if (sight.host, sight.invocation) not in calls)
+    runs = Counter((sight.host, sight.invocation, sight.function, sight.attempt) for sight in history.sights)
+    again = Counter(
+        function for (host, call, function, _), number in runs.items() if number > 1 and (host, call) in calls
+    )
+    unscoped = Counter(
+        sight.function
+        for sight in history.sights
+        if (call := calls.get((sight.host, sight.invocation))) and None in call.keys.values()
+    )
+    for function, number in sorted(stray.items()):
+        guarded = history.function(function).guarded
+        text = f"{count(number, 'body', 'bodies')} of {function!r} ran for no invocation"
+        yield violation(text) if guarded else note(text)
+    for function, number in sorted(again.items()):
+        if history.function(function).guarded:
+            yield violation(f"{count(number, 'invocation')} of {function!r} ran its body more than once")
+    for function, number in sorted(unscoped.items()):
+        yield violation(f"{count(number, 'body', 'bodies')} of {function!r} ran though their messages name no scope")
+
+
+def _left_running(history: History) -> Iterator[Finding]:
+    for function, number in sorted(Counter(sight.function for sight in history.sights if sight.left_running).items()):
+        if not history.function(function).guarded:
+            continue
+        what = next(sight.left_running[0] for sight in history.sights if sight.left_running)
+        yield note(
+            f"{count(number, 'body', 'bodies')} of {function!r} ended and left something running, such as {what}: "
+            "the lock does not cover it"
+        )

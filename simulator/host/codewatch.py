@@ -1,0 +1,161 @@
+"""Be told when a function's own code begins and ends, whoever calls it and through however many wrappers.
+
+On Python 3.12 and later ``sys.monitoring`` tells it of the code object. On 3.11 the function's code is replaced by one
+that tells, and then runs the original: all who have the function run that. A coroutine begins with its first step and
+ends with its last, when it is closed too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import suppress
+from functools import cache
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+
+class Watcher(Protocol):
+    """Who is told. A run of the code is known by ``run``, an object of its own."""
+
+    def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
+        """It begins; ``arguments`` are by name."""
+
+    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
+        """It has ended: well, or by an error."""
+
+
+def watch(function: FunctionType, watcher: Watcher) -> CodeType:
+    """Tell ``watcher`` of each run of this function from now on; return the code object that stands for it."""
+    if sys.version_info >= (3, 12):
+        monitor = _monitor()
+        monitor.watcher = watcher
+        return monitor.watch(function)
+    return replace_code(function, watcher)
+
+
+# --- Python 3.12 and later ------------------------------------------------------------------------------------------
+
+if sys.version_info >= (3, 12):
+    _TOOL: Final = 4  # none of those that debuggers, coverage and profilers have by convention
+
+    class _Monitor:
+        """The one tool of this process, for one watcher at a time."""
+
+        def __init__(self) -> None:
+            self.watcher: Watcher | None = None
+            self._codes: set[CodeType] = set()
+            tools, events = sys.monitoring, sys.monitoring.events
+            tools.use_tool_id(_TOOL, "singleton-sim")
+            tools.register_callback(_TOOL, events.PY_START, self._started)
+            tools.register_callback(_TOOL, events.PY_RETURN, self._returned)
+            tools.register_callback(_TOOL, events.PY_UNWIND, self._unwound)
+            tools.set_events(_TOOL, events.PY_UNWIND)  # which is known for all code or for none
+
+        def watch(self, function: FunctionType) -> CodeType:
+            code = function.__code__
+            self._codes.add(code)
+            events = sys.monitoring.events
+            sys.monitoring.set_local_events(_TOOL, code, events.PY_START | events.PY_RETURN)
+            return code
+
+        def _started(self, code: CodeType, _: int) -> None:
+            assert self.watcher is not None
+            frame = sys._getframe(1)  # noqa: SLF001 - the one way to tell two runs of one code apart
+            count = code.co_argcount + code.co_kwonlyargcount
+            more = (code.co_flags & inspect.CO_VARARGS > 0) + (code.co_flags & inspect.CO_VARKEYWORDS > 0)
+            known = frame.f_locals
+            arguments = {name: known[name] for name in code.co_varnames[: count + more] if name in known}
+            self.watcher.entered(code, frame, arguments)
+
+        def _returned(self, code: CodeType, _: int, __: object) -> None:
+            self._left(code, sys._getframe(1), None)  # noqa: SLF001
+
+        def _unwound(self, code: CodeType, _: int, error: BaseException) -> None:
+            if code in self._codes:
+                self._left(code, sys._getframe(1), error)  # noqa: SLF001
+
+        def _left(self, code: CodeType, frame: FrameType, error: BaseException | None) -> None:
+            assert self.watcher is not None
+            self.watcher.left(code, frame, error)
+
+    @cache
+    def _monitor() -> _Monitor:
+        return _Monitor()
+
+
+# --- Python 3.11 ----------------------------------------------------------------------------------------------------
+
+_CALL: Final = "the call"
+_SOURCES: Final = {
+    "plain": "def f(*args, **kwargs):\n  {free}\n  call = 'the call'\n  return call(args, kwargs)",
+    "coroutine": "async def f(*args, **kwargs):\n  {free}\n  call = 'the call'\n  return await call(args, kwargs)",
+    "generator": "def f(*args, **kwargs):\n  {free}\n  call = 'the call'\n  return (yield from call(args, kwargs))",
+}
+
+
+def replace_code(function: FunctionType, watcher: Watcher) -> CodeType:
+    """Give a function a code that tells ``watcher`` and runs what was there; return the code that was there."""
+    code = function.__code__
+    original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    original.__kwdefaults__ = function.__kwdefaults__
+    signature = inspect.signature(function, follow_wrapped=False)
+    kind, call = _telling(original, code, watcher, signature)
+    function.__code__ = _trampoline(code, kind, call)
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return code
+
+
+def _telling(
+    original: FunctionType, code: CodeType, watcher: Watcher, signature: inspect.Signature
+) -> tuple[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]]:
+    """Return the original's kind, and what calls it between telling that it begins and that it ended."""
+
+    class Run:
+        """One run of it."""
+
+        def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._arguments: Mapping[str, Any] = {}
+            with suppress(TypeError):  # which the call itself is going to raise
+                self._arguments = signature.bind(*args, **kwargs).arguments
+
+        def __enter__(self) -> None:
+            watcher.entered(code, self, self._arguments)
+
+        def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+            watcher.left(code, self, error)
+
+    def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with Run(args, kwargs):
+            return original(*args, **kwargs)
+
+    async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with Run(args, kwargs):
+            return await original(*args, **kwargs)
+
+    def generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
+        with Run(args, kwargs):
+            return (yield from original(*args, **kwargs))
+
+    if inspect.iscoroutinefunction(original):
+        return "coroutine", coroutine
+    return ("generator", generator) if inspect.isgeneratorfunction(original) else ("plain", plain)
+
+
+def _trampoline(code: CodeType, kind: str, call: object) -> CodeType:
+    """Return a code with as many free variables as ``code``, and its name and place, that does nothing but ``call``."""
+    cells = [f"cell{number}" for number in range(len(code.co_freevars))]
+    inner = _SOURCES[kind].format(free="".join(f"{cell}, " for cell in cells) or "pass").replace("\n", "\n  ")
+    made: dict[str, Any] = {}
+    exec(f"def make({', '.join(cells)}):\n  {inner}\n  return f", made)  # noqa: S102 - no text of anybody's is in it
+    template: CodeType = made["make"](*cells).__code__
+    return template.replace(
+        co_consts=tuple(call if constant == _CALL else constant for constant in template.co_consts),
+        co_filename=code.co_filename,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_firstlineno=code.co_firstlineno,
+    )

@@ -1,0 +1,109 @@
+"""The host's own witness: it sees when the user's innermost function begins and ends, and for which invocation.
+
+It asks nothing of the lock, whose word it is there to check: a body that runs after its lock was given back, twice, or
+for nobody is seen like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from simulator.host.codewatch import watch
+from simulator.host.leftovers import Leftovers, inside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from simulator.history.journal import Write
+    from simulator.host.app.model import IndexedFunction
+
+invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
+"""The id of the invocation on whose behalf the worker calls a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """An invocation under way: of which function, with which value of its trigger, and what is told with its body."""
+
+    function: str
+    value: object
+    told: Mapping[str, object]
+
+
+class Witness:
+    """Writes ``body_entered`` and ``body_left`` for each run of a user's function."""
+
+    def __init__(self, write: Write) -> None:
+        self.leftovers = Leftovers()
+        self._write = write
+        self._watched: dict[FunctionType, CodeType] = {}
+        self._names: dict[CodeType, list[str]] = {}
+        self._called: dict[str, _Called] = {}
+        self._runs: dict[object, tuple[int, str, str]] = {}
+        self._numbers = itertools.count(1)
+        self._turn = threading.Lock()
+
+    def watch(self, functions: Iterable[IndexedFunction]) -> None:
+        """Look at the innermost function of each from now on."""
+        for function in functions:
+            innermost = inspect.unwrap(function.call)
+            if isinstance(innermost, FunctionType):
+                if innermost not in self._watched:
+                    self._watched[innermost] = watch(innermost, self)
+                self._names.setdefault(self._watched[innermost], []).append(function.name)
+
+    @contextmanager
+    def invocation(self, name: str, function: str, value: object, told: Mapping[str, object]) -> Iterator[None]:
+        """Know an invocation, and what its trigger's value is, as long as it is not answered."""
+        with self._turn:
+            self._called[name] = _Called(function, value, told)
+        before = invoked.set(name)
+        try:
+            yield
+        finally:
+            invoked.reset(before)
+            with self._turn:
+                del self._called[name]
+
+    def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
+        """A body begins."""
+        invocation = self._whose(arguments)
+        names = self._names.get(code, [code.co_name])
+        called = self._called.get(invocation)
+        function = called.function if called and called.function in names else names[0]
+        with self._turn:
+            number = next(self._numbers)
+            self._runs[run] = (number, function, invocation)
+        inside.set(invocation)
+        told = called.told if called else {}
+        self._write("body_entered", run=number, function=function, invocation=invocation, **told)
+
+    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
+        """A body has ended."""
+        with self._turn:
+            number, function, invocation = self._runs.pop(run, (0, code.co_name, ""))
+        inside.set("")
+        told: dict[str, object] = {"function": function, "invocation": invocation}
+        if error is not None:
+            told["error"] = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        if still := self.leftovers.of(invocation):
+            told["left_running"] = still
+        self._write("body_left", run=number, **told)
+
+    def _whose(self, arguments: Mapping[str, Any]) -> str:
+        """Return for which invocation a body runs: the one that has this very value, else the one in its context."""
+        with self._turn:
+            theirs = [
+                name
+                for name, called in self._called.items()
+                if any(value is called.value for value in arguments.values())
+            ]
+        return theirs[0] if len(theirs) == 1 else invoked.get()

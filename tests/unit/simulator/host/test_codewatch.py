@@ -1,0 +1,160 @@
+"""Who watches a function is told when its own code begins and ends, on all Pythons and both ways of watching."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.host.codewatch import replace_code, watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType
+
+WAYS = [replace_code, *([watch] if sys.version_info >= (3, 12) else [])]
+
+
+class Notes:
+    """What was told, in order; each end belongs to a beginning."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.arguments: list[Mapping[str, Any]] = []
+        self._runs: list[object] = []
+
+    def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
+        self._runs.append(run)
+        self.arguments.append({**arguments})
+        self.told.append(f"{code.co_name} begins")
+
+    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
+        assert run in self._runs
+        self.told.append(f"{code.co_name} ends" + (f" with {type(error).__name__}" if error else ""))
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: way.__name__)
+def watched(request: pytest.FixtureRequest, notes: Notes) -> Callable[[Any], Any]:
+    def watched(function: Any) -> Any:
+        assert isinstance(function, FunctionType)
+        request.param(function, notes)
+        return function
+
+    return watched
+
+
+def test_a_plain_function_is_seen_from_its_first_line_to_its_last(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    beside = 3
+
+    @watched
+    def add(a: int, b: int = 2, *, c: int = 0) -> int:
+        notes.told.append("inside")
+        return a + b + c + beside
+
+    assert (add(1), add(1, 5, c=1)) == (6, 10)
+    assert notes.told == ["add begins", "inside", "add ends"] * 2
+    assert notes.arguments[1] == {"a": 1, "b": 5, "c": 1}
+
+
+def test_it_is_seen_through_wrappers_and_from_threads(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    def body(msg: str) -> str:
+        return msg
+
+    @functools.wraps(body)
+    def wrapper(**keywords: Any) -> str:
+        return body(**keywords)
+
+    watched(inspect.unwrap(wrapper))
+    assert asyncio.run(asyncio.to_thread(wrapper, msg="x")) == "x"
+    assert notes.told == ["body begins", "body ends"]
+
+
+def test_an_error_that_leaves_it_is_told(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    @watched
+    def body() -> None:
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        body()
+    assert notes.told == ["body begins", "body ends with SystemExit"]
+
+
+def test_a_coroutine_lasts_from_its_first_step_to_its_end_through_every_await(
+    notes: Notes, watched: Callable[[Any], Any]
+) -> None:
+    @watched
+    async def body(name: str) -> str:
+        notes.told.append(f"{name} waits")
+        await asyncio.sleep(0)
+        notes.told.append(f"{name} goes on")
+        return name
+
+    async def both() -> None:
+        later = body("second")
+        assert notes.told == []
+        await asyncio.gather(body("first"), later)
+
+    asyncio.run(both())
+    assert notes.told == [
+        *("body begins", "first waits", "body begins", "second waits"),
+        *("first goes on", "body ends", "second goes on", "body ends"),
+    ]
+
+
+def test_a_coroutine_that_is_cancelled_or_fails_has_ended_and_a_generator_with_its_last_value(
+    notes: Notes, watched: Callable[[Any], Any]
+) -> None:
+    @watched
+    async def body() -> None:
+        await asyncio.sleep(3600)
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(body())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    dropped = body()
+    with pytest.raises(RuntimeError):  # no loop runs
+        dropped.send(None)
+    del dropped
+    assert [*watched(generator)()] == [1]
+    assert notes.told == [
+        *("body begins", "body ends with CancelledError"),
+        *("body begins", "body ends with RuntimeError"),
+        *("generator begins", "generator ends"),
+    ]
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+def test_a_watched_function_looks_as_before(watched: Callable[[Any], Any]) -> None:
+    async def body(msg: str, *, context: Any = None) -> None:
+        """Do it."""
+
+    before = inspect.signature(body), inspect.getfile(body), body.__code__.co_qualname
+    watched(body)
+    assert (inspect.signature(body), inspect.getfile(body), body.__code__.co_qualname) == before
+    assert inspect.iscoroutinefunction(body)
+
+
+def test_arguments_that_do_not_fit_are_refused_as_before(watched: Callable[[Any], Any]) -> None:
+    @watched
+    def body(msg: str) -> None: ...
+
+    with pytest.raises(TypeError, match="other"):
+        body(other=1)

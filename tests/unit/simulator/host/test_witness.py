@@ -1,0 +1,187 @@
+"""The host sees bodies itself: for which invocation each runs, and what it leaves running."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+import pytest
+
+from simulator.host.app.indexing import index_function
+from simulator.host.witness import Witness, invoked
+from tests.unit.simulator.host.test_host_worker import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Seen:
+    """A witness, and what it wrote."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, dict[str, Any]]] = []
+        self.witness = Witness(lambda event, /, **fields: self.records.append((event, fields)))
+
+    def watch(self, *bodies: Any) -> None:
+        app = func.FunctionApp()
+        for body in bodies:
+            app.queue_trigger(arg_name="msg", queue_name="orders", connection="C")(body)
+        self.witness.watch(index_function(function, HERE) for function in app.get_functions())
+
+    def shown(self) -> list[str]:
+        return [f"{event} {fields['function']} {fields['invocation']}".strip() for event, fields in self.records]
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    seen = Seen()
+    with seen.witness.leftovers.threads_followed():
+        yield seen
+
+
+def loop_of(seen: Seen) -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    loop.set_task_factory(seen.witness.leftovers.task_factory)
+    return loop
+
+
+def run(seen: Seen, work: Callable[[], Any]) -> None:
+    loop = loop_of(seen)
+    try:
+        loop.run_until_complete(work())
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+def test_a_body_is_known_by_its_message_though_its_context_says_otherwise(seen: Seen) -> None:
+    def ship(msg: func.QueueMessage) -> None: ...
+
+    seen.watch(ship)
+    first, second = func.QueueMessage(body="1"), func.QueueMessage(body="2")
+    told = {"message": "m1", "dequeue_count": 2}
+    with seen.witness.invocation("one", "ship", first, told), seen.witness.invocation("two", "ship", second, {}):
+        assert invoked.get() == "two"
+        with ThreadPoolExecutor(1) as pool:  # a thread that knows of no invocation
+            pool.submit(ship, msg=first).result()
+    assert seen.shown() == ["body_entered ship one", "body_left ship one"]
+    assert seen.records[0][1] == {"run": 1, "function": "ship", "invocation": "one", **told}
+
+
+def test_a_body_with_a_value_that_others_have_too_is_known_by_its_context(seen: Seen) -> None:
+    def ship(msg: str) -> None: ...
+
+    seen.watch(ship)
+    with seen.witness.invocation("one", "ship", "", {}), seen.witness.invocation("two", "ship", "", {}):
+        ship("")
+    assert seen.shown() == ["body_entered ship two", "body_left ship two"]
+
+
+def test_a_body_that_nobody_asked_for_has_no_invocation(seen: Seen) -> None:
+    def ship(msg: str) -> None: ...
+
+    seen.watch(ship)
+    ship("x")
+    assert seen.shown() == ["body_entered ship", "body_left ship"]
+
+
+def test_a_body_that_ends_with_an_error_says_which(seen: Seen) -> None:
+    def ship(msg: str) -> None:
+        raise ValueError
+
+    seen.watch(ship)
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no text
+        ship("x")
+    assert seen.records[-1] == ("body_left", {"run": 1, "function": "ship", "invocation": "", "error": "ValueError"})
+
+
+def test_a_task_that_a_body_leaves_behind_is_told_and_one_that_has_ended_is_not(seen: Seen) -> None:
+    tasks = []
+
+    async def linger(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def ship(msg: str) -> None:
+        await asyncio.create_task(linger(0))
+        tasks.append(asyncio.create_task(linger(3600)))
+
+    seen.watch(ship)
+
+    async def host() -> None:
+        with seen.witness.invocation("one", "ship", "x", {}):
+            await ship("x")
+        tasks[0].cancel()
+
+    run(seen, host)
+    left = seen.records[-1][1]["left_running"]
+    assert [words.rpartition(".")[2] for words in left] == ["linger"]
+
+
+def test_a_thread_that_runs_on_after_its_body_was_cancelled_is_told(seen: Seen) -> None:
+    go_on = threading.Event()
+
+    async def ship(msg: str) -> None:
+        await asyncio.to_thread(go_on.wait)
+
+    seen.watch(ship)
+
+    async def host() -> None:
+        with seen.witness.invocation("one", "ship", "x", {}):
+            body = asyncio.create_task(ship("x"))
+            await asyncio.sleep(0.01)
+            body.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await body
+        go_on.set()
+
+    run(seen, host)
+    assert seen.records[-1][1]["error"] == "cancelled"
+    assert [words.partition(",")[0] for words in seen.records[-1][1]["left_running"]] == ["a pool's thread"]
+
+
+def test_a_thread_of_a_thread_is_its_bodys_too(seen: Seen) -> None:
+    go_on = threading.Event()
+    inner = threading.Thread(target=go_on.wait, name="inner")
+
+    def ship(msg: str) -> None:
+        outer = threading.Thread(target=inner.start)
+        outer.start()
+        outer.join()
+
+    seen.watch(ship)
+    with seen.witness.invocation("one", "ship", "x", {}):
+        ship("x")
+    go_on.set()
+    inner.join()
+    assert seen.records[-1][1]["left_running"] == ["thread inner"]
+    assert seen.witness.leftovers.of("one") == []
+
+
+def test_a_pools_own_threads_are_nobodys(seen: Seen) -> None:
+    with ThreadPoolExecutor(1) as pool:
+
+        def ship(msg: str) -> None:
+            pool.submit(int).result()
+
+        seen.watch(ship)
+        with seen.witness.invocation("one", "ship", "x", {}):
+            ship("x")
+        assert "left_running" not in seen.records[-1][1]
+
+
+def test_two_functions_with_one_body_are_told_apart_by_their_invocations(seen: Seen) -> None:
+    def body(msg: str) -> None: ...
+
+    @functools.wraps(body)
+    def again(msg: str) -> None:
+        body(msg)
+
+    again.__name__ = "again"
+    seen.watch(body, again)
+    with seen.witness.invocation("two", "again", "x", {}):
+        again("x")
+    assert seen.shown() == ["body_entered again two", "body_left again two"]
