@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from simulator.checks.findings import Finding, count, note, unproven, violation
-from simulator.checks.messages import LOCK_FAULTS, Messages, error_name
+from simulator.checks.messages import Messages, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,10 +61,10 @@ def _notes(history: History) -> Iterator[Finding]:
     for remark in history.notes:
         yield note(remark)
     failed = [call for call in history.invocations if call.ending == "error"]
-    own = Counter((call.function, error_name(call) or "an error") for call in failed)
-    for (function, name), number in sorted(own.items()):
-        by = "the lock" if name in LOCK_FAULTS else "its own code"
-        by = "its policy" if name == "LockNotAcquired" else by
+    why = Counter((call.function, call.blames or error_name(call) or "an error", bool(call.blames)) for call in failed)
+    for (function, name, of_lock), number in sorted(why.items()):
+        by = "the lock" if of_lock else "its own code"
+        by = "its policy" if of_lock and name == "LockNotAcquired" else by
         yield note(f"{count(number, 'invocation')} of {function!r} failed with {name} ({by})")
     for reason, number in sorted(history.losses.items()):
         yield note(f"{count(number, 'hold')} lost ({reason or 'no reason given'})")

@@ -200,16 +200,17 @@ def _judge(messages: Messages) -> Iterator[Finding]:
 def _judge_poison(history: History, message: Message) -> Finding:
     """Poison is the function's own doing if its own errors, or its own policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
-    names = {error_name(call) for call in failed}
+    blamed = {call.blames for call in failed}
+    names = {call.blames or error_name(call) for call in failed}
     where = f"poisoned from {message.queue!r}"
-    if faults := sorted(names & LOCK_FAULTS):
+    if faults := sorted(blamed & LOCK_FAULTS):
         return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
     if not failed:
         return violation(f"{where} without one failed invocation")
     policies = {history.function(call.function).on_contention for call in failed}
-    if names == {"LockNotAcquired"} and policies == {"defer"}:
+    if blamed == {"LockNotAcquired"} and policies == {"defer"}:
         return violation(f'{where} by contention alone, which on_contention="defer" rules out')
-    if "LockNotAcquired" in names:
+    if "LockNotAcquired" in blamed:
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")

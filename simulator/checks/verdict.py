@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from simulator.checks.accounts import judge_accounts
 from simulator.checks.activity import judge_activity
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
@@ -156,6 +157,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         *judge_overlaps(overlaps, caught),
         *judge_guards(history),
         *judge_witnessed(history),
+        *judge_accounts(history),
         *judge_tokens(tokens),
         *judge_failovers(failovers),
         *of_messages,

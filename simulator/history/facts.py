@@ -41,6 +41,8 @@ class Function:
     recovery: float = 60.0
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
+    timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
+    tokens: bool = False  # whether its holds have fencing tokens
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
 
@@ -120,6 +122,7 @@ class Invocation:
     """One call of one function.
 
     Attributes:
+        blames: the lock's own error with which it failed; empty where the error was somebody else's.
         keys: for each mode of its guards, what other invocations must share to be excluded by it, as the host reads
             the declaration; without an entry where that can't be told, with None where no lock may be asked for.
     """
@@ -132,6 +135,7 @@ class Invocation:
     end: float = math.inf
     ending: Ending = "open"
     error: str = ""
+    blames: str = ""
     keys: dict[Mode, str | None] = field(default_factory=dict)
 
 
@@ -199,6 +203,7 @@ class History:
     end: float = 0.0
     setup: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
+    witnessed: bool = False  # whether the hosts saw bodies themselves
     hosts: dict[str, int] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     deaths: set[str] = field(default_factory=set)  # hosts that were killed or crashed

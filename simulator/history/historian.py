@@ -126,6 +126,7 @@ class Historian:
 
     def _on_host_started(self, record: Record) -> None:
         self.history.hosts[record.host] = int(record.get("pid") or 0)
+        self.history.witnessed |= bool(record.get("witness"))
 
     def _on_host_ready(self, record: Record) -> None:
         self.history.hosts.setdefault(record.host, 0)
@@ -174,6 +175,7 @@ class Historian:
             call.end = record.t
             call.ending = succeeded if record.text("outcome") == "ok" else "error"
             call.error = record.text("error")
+            call.blames = record.text("blames")
         for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
             _end(self.waits.pop(key), record, "error")
 

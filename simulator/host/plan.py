@@ -12,6 +12,7 @@ from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from singleton.decorator import declared_guards, guards_of
 from singleton.functions.deferring import JITTER
+from singleton.layouts.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,6 +92,8 @@ class Plan:
             "timeout": guard.wait,
             "lease": guard.period,
             "poll": guard.poll,
+            "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token",
+            "merges": type(guard.layout) is not Layout,
             "away": guard.options.defer_delay * (1 + JITTER),
             "listener": next(
                 ({"lease": each.period, "poll": each.poll} for each in self.guards if each.mode == "listener"), None

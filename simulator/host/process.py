@@ -51,7 +51,7 @@ class Host:
 
     def run(self) -> int:
         """Run the host; return the process's exit code."""
-        self._write("host_started", pid=os.getpid())
+        self._write("host_started", pid=os.getpid(), witness=True)
         try:
             prepared = prepare_app(self._config)
         except HostError as error:

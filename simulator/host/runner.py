@@ -95,7 +95,7 @@ class Runner:
         if error is None:
             self._write("invocation_ended", **told, outcome="ok")
         else:
-            self._write("invocation_ended", **told, outcome="error", error=error)
+            self._write("invocation_ended", **told, outcome="error", error=error, blames=outcome.blames)
         return error is None
 
 

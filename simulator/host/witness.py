@@ -71,7 +71,7 @@ class Witness:
         finally:
             invoked.reset(before)
             with self._turn:
-                del self._called[name]
+                self._called.pop(name, None)
 
     def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
         """A body begins."""

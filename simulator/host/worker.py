@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.context import Context, RetryContext, TraceContext
 from simulator.host.triggers.bindings import Out
 from simulator.host.witness import invoked
+from singleton.base.errors import SingletonError
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 
@@ -34,9 +35,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an invocation ended: an error as ``Type: text``, or None and the outputs that the function set."""
+    """How an invocation ended: an error as ``Type: text``, or None and the outputs that the function set.
+
+    ``blames`` is the error's class where it is one of the lock's own.
+    """
 
     error: str | None = None
+    blames: str = ""
     outputs: tuple[tuple[Parameter, Any], ...] = ()
 
 
@@ -116,7 +121,7 @@ class Worker:
             return Outcome(outputs=tuple((parameter, value) for parameter, value in found if value is not None))
         except BaseException as error:  # noqa: BLE001 - whatever a function raises, the host lives on
             _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
-            return Outcome(error=describe(error))
+            return Outcome(error=describe(error), blames=blames(error))
         finally:
             sys.stdout.flush()
 
@@ -145,6 +150,11 @@ def thread_count(settings: Mapping[str, str]) -> int:
             return int(text)
         _log.warning("%s is %r, not a whole number above 0: the default is used", _THREADS, text)
     return min(32, (os.cpu_count() or 1) + 4)
+
+
+def blames(error: BaseException) -> str:
+    """Return the class of an error of the lock's; the empty text for any other, whatever it is called."""
+    return type(error).__name__ if isinstance(error, SingletonError) else ""
 
 
 def describe(error: BaseException) -> str:

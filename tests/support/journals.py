@@ -16,9 +16,12 @@ def key_lock(key: str) -> str:
 
 
 class Story:
-    """Collects the records of a run that starts at second 1000; all times given are seconds into the run."""
+    """Collects the records of a run that starts at second 1000; all times given are seconds into the run.
 
-    def __init__(self, hosts: int = 3, **setup: Any) -> None:
+    ``policy`` is the queue function's.
+    """
+
+    def __init__(self, hosts: int = 3, policy: str = "wait", **setup: Any) -> None:
         self.records: list[Record] = []
         self._numbers = count(1)
         self.fleet(0, "run_started", **{"hosts": hosts, "kill": 0, "seed": 7, "singleton": True, **setup})
@@ -26,7 +29,7 @@ class Story:
             name = f"host-{number}"
             self.add(0.1, name, "host_started", pid=100 + number)
             guard = {"guarded": True, "lease": 15, "poll": 5}
-            self.add(0.2, name, "function", name="ship", trigger="queue", queue="orders", **guard)
+            self.add(0.2, name, "function", name="ship", trigger="queue", queue="orders", on_contention=policy, **guard)
             timer = {"trigger": "timer", "on_contention": "skip", "tick": 5}
             self.add(0.2, name, "function", name="import_eligibility", **timer, **guard)
             self.add(0.3, name, "host_ready")
@@ -54,12 +57,20 @@ class Story:
         message: str | None = None,
         outcome: str = "ok",
         held: bool = True,
+        seen: tuple[float, float | None] | None = None,
+        keys: dict[str, str | None] | None = None,
     ) -> str:
-        """Tell of one guarded invocation; `end` None: it was still inside when its host died."""
+        """Tell of one guarded invocation; `end` None: it was still inside when its host died.
+
+        `seen`: when its host saw its body begin and end; `keys`: what it must exclude others by.
+        """
         owner = owner or f"invocation-{next(self._numbers)}"
         function = "ship" if "ship" in lock else "import_eligibility"
         asked = start if asked is None else asked
-        about = {} if message is None else {"message": message}
+        about: dict[str, Any] = {} if message is None else {"message": message}
+        about |= {} if keys is None else {"keys": keys}
+        if seen is not None:
+            self.sight(host, *seen, invocation=owner, function=function)
         self.add(asked, host, "invocation_started", function=function, invocation=owner, **about)
         self.lock(asked, host, "waiting", lock, owner)
         if held:
@@ -74,6 +85,16 @@ class Story:
             self.add(end, host, "invocation_ended", function=function, invocation=owner, outcome=ended, **error)
         return owner
 
+    def sight(
+        self, host: str, start: float, end: float | None, *, invocation: str = "", function: str = "ship", **left: Any
+    ) -> None:
+        """Tell that a host saw a body."""
+        run = next(self._numbers)
+        about = {"run": run, "function": function, "invocation": invocation}
+        self.add(start, host, "body_entered", **about)
+        if end is not None:
+            self.add(end, host, "body_left", **about, **left)
+
     def skip(self, host: str, t: float, lock: str = TIMER, *, reason: str = "skip", message: str | None = None) -> str:
         """Tell of one invocation that found the lock taken and gave up."""
         owner = f"invocation-{next(self._numbers)}"
@@ -82,7 +103,11 @@ class Story:
         self.add(t, host, "invocation_started", function=function, invocation=owner, **about)
         self.lock(t, host, "waiting", lock, owner)
         self.lock(t, host, "contended", lock, owner, reason=reason)
-        outcome = {"outcome": "ok"} if reason == "skip" else {"outcome": "error", "error": "LockNotAcquired: taken"}
+        outcome = (
+            {"outcome": "ok"}
+            if reason == "skip"
+            else {"outcome": "error", "error": "LockNotAcquired: taken", "blames": "LockNotAcquired"}
+        )
         self.add(t, host, "invocation_ended", function=function, invocation=owner, **outcome)
         return owner
 

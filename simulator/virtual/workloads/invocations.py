@@ -78,12 +78,14 @@ async def invoke(
 
     ``failures`` are what a function may raise of its own.
     """
-    outcome = "cancelled"
+    outcome, blamed = "cancelled", ""
     world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
     try:
         await work()
         outcome = "ok"
-    except (SingletonError, Refused) as error:
+    except SingletonError as error:
+        outcome = blamed = type(error).__name__
+    except Refused as error:
         outcome = type(error).__name__
     except failures:
         outcome = "failed"
@@ -93,6 +95,6 @@ async def invoke(
         raise
     finally:
         world.oracle.callers.ended(machine, invocation, outcome)
-    told = {"outcome": "ok"} if outcome == "ok" else {"outcome": "error", "error": outcome}
+    told = {"outcome": "ok"} if outcome == "ok" else {"outcome": "error", "error": outcome, "blames": blamed}
     world.note(machine.name, "invocation_ended", invocation=invocation, **told)
     return outcome

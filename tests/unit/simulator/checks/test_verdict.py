@@ -107,11 +107,11 @@ def message_twice_at_once(story: Story) -> None:
 
 
 def message_poisoned_by_the_lock(story: Story) -> None:
-    poison(story, "LockLost: the lease ran out")
+    poison(story, "LockLost: the lease ran out", "LockLost")
 
 
 def message_poisoned_by_the_storage(story: Story) -> None:
-    poison(story, "singleton.base.errors.StorageUnavailable: no answer")
+    poison(story, "StorageUnavailable: no answer", "StorageUnavailable")
 
 
 def message_poisoned_without_a_failure(story: Story) -> None:
@@ -120,14 +120,21 @@ def message_poisoned_without_a_failure(story: Story) -> None:
     story.add(6.5, "host-1", "message_poisoned", queue="orders", id="m9")
 
 
-def poison(story: Story, error: str) -> None:
+def poison(story: Story, error: str, blames: str = "") -> None:
     story.sent(6, "m9")
     for delivery in range(5):
         t = 6.1 + delivery
         story.received(t, "host-1", "m9", delivery + 1)
         story.add(t, "host-1", "invocation_started", function="ship", invocation=f"p{t}", message="m9")
         story.add(
-            t + 0.1, "host-1", "invocation_ended", function="ship", invocation=f"p{t}", outcome="error", error=error
+            t + 0.1,
+            "host-1",
+            "invocation_ended",
+            function="ship",
+            invocation=f"p{t}",
+            outcome="error",
+            error=error,
+            blames=blames,
         )
     story.add(11.5, "host-1", "message_poisoned", queue="orders", id="m9")
 

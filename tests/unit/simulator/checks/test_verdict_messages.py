@@ -9,9 +9,16 @@ from simulator.checks.verdict import judge
 from tests.support.journals import Story, good_story, key_lock
 
 
-def base() -> Story:
-    story = Story()
+def base(policy: str = "wait") -> Story:
+    story = Story(policy=policy)
     story.body("host-1", 0.5, 0.6)
+    return story
+
+
+def busy(policy: str) -> Story:
+    """A run in which the lock of key "a" is taken for twenty seconds."""
+    story = base(policy)
+    story.body("host-1", 0.9, 20.0, key_lock("a"))
     return story
 
 
@@ -63,7 +70,7 @@ def test_a_message_that_a_victim_deleted_without_living_to_say_so_is_completed()
 
 
 def test_a_message_whose_function_chose_to_skip_is_skipped_not_lost() -> None:
-    story = base()
+    story = busy("skip")
     story.sent(1, "m")
     story.received(1.1, "host-2", "m")
     story.skip("host-2", 1.2, key_lock("a"), message="m")
@@ -101,6 +108,7 @@ def poisoned(error: str) -> Story:
             invocation=f"{delivery}",
             outcome="error",
             error=error,
+            blames="LockNotAcquired" if "LockNotAcquired" in error else "",
         )
     story.add(7, "host-1", "message_poisoned", queue="orders", id="m")
     return story
@@ -186,7 +194,7 @@ def put_back(story: Story, t: float, host: str, name: str, copy: str, count: int
 
 
 def test_a_message_and_the_copies_as_which_it_was_put_back_are_one_message() -> None:
-    story = base()
+    story = busy("defer")
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     put_back(story, 11.1, "host-3", "m2", "m3")
@@ -201,14 +209,14 @@ def test_a_message_and_the_copies_as_which_it_was_put_back_are_one_message() -> 
 
 
 def test_a_copy_that_is_gone_without_having_run_is_a_lost_message() -> None:
-    story = base()
+    story = busy("defer")
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     assert judge(story.end(30)).messages.lost == 1
 
 
 def test_a_copy_is_lost_even_if_the_host_that_sent_it_died_later() -> None:
-    story = base()
+    story = busy("defer")
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     story.kill(5, "host-2")
@@ -216,7 +224,7 @@ def test_a_copy_is_lost_even_if_the_host_that_sent_it_died_later() -> None:
 
 
 def test_a_copy_that_is_left_in_the_queue_is_a_stuck_message() -> None:
-    story = base()
+    story = busy("defer")
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     story.fleet(29, "queue_left", queue="orders", ready=1, invisible=0, ids=["m2"])
@@ -268,8 +276,8 @@ def test_poison_by_contention_alone_breaks_the_promise_of_defer() -> None:
 
 
 def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_function() -> None:
-    story = base()
-    story.message("fine", "host-1", 0.8, 0.9)
+    story = base("defer")
+    story.message("fine", "host-1", 0.8, 1.5)
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     story.received(11, "host-3", "m2")

@@ -1,0 +1,196 @@
+"""Every ending is accounted for: who was refused, who succeeded, who failed, and who kept or left a lock too long.
+
+A refusal needs a policy that allows it, and somebody who has the lock. A success needs a body that ended well under it.
+A failure by the lock needs something that the run did: a kill, a pause, an operator. A lock that is free, and wanted,
+is taken within a poll.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.failover import SLACK
+from simulator.checks.findings import Finding, count, label, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import History, Invocation, Refusal, Wait
+
+_STALE: Final = 2.0
+"""Seconds for which an answer may be old when it is told: on its way, or under way as somebody let go."""
+_KEPT: Final = 3.0
+"""Seconds in which a lock is given back when its body has ended."""
+
+Span = tuple[float, float]
+
+
+def judge_accounts(history: History) -> Iterator[Finding]:
+    """Find endings that nothing accounts for."""
+    if history.rough or not history.setup.get("singleton", True):
+        return
+    taken = {lock: sorted(spans) for lock, spans in _taken(history).items()}
+    yield from _refusals(history, taken)
+    yield from _successes(history)
+    yield from _failures(history)
+    yield from _kept(history)
+    yield from _left_free(history, taken)
+    yield from _tokens(history)
+
+
+def _taken(history: History) -> dict[str, list[Span]]:
+    """Return when each lock was held, or may have been: by who died or stood still, or by an attempt given up."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for got in history.acquisitions:
+        lease = history.function(got.function).lease_in(got.mode)
+        lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
+        # Who wants to be the listener finds out that nobody is with its next attempt, and says no until then.
+        known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
+        spans[got.lock].append((got.t, got.until + (lease if lapses else 0) + known))
+    for wait in history.waits:
+        if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
+            lease = history.function(wait.function).lease_in(wait.mode)
+            spans[wait.lock].append((wait.start, wait.end + lease))
+    return spans
+
+
+# --- who was refused --------------------------------------------------------------------------------------------------
+
+
+def _refusals(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+    asked: dict[tuple[str, str], Wait] = {(wait.host, wait.owner): wait for wait in history.waits}
+    against, alone = Counter[tuple[str, str]](), Counter[str]()
+    for refusal in history.refusals:
+        wait = asked.get((refusal.host, refusal.owner))
+        if not _may_be_refused(history, refusal, wait):
+            against[refusal.function, refusal.reason] += 1
+        since = (refusal.t if wait is None else wait.start) - _STALE
+        if not any(start <= refusal.t and end >= since for start, end in taken.get(refusal.lock, ())):
+            alone[refusal.function] += 1
+    for (function, reason), number in sorted(against.items()):
+        policy = history.function(function).on_contention
+        yield violation(
+            f"{count(number, 'invocation')} of {function!r} gave up ({reason}), though on_contention={policy!r} does "
+            "not allow that"
+        )
+    for function, number in sorted(alone.items()):
+        yield violation(
+            f"{count(number, 'invocation')} of {function!r} heard that another has the lock, and nobody had it"
+        )
+
+
+def _may_be_refused(history: History, refusal: Refusal, wait: Wait | None) -> bool:
+    function = history.function(refusal.function)
+    if refusal.mode == "listener" or function.on_contention == "custom":
+        return True
+    if refusal.reason == "timeout":
+        waited = math.inf if wait is None else refusal.t - wait.start
+        return function.timeout is not None and waited >= function.timeout - _STALE
+    return refusal.reason == function.on_contention != "wait"
+
+
+# --- who succeeded, and who failed ------------------------------------------------------------------------------------
+
+
+def _successes(history: History) -> Iterator[Finding]:
+    """An invocation that succeeded ran its body to a good end, or was refused."""
+    if not history.witnessed:
+        return
+    well = {(sight.host, sight.invocation) for sight in history.sights if sight.ending == "ok"}
+    ran = {(sight.host, sight.invocation) for sight in history.sights}
+    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
+    empty, failed, without = Counter[str](), Counter[str](), Counter[str]()
+    for call in history.invocations:
+        where = (call.host, call.id)
+        if call.ending not in {"ok", "deferred"} or not history.function(call.function).guarded:
+            continue
+        empty[call.function] += where not in ran and where not in refused
+        failed[call.function] += where in ran and where not in well
+        without[call.function] += where in lost and call.ending == "ok"
+    for numbers, what in (
+        (empty, "succeeded without its body, and nobody had refused it the lock"),
+        (failed, "succeeded although its body had failed"),
+        (without, "succeeded although it had lost its lock"),
+    ):
+        for function, number in sorted((+numbers).items()):
+            yield violation(f"{count(number, 'invocation')} of {function!r} {what}")
+
+
+def _failures(history: History) -> Iterator[Finding]:
+    """The lock fails nobody, unless something was done to it."""
+    failed = Counter(
+        (call.function, call.blames)
+        for call in history.invocations
+        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call)
+    )
+    for (function, name), number in sorted(failed.items()):
+        yield violation(
+            f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"
+        )
+
+
+def _caused(history: History, call: Invocation) -> bool:
+    """Tell whether the run did something to its host, or to its lock, or whether the app itself is at fault."""
+    own = call.blames in {"ScopeError", "ConfigurationError"}
+    operated = any(call.start <= t <= call.end for t, _ in history.operated)
+    return own or operated or history.paused(call.host, call.start, call.end)
+
+
+# --- how long a lock is kept, and how long it is free -----------------------------------------------------------------
+
+
+def _kept(history: History) -> Iterator[Finding]:
+    """A lock is given back when its body has ended."""
+    ended: dict[tuple[str, str, str], float] = {}
+    for section in history.sections:
+        if section.mode == "function" and section.ending in {"ok", "error"}:
+            who = (section.host, section.lock, section.owner)
+            ended[who] = max(section.end, ended.get(who, 0.0))
+    worst: dict[str, tuple[float, str]] = {}
+    for got in history.acquisitions:
+        end = ended.get((got.host, got.lock, got.owner))
+        if end is None or got.mode == "listener" or got.ending not in {"ok", "open"}:
+            continue
+        kept = min(got.until, history.end) - end
+        if kept > _KEPT and not history.paused(got.host, end, end + kept):
+            worst[got.lock] = max(worst.get(got.lock, (0.0, "")), (kept, got.host))
+    for lock, (kept, host) in sorted(worst.items()):
+        yield violation(f"{label(lock)} was kept by {host} for {kept:.1f} s after its body had ended")
+
+
+def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+    """A lock that is free is got by who waits for it, within a poll."""
+    worst: dict[str, tuple[float, str]] = {}
+    for wait in history.waits:
+        function = history.function(wait.function)
+        if function.merges or wait.ending in {"killed", "crashed"}:
+            continue
+        bound = function.poll_in(wait.mode) + SLACK
+        for start, end in _gaps(taken.get(wait.lock, []), wait.start, min(wait.end, history.end)):
+            free = end - start
+            if free > bound and not history.paused(wait.host, start, end):
+                worst[wait.lock] = max(worst.get(wait.lock, (0.0, "")), (free, wait.host))
+    for lock, (free, host) in sorted(worst.items()):
+        yield violation(f"{label(lock)} was free for {free:.1f} s while {host} waited for it")
+
+
+def _gaps(spans: list[Span], start: float, end: float) -> Iterator[Span]:
+    """Yield the times between ``start`` and ``end`` that none of the spans, in order of their starts, covers."""
+    for begins, ends in spans:
+        if begins > start:
+            yield start, min(begins, end)
+        start = max(start, ends)
+        if start >= end:
+            return
+    yield start, end
+
+
+def _tokens(history: History) -> Iterator[Finding]:
+    bare = Counter(
+        got.function for got in history.acquisitions if got.token is None and history.function(got.function).tokens
+    )
+    for function, number in sorted(bare.items()):
+        yield violation(f"{count(number, 'hold')} of {function!r} had no fencing token")

@@ -1,0 +1,172 @@
+"""Every ending is accounted for: refusals, successes, failures, locks that are kept, and locks that nobody takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, good_story, key_lock
+
+A = key_lock("a")
+
+
+def violations(story: Story, end: float = 40) -> list[str]:
+    return [*judge(story.end(end)).violations]
+
+
+def call(story: Story, host: str, start: float, end: float, owner: str, **ended: Any) -> None:
+    story.add(start, host, "invocation_started", function="ship", invocation=owner)
+    story.add(end, host, "invocation_ended", function="ship", invocation=owner, **{"outcome": "ok", **ended})
+
+
+def witnessed(story: Story) -> Story:
+    story.add(0.15, "host-1", "host_started", pid=101, witness=True)
+    return story
+
+
+def test_a_good_run_has_no_such_finding() -> None:
+    assert violations(good_story()) == []
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_while_another_has_the_lock_is_accounted_for() -> None:
+    story = Story(policy="skip")
+    story.body("host-1", 1, 5, A)
+    story.skip("host-2", 2, A)
+    assert violations(story) == []
+
+
+def test_a_refusal_though_nobody_has_the_lock_is_found() -> None:
+    story = Story(policy="skip")
+    story.body("host-1", 1, 2, A)
+    story.skip("host-2", 9, A)
+    assert violations(story) == ["1 invocation of 'ship' heard that another has the lock, and nobody had it"]
+
+
+@pytest.mark.parametrize("how", ["killed", "paused"])
+def test_a_lease_of_a_host_that_died_or_stood_still_accounts_for_refusals_until_it_ends(how: str) -> None:
+    def story(at: float) -> Story:
+        story = Story(policy="skip")
+        if how == "killed":
+            story.body("host-1", 1, None, A)
+            story.kill(2, "host-1", A)
+        else:
+            story.add(2, "host-1", "pause")
+            story.body("host-1", 1, 2.1, A)
+            story.add(2.2, "host-1", "resume")
+        story.skip("host-2", at, A)
+        story.body("host-2", 25, 26, A)
+        return story
+
+    assert violations(story(16)) == []
+    assert "1 invocation of 'ship' heard that another has the lock, and nobody had it" in violations(story(22))
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"), [("wait", "skip"), ("wait", "timeout"), ("raise", "skip"), ("skip", "raise")]
+)
+def test_a_refusal_that_the_policy_does_not_know_is_found(policy: str, reason: str) -> None:
+    story = Story(policy=policy)
+    story.body("host-1", 1, 5, A)
+    story.skip("host-2", 2, A, reason=reason)
+    (text,) = violations(story)
+    assert text == f"1 invocation of 'ship' gave up ({reason}), though on_contention={policy!r} does not allow that"
+
+
+# --- successes and failures -------------------------------------------------------------------------------------------
+
+
+def test_a_success_without_a_body_and_without_a_refusal_is_found() -> None:
+    story = witnessed(Story())
+    story.body("host-1", 1, 2, A, seen=(1, 2))
+    call(story, "host-2", 3, 4, "empty")
+    assert "1 invocation of 'ship' succeeded without its body, and nobody had refused it the lock" in violations(story)
+
+
+def test_a_success_although_its_body_failed_is_found() -> None:
+    story = witnessed(Story())
+    owner = story.body("host-1", 1, 2, A)
+    story.sight("host-1", 1, 2, invocation=owner, error="ValueError")
+    assert violations(story) == ["1 invocation of 'ship' succeeded although its body had failed"]
+
+
+def test_a_success_without_the_lock_is_found() -> None:
+    story = witnessed(Story())
+    owner = story.body("host-1", 1, 2, A, outcome="lost", seen=(1, 2))
+    for record in story.records:
+        if record.event == "invocation_ended" and record.get("invocation") == owner:
+            record.fields.update(outcome="ok")  # type: ignore[attr-defined]
+    assert violations(story) == ["1 invocation of 'ship' succeeded although it had lost its lock"]
+
+
+@pytest.mark.parametrize("name", ["LockLost", "StorageUnavailable", "StorageDenied", "LockClosed"])
+def test_a_failure_by_the_lock_needs_a_cause_in_the_run(name: str) -> None:
+    def story(*, paused: bool) -> Story:
+        story = Story()
+        story.body("host-1", 1, 2, A)
+        if paused:
+            story.add(3, "host-2", "pause")
+            story.add(24, "host-2", "resume")
+        call(story, "host-2", 2.5, 25, "failed", outcome="error", error=f"{name}: no", blames=name)
+        return story
+
+    assert violations(story(paused=False)) == [
+        f"1 invocation of 'ship' failed with {name}, which nothing in this run caused"
+    ]
+    assert violations(story(paused=True)) == []
+
+
+def test_an_error_of_the_apps_own_with_the_name_of_one_of_the_locks_is_the_apps() -> None:
+    story = Story()
+    story.body("host-1", 1, 2, A)
+    call(story, "host-2", 3, 4, "failed", outcome="error", error="StorageError: disk full", blames="")
+    assert violations(story) == []
+
+
+# --- kept, and left free ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given_back", [True, False])
+def test_a_lock_that_is_kept_after_its_body_is_found(given_back: bool) -> None:
+    story = Story()
+    owner = story.body("host-1", 1, 2, A)
+    released = next(record for record in story.records if record.get("kind") == "released")
+    story.records.remove(released)
+    if given_back:
+        story.lock(9, "host-1", "released", A, owner)
+    kept = 7.0 if given_back else 38.0
+    assert violations(story) == [f"ship.a was kept by host-1 for {kept} s after its body had ended"]
+
+
+def test_a_lock_that_is_free_while_somebody_waits_is_found() -> None:
+    story = Story()
+    story.body("host-1", 1, 2, A)
+    story.body("host-2", 12, 13, A, asked=1.5)
+    assert violations(story) == ["ship.a was free for 10.0 s while host-2 waited for it"]
+
+
+def test_a_waiter_that_stands_still_or_is_killed_takes_no_lock_and_is_not_accused() -> None:
+    story = Story()
+    story.body("host-1", 1, 2, A)
+    story.add(1.8, "host-2", "pause")
+    story.add(20, "host-2", "resume")
+    story.body("host-2", 20.5, 21, A, asked=1.5)
+    story.lock(1.5, "host-3", "waiting", A, "dying")
+    story.kill(14, "host-3")
+    assert [text for text in violations(story) if "free" in text] == []
+
+
+def test_a_hold_without_a_token_is_found_where_it_should_have_one() -> None:
+    story = Story()
+    story.body("host-1", 1, 2, A)
+    assert violations(story) == []
+    story = Story()
+    for record in story.records:
+        if record.event == "function":
+            record.fields["tokens"] = True  # type: ignore[index]
+    story.body("host-1", 1, 2, A)
+    assert violations(story) == ["1 hold of 'ship' had no fencing token"]
