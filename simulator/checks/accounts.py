@@ -31,29 +31,34 @@ def judge_accounts(history: History) -> Iterator[Finding]:
     """Find endings that nothing accounts for."""
     if history.rough or not history.setup.get("singleton", True):
         return
-    taken = {lock: sorted(spans) for lock, spans in _taken(history).items()}
-    yield from _refusals(history, taken)
+    yield from _refusals(history, _taken(history, as_asked=True))
     yield from _successes(history)
     yield from _failures(history)
     yield from _kept(history)
-    yield from _left_free(history, taken)
+    yield from _left_free(history, _taken(history, as_asked=False))
     yield from _tokens(history)
 
 
-def _taken(history: History) -> dict[str, list[Span]]:
-    """Return when each lock was held, or may have been: by who died or stood still, or by an attempt given up."""
+def _taken(history: History, *, as_asked: bool) -> dict[str, list[Span]]:
+    """Return when each lock was held, or may have been, in order.
+
+    For one more lease where its holder died or stood still, and after an attempt that was given up. ``as_asked``: from
+    when its holder asked for it, as his lease begins before he knows.
+    """
     spans: dict[str, list[Span]] = defaultdict(list)
+    asked = {(wait.host, wait.lock, wait.owner): wait.start for wait in history.waits}
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
         # Who wants to be the listener finds out that nobody is with its next attempt, and says no until then.
         known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
-        spans[got.lock].append((got.t, got.until + (lease if lapses else 0) + known))
+        since = asked.get((got.host, got.lock, got.owner), got.t) if as_asked else got.t
+        spans[got.lock].append((since, got.until + (lease if lapses else 0) + known))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
             lease = history.function(wait.function).lease_in(wait.mode)
             spans[wait.lock].append((wait.start, wait.end + lease))
-    return spans
+    return {lock: sorted(several) for lock, several in spans.items()}
 
 
 # --- who was refused --------------------------------------------------------------------------------------------------
@@ -143,7 +148,8 @@ def _caused(history: History, call: Invocation) -> bool:
 
 
 def _kept(history: History) -> Iterator[Finding]:
-    """A lock is given back when its body has ended."""
+    """A lock is given back when its body has ended; the invocations that have ended, too, show that."""
+    answered = {(call.host, call.id) for call in history.invocations if call.ending in {"ok", "error", "deferred"}}
     ended: dict[tuple[str, str, str], float] = {}
     for section in history.sections:
         if section.mode == "function" and section.ending in {"ok", "error"}:
@@ -152,7 +158,7 @@ def _kept(history: History) -> Iterator[Finding]:
     worst: dict[str, tuple[float, str]] = {}
     for got in history.acquisitions:
         end = ended.get((got.host, got.lock, got.owner))
-        if end is None or got.mode == "listener" or got.ending not in {"ok", "open"}:
+        if end is None or got.ending not in {"ok", "open"} or (got.host, got.owner) not in answered:
             continue
         kept = min(got.until, history.end) - end
         if kept > _KEPT and not history.paused(got.host, end, end + kept):
