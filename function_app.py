@@ -20,10 +20,10 @@ log = logging.getLogger("sample")
 def import_eligibility(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the binding must be named
     """Import the eligibility file. All instances fire at the same moment: one imports, the others skip."""
     hold = current_hold()
-    for batch in range(1, 7):
+    for batch in range(1, 21):
         time.sleep(0.4)  # stands for reading a batch of rows
         hold.raise_if_lost()  # before each side effect: is it still ours?
-        log.info("eligibility batch %d of 6 saved with fencing token %s", batch, hold.token)
+        log.info("eligibility batch %d of 20 saved with fencing token %s", batch, hold.token)
 
 
 @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")

@@ -95,6 +95,7 @@ class _Group(click.Group):
 )
 @click.option("--visibility", default=20.0, metavar="SECONDS", help="When a dead host's messages come back.")
 @click.option("--seed", type=int, metavar="N", help="Repeat an earlier run's choices: keys, pauses, victims.")
+@click.option("--strict", is_flag=True, help="Exit with 1 where something was not tried, too.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
 @click.option("--keep", is_flag=True, help="Keep the journals, and say where they are.")
 @click.option(
@@ -136,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.exit(code)
 
 
-def _simulate(*, as_json: bool, **options: Any) -> int:
+def _simulate(*, as_json: bool, strict: bool, **options: Any) -> int:
     reporter = _reporter(as_json=as_json)
     outcome: Outcome | None = None
     with Signals() as signals, contextlib.closing(reporter):
@@ -160,7 +161,9 @@ def _simulate(*, as_json: bool, **options: Any) -> int:
             kept = f", but the journals in {outcome.journals}" if outcome and outcome.journals else ""
             return _complain(f"interrupted; nothing is left behind{kept}", signals.exit_code)
     assert outcome is not None
-    return HOLDS if outcome.verdict is not None and outcome.verdict.holds else VIOLATED
+    verdict = outcome.verdict
+    shown = verdict is not None and verdict.holds and not (strict and verdict.untried)
+    return HOLDS if shown else VIOLATED
 
 
 def _scenario(*, app: Path | None, seed: int | None, **options: Any) -> Scenario:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from simulator.checks.accounts import judge_accounts
 from simulator.checks.activity import judge_activity
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
+from simulator.checks.exercised import Exercised, count_exercised, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
 from simulator.checks.messages import Messages, check_messages
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
@@ -71,6 +72,8 @@ class Verdict:
         reasons: why it does not hold, one sentence each; empty if it holds.
         violations: those of the reasons that say that a promise was broken.
         notes: what else is worth knowing.
+        untried: what the app declares and the run did not reach, so that it is not shown to hold.
+        exercised: how often what a lock must be able to do was seen.
         sections: how many guarded bodies ran, on how many `locks`.
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
         caught: those in which a host that had been paused woke inside its body, was told, and ended it as lost.
@@ -86,6 +89,8 @@ class Verdict:
     reasons: tuple[str, ...]
     violations: tuple[str, ...]
     notes: tuple[str, ...]
+    untried: tuple[str, ...]
+    exercised: Exercised
     seed: int
     duration: float
     singleton: bool
@@ -123,6 +128,7 @@ class Verdict:
                 seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
             messages: {sent, completed, skipped, poisoned, stuck, lost, open, duplicated, redelivered,
                 deferred, deferrals, troubles[]: {id, queue, key, what}},
+            untried[], exercised: {renewals, waits, refusals, handed_between, handed_within, kills, losses, longest},
             tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
             hosts[]: {name, pid, ended, bodies, skipped},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed}
@@ -153,6 +159,7 @@ def judge(records: Sequence[Record]) -> Verdict:
     failovers = measure_failovers(history)
     tokens = check_tokens(history)
     messages, of_messages = check_messages(history)
+    exercised = count_exercised(history)
     findings = [
         *judge_overlaps(overlaps, caught),
         *judge_guards(history),
@@ -170,6 +177,8 @@ def judge(records: Sequence[Record]) -> Verdict:
         reasons=reasons,
         violations=violations,
         notes=tuple(finding.text for finding in findings if finding.kind == "note"),
+        untried=untried(history, exercised),
+        exercised=exercised,
         sections=len(history.bodies),
         locks=len({section.lock for section in history.sections}),
         overlaps=tuple(overlaps),

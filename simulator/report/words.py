@@ -31,6 +31,8 @@ class Line:
 def headline(verdict: Verdict) -> Line:
     """Say in a few words what came of it."""
     if verdict.verdict == "holds":
+        if verdict.untried:
+            return Line("open", f"HOLDS, as far as it was tried: {'; '.join(verdict.untried)}.")
         taken = " and failover was in time" if verdict.kills else ""
         return Line("good", f"HOLDS: never two at once{taken}.")
     if verdict.verdict == "violated":
@@ -48,6 +50,7 @@ def summary(verdict: Verdict) -> list[Line]:
         *_failovers(verdict),
         *_messages(verdict),
         *_tokens(verdict),
+        *_exercised(verdict),
         *_other_reasons(verdict),
         *(Line("note", note) for note in verdict.notes),
     ]
@@ -160,6 +163,20 @@ def _tokens(verdict: Verdict) -> Iterator[Line]:
         yield Line("bad", f"{issued}, {len(tokens.regressions):,} out of order")
     elif tokens.issued:
         yield Line("good", f"{issued}: strictly increasing on each")
+
+
+def _exercised(verdict: Verdict) -> Iterator[Line]:
+    """Say what the lock was put to."""
+    seen = verdict.exercised
+    if not (verdict.singleton and verdict.sections):
+        return
+    numbers = (
+        count(seen.renewals, "renewal"),
+        count(seen.waits, "wait"),
+        count(seen.refusals, "refusal"),
+        f"{count(seen.handed_between, 'hand-over')} between hosts, {seen.handed_within:,} within one",
+    )
+    yield Line("note", f"exercised: {', '.join(numbers)}")
 
 
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:

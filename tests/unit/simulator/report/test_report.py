@@ -46,15 +46,31 @@ def bad_story() -> Story:
     return story
 
 
+def full_story() -> Story:
+    """A good run in which a body lasts for more than half its lease, too."""
+    story = good_story()
+    story.body("host-3", 6, 15, token=2)
+    return story
+
+
 def test_a_verdict_that_holds_is_told_in_plain_words() -> None:
-    assert told(judge(good_story().end(30))).splitlines() == [
+    assert told(judge(full_story().end(30))).splitlines() == [
         "HOLDS: never two at once and failover was in time.",
-        "6 guarded bodies ran on 3 locks: 0 overlaps",
+        "7 guarded bodies ran on 3 locks: 0 overlaps",
         "host-2 (pid 100) was killed at 4.5 s while it held ship.a; host-1 took it over after 15.5 s (bound 20.0 s)",
         "4 messages sent: 4 processed, none lost or poisoned",
         "1 message ran again after the kill: queues deliver at least once",
-        "6 fencing tokens on 3 locks: strictly increasing on each",
+        "7 fencing tokens on 3 locks: strictly increasing on each",
+        "exercised: 1 renewal, 1 wait, 1 refusal, 4 hand-overs between hosts, 0 within one",
     ]
+
+
+def test_what_was_not_tried_is_in_the_headline() -> None:
+    verdict = judge(good_story().end(30))
+    assert verdict.holds
+    assert headline(verdict).text == ("HOLDS, as far as it was tried: no renewal was seen (bodies take 1 s at most).")
+    assert verdict.to_dict()["untried"] == ["no renewal was seen (bodies take 1 s at most)"]
+    assert verdict.to_dict()["exercised"]["renewals"] == 0
 
 
 def test_a_violation_is_told_with_who_where_and_when() -> None:
@@ -185,7 +201,7 @@ def test_markup_in_names_is_only_text() -> None:
 
 
 def test_the_last_screen_has_a_form_for_terminals_without_unicode() -> None:
-    text = drawn(last_screen(judge(good_story().end(30)), [], ASCII_MARKS))
+    text = drawn(last_screen(judge(full_story().end(30)), [], ASCII_MARKS))
     assert "+ HOLDS" in text
     assert "✓" not in text
 

@@ -1,0 +1,99 @@
+"""What the run exercised, and what of that which the app declares it never reached: that much was not shown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import History, Wait
+
+_WAITED: Final = 0.25
+"""Seconds after which who got a lock had waited for another, and not for the storage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exercised:
+    """How often something was seen that a lock must be able to do.
+
+    Attributes:
+        renewals: holds that outlived half their lease, so that it was renewed.
+        waits: invocations that got the lock after another had had it.
+        refusals: invocations that gave up: skipped, deferred, raised or timed out.
+        handed_between: times that one host got a lock after another.
+        handed_within: times that a host got a lock after itself.
+        kills: hosts that were killed while they held a lock.
+        losses: holds that were lost.
+        longest: seconds of the longest body.
+    """
+
+    renewals: int = 0
+    waits: int = 0
+    refusals: int = 0
+    handed_between: int = 0
+    handed_within: int = 0
+    kills: int = 0
+    losses: int = 0
+    longest: float = 0.0
+
+
+def count_exercised(history: History) -> Exercised:
+    """Count what the run exercised."""
+    takers: dict[str, list[str]] = defaultdict(list)
+    for got in sorted(history.acquisitions, key=lambda got: got.t):
+        takers[got.lock].append(got.host)
+    hands = [pair for hosts in takers.values() for pair in pairwise(hosts)]
+    return Exercised(
+        renewals=sum(
+            min(got.until, history.end) - got.t > history.function(got.function).lease_in(got.mode) / 2
+            for got in history.acquisitions
+        ),
+        waits=sum(map(_waited, history.waits)),
+        refusals=len(history.refusals),
+        handed_between=sum(before != after for before, after in hands),
+        handed_within=sum(before == after for before, after in hands),
+        kills=sum(bool(kill.holds) for kill in history.kills),
+        losses=sum(history.losses.values()),
+        longest=max((section.end - section.start for section in history.sections), default=0.0),
+    )
+
+
+def untried(history: History, exercised: Exercised) -> tuple[str, ...]:
+    """Return what the app declares and the run did not reach, in words."""
+    if not (history.sections and history.setup.get("singleton", True)):
+        return ()
+    return tuple(_untried(history, exercised))
+
+
+def _untried(history: History, exercised: Exercised) -> Iterator[str]:
+    ran = {section.function for section in history.sections}
+    guarded = [function for function in history.functions.values() if function.guarded]
+    if idle := sorted(function.name for function in guarded if function.name not in ran):
+        yield f"{', '.join(idle)} never ran"
+    if not exercised.renewals:
+        yield f"no renewal was seen (bodies take {exercised.longest:.0f} s at most)"
+    if len(history.hosts) > 1 and not exercised.handed_between:
+        yield "no lock went from one host to another"
+    contended = {refusal.function for refusal in history.refusals} | {
+        wait.function for wait in history.waits if _waited(wait)
+    }
+    for function in guarded:
+        if function.name in ran and function.name not in contended:
+            yield f"no invocation of {function.name} {_POLICIES.get(function.on_contention, _OTHER)}"
+
+
+def _waited(wait: Wait) -> bool:
+    return wait.mode == "function" and wait.ending == "acquired" and wait.end - wait.start > _WAITED
+
+
+_POLICIES: Final = {
+    "wait": "had to wait",
+    "skip": "was skipped",
+    "defer": "was deferred",
+    "raise": "failed for contention",
+}
+_OTHER: Final = "met a lock that was taken"

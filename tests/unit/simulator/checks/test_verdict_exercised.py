@@ -1,0 +1,59 @@
+"""What the run did not reach is said: a promise that was not put to the test is not shown."""
+
+from __future__ import annotations
+
+from simulator.checks.verdict import judge
+from tests.support.journals import TIMER, Story, key_lock
+
+
+def story(policy: str = "wait") -> Story:
+    """A run in which two hosts work one after the other for long, and nobody meets a taken lock."""
+    story = Story(policy=policy)
+    story.body("host-1", 1, 9, key_lock("a"), token=1)
+    story.body("host-2", 10, 11, key_lock("a"), token=2)
+    story.skip("host-2", 3.1, TIMER)
+    story.body("host-1", 3, 4, TIMER, token=1)
+    return story
+
+
+def untried(story: Story) -> list[str]:
+    verdict = judge(story.end(30))
+    assert verdict.holds, verdict.reasons
+    return [*verdict.untried]
+
+
+def test_a_policy_that_nobody_needed_is_named() -> None:
+    assert untried(story()) == ["no invocation of ship had to wait"]
+    assert untried(story("skip")) == ["no invocation of ship was skipped"]
+    assert untried(story("defer")) == ["no invocation of ship was deferred"]
+    assert untried(story("custom")) == ["no invocation of ship met a lock that was taken"]
+
+
+def test_a_wait_for_a_lock_that_another_has_is_seen() -> None:
+    waited = story()
+    waited.body("host-3", 11.1, 12, key_lock("a"), token=3, asked=10.1)
+    assert untried(waited) == []
+    assert judge(waited.records).exercised.waits == 1
+
+
+def test_a_function_that_never_ran_is_named() -> None:
+    alone = Story()
+    alone.body("host-1", 1, 9, TIMER, token=1)
+    alone.body("host-2", 10, 11, TIMER, token=2)
+    alone.skip("host-3", 2, TIMER)
+    assert untried(alone) == ["ship never ran"]
+
+
+def test_a_lock_that_never_changed_hosts_is_named() -> None:
+    alone = Story()
+    alone.body("host-1", 1, 9, key_lock("a"), token=1)
+    alone.body("host-1", 10, 11, key_lock("a"), token=2, asked=8)
+    alone.skip("host-2", 3.1, TIMER)
+    alone.body("host-1", 3, 4, TIMER, token=1)
+    assert untried(alone) == ["no lock went from one host to another"]
+
+
+def test_a_run_without_the_lock_shows_nothing_and_says_nothing_of_it() -> None:
+    bare = Story(singleton=False)
+    bare.body("host-1", 1, 2, TIMER, held=False)
+    assert judge(bare.end(30)).untried == ()
