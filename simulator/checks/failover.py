@@ -188,6 +188,8 @@ def _demands(history: History, held: Held, free: float, until: float) -> Iterato
 def _deadline(history: History, wait: Wait, free: float, asked: float) -> float | None:
     function = history.function(wait.function)
     deadline = max(free, wait.start) + function.poll_in(wait.mode)
+    if wait.ending in {"killed", "crashed"} or history.paused(wait.host, wait.start, deadline):
+        return None  # it could not take it: the next who can does
     polls = function.on_contention == "wait" or wait.mode == "listener"
     if polls and (wait.ending == "acquired" or wait.end >= deadline):
         return deadline
@@ -203,4 +205,5 @@ def _ticks(
         function = history.function(ticker)
         skips = function.trigger == "timer" and function.on_contention != "wait" and function.tick
         if skips and ticker in askers and host != held.host and held.t < t <= until:
-            yield t, (t if t >= free + SLACK else None) if alone else free + function.tick
+            stood = history.paused(host, held.t, free + function.tick)
+            yield t, None if stood else (t if t >= free + SLACK else None) if alone else free + function.tick

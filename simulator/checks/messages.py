@@ -113,7 +113,7 @@ def _state(history: History, message: Message, *, ran: bool) -> State:
         return "stuck"
     invisible = history.invisible_left.get(message.queue)
     if not (message.completed or (unlogged and not invisible)):
-        if message.queue not in history.ready_left:
+        if message.queue not in history.ready_left or any(call.ending == "open" for call in message.invocations):
             return "open"
         if invisible:
             return "stuck"
@@ -194,13 +194,14 @@ def _judge(messages: Messages) -> Iterator[Finding]:
     if at_once := what["ran twice at once"]:
         yield violation(f"{count(at_once, 'message')} ran in two invocations at the same time")
     if messages.open:
-        yield unproven(f"{count(messages.open, 'message')} not through when the run was broken off")
+        yield unproven(f"{count(messages.open, 'message')} not through when the run ended")
 
 
 def _judge_poison(history: History, message: Message) -> Finding:
     """Poison is the function's own doing if its own errors, or its own policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
-    blamed = {call.blames for call in failed}
+    caused = {call.id for call in failed if history.paused(call.host, call.start, call.end)}
+    blamed = {call.blames for call in failed if call.id not in caused}
     names = {call.blames or error_name(call) for call in failed}
     where = f"poisoned from {message.queue!r}"
     if faults := sorted(blamed & LOCK_FAULTS):

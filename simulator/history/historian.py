@@ -112,7 +112,7 @@ class Historian:
 
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
-            self._end_all(record, "killed")  # nothing is left to end, unless it would not stop
+            self._end_all(record, "open")  # nothing is left to end, unless it would not stop
         elif record.host not in self.history.deaths:
             self.history.crashes.append((record.host, record.text("code")))
             self._bury(record, "crashed")

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from simulator.history.facts import History
 
 MARGIN: Final = 10.0
-HUNG: Final = 120.0
+HUNG: Final = 300.0
+PUT_BACK: Final = 300.0
+"""Seconds for which messages that are put back, and nothing else, count as progress."""
 LONGEST: Final = 900.0
 
 
@@ -55,7 +57,10 @@ def _open(failover: Failover) -> bool:
 
 
 def _progress(history: History, now: float) -> list[float]:
-    """When something came of a message; a body that runs counts as well, if it has not hung."""
+    """When something came of a message; a body that runs counts as well, if it has not hung, and who is put back."""
     done = [call.end for call in history.invocations if call.message and call.ending in {"ok", "error"}]
-    running = any(section.ending == "open" and now - section.start < HUNG for section in history.sections)
-    return [*done, now] if running and history.messages else done
+    theirs = {(call.host, call.id) for call in history.invocations if call.message}
+    inside = [body for body in history.sights if body.ending == "open" and (body.host, body.invocation) in theirs]
+    done += [now for body in inside if now - body.start < HUNG]
+    back = [call.end for call in history.invocations if call.message and call.ending == "deferred"]
+    return [*done, *(t for t in back if t - max(done, default=history.start) < PUT_BACK)]

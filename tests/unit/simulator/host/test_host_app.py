@@ -115,6 +115,8 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "timeout": 5.0,
         "lease": 30.0,
         "poll": 5.0,
+        "tokens": True,
+        "merges": False,
         "away": 10.0 * (1 + JITTER),
     }
     assert found["plain"]["guard"] is None

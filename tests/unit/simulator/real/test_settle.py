@@ -6,7 +6,7 @@ import pytest
 
 from simulator.history.historian import read_history
 from simulator.real import settle
-from simulator.real.settle import HUNG, LONGEST
+from simulator.real.settle import HUNG, LONGEST, PUT_BACK
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
 
@@ -78,17 +78,29 @@ def test_messages_that_are_done_keep_hope_alive() -> None:
     assert not hopeless(story, 1080)
 
 
+def test_messages_that_are_put_back_keep_hope_alive_for_a_while() -> None:
+    story = Story(policy="defer")
+    for second in range(31, 700, 5):
+        story.lock(second, "host-1", "deferred", key_lock("a"), f"i{second}", message_id="m", copy_id="m")
+        about = {"function": "ship", "invocation": f"i{second}", "message": "m"}
+        story.add(second, "host-1", "invocation_started", **about)
+        story.add(second + 0.5, "host-1", "invocation_ended", outcome="ok", **about)
+    assert not hopeless(story, 1000 + PUT_BACK)
+    assert hopeless(story, 1000 + PUT_BACK + 100)
+
+
 def test_timers_that_tick_on_do_not() -> None:
     story = Story()
     for second in range(0, 300, 5):
-        story.body("host-1", second, second + 1)
+        story.body("host-1", second, second + 1, seen=(second, second + 1))
+    story.body("host-2", 295, None, seen=(295, None))
     assert hopeless(story, 1300)
 
 
 def test_a_body_that_runs_keeps_hope_alive_until_it_has_hung() -> None:
     story = Story()
     story.sent(1, "m")
-    story.body("host-1", 31, None, key_lock("a"), message="m")
+    story.body("host-1", 31, None, key_lock("a"), message="m", seen=(31, None))
     assert not hopeless(story, 1031 + HUNG - 1)
     assert hopeless(story, 1031 + HUNG + 1)
 
