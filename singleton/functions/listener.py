@@ -1,9 +1,9 @@
 """``@singleton(mode="listener")``: of all processes one runs the function's invocations, for as long as it lives.
 
-Each instance's host delivers triggers, and a Python function can't stop its host from listening, as WebJobs does. So
-the guard decides at each invocation. In the process that leads, the body runs; in the others it does not: a timer is
-skipped as a success, a queue's message is put back, and whatever else was to be answered fails with
-``LockNotAcquired``.
+Each instance's host delivers messages, each app's or slot's its timers (W-111), and a Python function can't stop its
+host from listening, as WebJobs does. So the guard decides at each invocation. In the process that leads, the body runs;
+in the others it does not: a timer is skipped as a success, a queue's message is put back, and whatever else was to be
+answered fails with ``LockNotAcquired``.
 """
 
 from __future__ import annotations
