@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simulator.host.app.errors import SettingsError
+from simulator.host.app.errors import HostError, SettingsError
 from simulator.host.app.settings import resolve
-from simulator.host.triggers.bindings import queue_bodies
+from simulator.host.triggers.bindingdata import bound
 from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
+from simulator.host.triggers.written import written
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from simulator.history.journal import Write
     from simulator.host.app.model import Parameter
+    from simulator.host.triggers.typed import Typed
     from singleton.defer.queueplace import Encoding
 
 _log = logging.getLogger(__name__)
@@ -37,22 +40,45 @@ class Outputs:
         self._write = write
         self._noted: set[tuple[str, str]] = set()
 
-    async def send(self, function: str, outputs: Iterable[tuple[Parameter, Any]]) -> None:
-        """Send what a function set, in order.
+    async def send(
+        self,
+        function: str,
+        outputs: Iterable[tuple[Parameter, Typed]],
+        data: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        """Send what a function gave back; ``data`` tells what the trigger gives for ``{names}`` in queues' names.
+
+        One that can't be sent keeps none of the others from being sent.
 
         Raises:
-            TypeError: a value can't be sent.
+            ValueError: text that looks like JSON is none.
             SettingsError: the queue's name can't be resolved.
             StoreFailure: the queue does not take it.
         """
+        failure: Exception | None = None
         for parameter, value in outputs:
             if parameter.binding.lower() != "queue":
                 self._note(function, parameter)
                 continue
-            queue = queue_name(parameter, self._settings, f"output {parameter.name!r} of {function}")
-            for body in queue_bodies(parameter, value):
-                sent = await self._service.send(queue, encode(body, self._encoding))
-                self._write("message_sent", queue=queue, id=sent, function=function)
+            try:
+                await self._send(function, parameter, value, data)
+            except (ValueError, HostError, StoreFailure) as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def _send(
+        self, function: str, parameter: Parameter, value: Typed, data: Callable[[], Mapping[str, object]]
+    ) -> None:
+        where = f"output {parameter.name!r} of {function}"
+        queue = queue_name(parameter, self._settings, where, data)
+        try:
+            bodies = written(value)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        for body in bodies:
+            sent = await self._service.send(queue, encode(body, self._encoding))
+            self._write("message_sent", queue=queue, id=sent, function=function)
 
     def _note(self, function: str, parameter: Parameter) -> None:
         if (function, parameter.name) not in self._noted:
@@ -62,13 +88,20 @@ class Outputs:
             _log.warning("%s: %s", function, message)
 
 
-def queue_name(parameter: Parameter, settings: Mapping[str, str], where: str) -> str:
-    """Return the name of the queue that a binding means, settings resolved.
+def queue_name(
+    parameter: Parameter,
+    settings: Mapping[str, str],
+    where: str,
+    data: Callable[[], Mapping[str, object]] | None = None,
+) -> str:
+    """Return the name of the queue that a binding means, settings resolved, and ``{names}`` of an output by ``data``.
 
     Raises:
-        SettingsError: a setting is missing, or the name is none that a queue may have.
+        SettingsError: a setting or value is missing, or the name is none that a queue may have.
     """
     name = resolve(str(parameter.settings.get("queueName") or ""), settings, where)
+    if data is not None and ("{" in name or "}" in name):
+        name = bound(name, data(), where)
     # As the storage extension does: queue names are written in lower case.
     name = name.lower()
     if not is_queue_name(name):
