@@ -7,13 +7,12 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.errors import HostError
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
+from simulator.host.triggers.typed import OutputError
 from simulator.host.worker import Worker, describe
-from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,8 +88,8 @@ class Runner:
                 await self._outputs.send(
                     function.name, outcome.outputs, lambda: binding_data(function.trigger, message)
                 )
-            except (ValueError, HostError, StoreFailure) as failure:
-                error = f"its outputs could not be sent: {describe(failure)}"
+            except OutputError as failure:
+                error = describe(failure)
         if error is None:
             self._write("invocation_ended", **told, outcome="ok")
         else:

@@ -9,7 +9,9 @@ from simulator.host.app.errors import HostError, SettingsError
 from simulator.host.app.settings import resolve
 from simulator.host.triggers.bindingdata import bound
 from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
+from simulator.host.triggers.typed import OutputError
 from simulator.host.triggers.written import written
+from singleton.settings.connection import redact
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -51,11 +53,9 @@ class Outputs:
         One that can't be sent keeps none of the others from being sent.
 
         Raises:
-            ValueError: text that looks like JSON is none.
-            SettingsError: the queue's name can't be resolved.
-            StoreFailure: the queue does not take it.
+            OutputError: the queue's name can't be resolved, it does not take it, or text that looks like JSON is none.
         """
-        failure: Exception | None = None
+        failure: OutputError | None = None
         for parameter, value in outputs:
             if parameter.binding.lower() != "queue":
                 self._note(function, parameter)
@@ -63,20 +63,15 @@ class Outputs:
             try:
                 await self._send(function, parameter, value, data)
             except (ValueError, HostError, StoreFailure) as error:
-                failure = failure or error
+                failure = failure or OutputError(f"output {parameter.name!r}: {redact(str(error))}")
         if failure is not None:
             raise failure
 
     async def _send(
         self, function: str, parameter: Parameter, value: Typed, data: Callable[[], Mapping[str, object]]
     ) -> None:
-        where = f"output {parameter.name!r} of {function}"
-        queue = queue_name(parameter, self._settings, where, data)
-        try:
-            bodies = written(value)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
-        for body in bodies:
+        queue = queue_name(parameter, self._settings, "its queue", data)
+        for body in written(value):
             sent = await self._service.send(queue, encode(body, self._encoding))
             self._write("message_sent", queue=queue, id=sent, function=function)
 

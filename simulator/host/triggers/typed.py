@@ -25,6 +25,10 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 _IMPLICIT: Final = Parameter(name="$return", binding="generic", converter="generic")
 
 
+class OutputError(Exception):
+    """What a function gave back can't be sent, which fails its invocation. The message says which output, and why."""
+
+
 class Typed(NamedTuple):
     """Data on its way from the worker to the host."""
 
@@ -38,7 +42,8 @@ def given_back(
     """Return what the worker sends of a body that has ended: its outputs in order, then what it returned.
 
     Raises:
-        Exception: a value can't be sent; the worker then fails the invocation and sends nothing.
+        OutputError: a value can't be sent; the worker then fails the invocation and sends nothing.
+        RuntimeError: there is no binding for what the function returned.
     """
     if result is not None and not function.may_return:
         raise RuntimeError(f"function {function.name!r} without a $return binding returned a non-None value")
@@ -48,9 +53,16 @@ def given_back(
     if function.returns is not None:
         given.append((function.returns, result))
     elif function.may_return:
-        typed(_IMPLICIT, result)  # no binding takes it, but it must be of a kind that can be sent
-    sent = [(parameter, typed(parameter, value)) for parameter, value in given]
+        _sent(_IMPLICIT, result)  # no binding takes it, but it must be of a kind that can be sent
+    sent = [(parameter, _sent(parameter, value)) for parameter, value in given]
     return tuple((parameter, data) for parameter, data in sent if data is not None)
+
+
+def _sent(parameter: Parameter, value: Any) -> Typed | None:
+    try:
+        return typed(parameter, value)
+    except Exception as error:
+        raise OutputError(f"output {parameter.name!r}: {error}") from error
 
 
 def typed(parameter: Parameter, value: Any) -> Typed | None:
