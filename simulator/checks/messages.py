@@ -26,6 +26,7 @@ LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenie
 """Errors by which the lock itself fails an invocation."""
 
 _UNSENT: Final = "OutputError"
+_NAMED: Final = 5
 
 AFTERWARDS = 2.0
 """Seconds in which a host deletes a message that its function is through with."""
@@ -94,11 +95,17 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         if state == "poisoned":
             findings.append(_judge_poison(history, message, refused))
     messages = Messages(**states, troubles=tuple(troubles))
-    outgoing = [
-        note(f"{count(many, 'message')} sent to {queue!r}, which no function here reads")
-        for queue, many in unread.items()
-    ]
-    return messages, [*_judge(messages), *_merged(findings), *outgoing]
+    return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
+
+
+def _outgoing(unread: Counter[str]) -> Iterator[Finding]:
+    if len(unread) > _NAMED:
+        yield note(
+            f"{count(unread.total(), 'message')} sent to {count(len(unread), 'queue')} that no function here reads"
+        )
+        return
+    for queue, many in unread.items():
+        yield note(f"{count(many, 'message')} sent to {queue!r}, which no function here reads")
 
 
 def _ran(history: History, call: Invocation, bodies: set[tuple[str, str]], refused: set[tuple[str, str]]) -> bool:

@@ -11,8 +11,8 @@ from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
-from simulator.host.triggers.typed import OutputError
 from simulator.host.worker import Worker, describe
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.messages import HostQueues, Message
     from simulator.host.triggers.outputs import Outputs
     from simulator.host.triggers.timer import Tick
 
@@ -31,8 +31,9 @@ _FIRST: Final = RetryContext()
 class Runner:
     """Runs the functions of one host; lives on the host's loop."""
 
-    def __init__(self, *, worker: Worker, outputs: Outputs, write: Write, random: Random) -> None:
+    def __init__(self, *, worker: Worker, queues: HostQueues, outputs: Outputs, write: Write, random: Random) -> None:
         self._worker = worker
+        self._queues = queues
         self._outputs = outputs
         self._write = write
         self._random = random
@@ -82,14 +83,16 @@ class Runner:
             told["message"] = message.id
         self._write("invocation_started", **told)
         outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry))
-        error = outcome.error
-        if error is None:
-            try:
-                await self._outputs.send(
-                    function.name, outcome.outputs, lambda: binding_data(function.trigger, message)
-                )
-            except OutputError as failure:
-                error = describe(failure)
+        messages, failed = self._outputs.messages(
+            function.name, outcome.outputs, lambda: binding_data(function.trigger, message)
+        )
+        error = outcome.error or failed
+        try:
+            for queue, text in messages:
+                sent = await self._queues.send(queue, text)
+                self._write("message_sent", queue=queue, id=sent, function=function.name)
+        except StoreFailure as failure:
+            error = f"OutputError: {describe(failure)}"
         if error is None:
             self._write("invocation_ended", **told, outcome="ok")
         else:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import SettingsError
-from simulator.host.triggers.bindings import BINARY
 from simulator.host.triggers.jsonnet import UNDEFINED, plain, read
+from simulator.host.triggers.messages import Message
 from singleton.base.errors import SingletonError
 from singleton.base.words import listed, quoted
 from singleton.scopes.formats import formatted
@@ -18,34 +18,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.host.app.model import Parameter
-    from simulator.host.triggers.messages import Message
 
+BINARY: Final = (2, 3)
+"""Data types of a trigger that gets bytes."""
 _PIECE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _SHOWN_DATE: Final = "MM/dd/yyyy HH:mm:ss zzz"
 
 
-def binding_data(trigger: Parameter, message: Message | None) -> dict[str, object]:
-    """Return the binding data of a queue message (H-47); without one, a timer's: none.
+def binding_data(trigger: Parameter, cause: object) -> dict[str, object]:
+    """Return the binding data of what caused an invocation: a queue message (H-47); a timer has none.
 
     Properties of a JSON object in its body replace what the message has under the same name, in any case of letters;
     null and lists don't, and nothing does where the trigger's data type is binary (H-80).
     """
-    if message is None:
+    if not isinstance(cause, Message):
         return {}
-    text = message.body.decode("utf-8", "replace")
+    text = cause.body.decode("utf-8", "replace")
     dates = {
-        "InsertionTime": message.inserted,
-        "ExpirationTime": message.expires,
-        "NextVisibleTime": message.next_visible,
+        "InsertionTime": cause.inserted,
+        "ExpirationTime": cause.expires,
+        "NextVisibleTime": cause.next_visible,
     }
     data: dict[str, object] = {
         "QueueTrigger": text,
-        "Id": message.id,
-        "PopReceipt": message.pop_receipt,
-        "DequeueCount": str(message.dequeue_count),
+        "Id": cause.id,
+        "PopReceipt": cause.pop_receipt,
+        "DequeueCount": str(cause.dequeue_count),
         **{name: date for name, date in dates.items() if date is not None},
     }
-    for name, value in ({} if trigger.data_type in BINARY else _properties(text)).items():
+    for name, value in ({} if trigger.data_type in BINARY else properties(text)).items():
         spelt = next((known for known in data if known.casefold() == name.casefold()), name)
         data[spelt] = value
     return data
@@ -82,7 +83,8 @@ def bound(text: str, data: Mapping[str, object], where: str) -> str:
     return _PIECE.sub(value, text)
 
 
-def _properties(text: str) -> dict[str, Any]:
+def properties(text: str) -> dict[str, Any]:
+    """Return what a body adds to the binding data, or replaces in it: its top-level properties, as texts or objects."""
     try:
         found = read(text, dates=True)
     except ValueError:

@@ -13,15 +13,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
+from simulator.host.triggers.bindingdata import BINARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.host.app.model import Parameter
     from simulator.host.triggers.messages import Message
-
-BINARY: Final = (2, 3)
-"""Data types of a trigger that gets bytes."""
 
 _EARLIEST: Final = "0001-01-01T00:00:00+00:00"
 

@@ -1,4 +1,4 @@
-"""What becomes of the outputs of a function: queue messages are sent, everything else is noted once."""
+"""What becomes of the outputs of a function: messages for queues, and everything else is noted once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from simulator.host.app.errors import HostError, SettingsError
 from simulator.host.app.settings import resolve
 from simulator.host.triggers.bindingdata import bound
-from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
-from simulator.host.triggers.typed import OutputError
+from simulator.host.triggers.messages import encode, is_queue_name
 from simulator.host.triggers.written import written
 from singleton.settings.connection import redact
-from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,54 +24,34 @@ _log = logging.getLogger(__name__)
 
 
 class Outputs:
-    """Sends the outputs of the functions of one host."""
+    """Makes messages of what the functions of one host give back."""
 
-    def __init__(
-        self,
-        *,
-        service: HostQueues,
-        encoding: Encoding,
-        settings: Mapping[str, str],
-        write: Write,
-    ) -> None:
-        self._service = service
+    def __init__(self, *, encoding: Encoding, settings: Mapping[str, str], write: Write) -> None:
         self._encoding: Encoding = encoding
         self._settings = settings
         self._write = write
         self._noted: set[tuple[str, str]] = set()
 
-    async def send(
-        self,
-        function: str,
-        outputs: Iterable[tuple[Parameter, Typed]],
-        data: Callable[[], Mapping[str, object]] = dict,
-    ) -> None:
-        """Send what a function gave back; ``data`` tells what the trigger gives for ``{names}`` in queues' names.
+    def messages(
+        self, function: str, outputs: Iterable[tuple[Parameter, Typed]], data: Callable[[], Mapping[str, object]] = dict
+    ) -> tuple[tuple[tuple[str, str], ...], str | None]:
+        """Return the messages that are to be sent, each as its queue's name and its text, and an error or None.
 
-        One that can't be sent keeps none of the others from being sent.
-
-        Raises:
-            OutputError: the queue's name can't be resolved, it does not take it, or text that looks like JSON is none.
+        ``data`` tells what the trigger gives for ``{names}`` in queues' names. An output that can't be sent fails the
+        invocation, but keeps none of the others from being sent.
         """
-        failure: OutputError | None = None
+        messages: list[tuple[str, str]] = []
+        failure: str | None = None
         for parameter, value in outputs:
             if parameter.binding.lower() != "queue":
                 self._note(function, parameter)
                 continue
             try:
-                await self._send(function, parameter, value, data)
-            except (ValueError, HostError, StoreFailure) as error:
-                failure = failure or OutputError(f"output {parameter.name!r}: {redact(str(error))}")
-        if failure is not None:
-            raise failure
-
-    async def _send(
-        self, function: str, parameter: Parameter, value: Typed, data: Callable[[], Mapping[str, object]]
-    ) -> None:
-        queue = queue_name(parameter, self._settings, "its queue", data)
-        for body in written(value):
-            sent = await self._service.send(queue, encode(body, self._encoding))
-            self._write("message_sent", queue=queue, id=sent, function=function)
+                queue = queue_name(parameter, self._settings, "its queue", data)
+                messages += [(queue, encode(body, self._encoding)) for body in written(value)]
+            except (ValueError, HostError) as error:
+                failure = failure or f"OutputError: output {parameter.name!r}: {redact(str(error))}"
+        return tuple(messages), failure
 
     def _note(self, function: str, parameter: Parameter) -> None:
         if (function, parameter.name) not in self._noted:

@@ -165,6 +165,16 @@ def test_a_message_that_the_lock_failed_there_is_a_violation_all_the_same() -> N
     assert not judge(failed_on_a_poison_queue("LockLost: expired").end(30)).holds
 
 
+def test_many_queues_that_nobody_reads_are_counted_and_not_named() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    for number in range(6):
+        story.fleet(1, "message_sent", queue=f"{number}-outs", id=f"m{number}")
+    verdict = judge(story.end(30))
+    assert verdict.holds
+    assert "6 messages sent to 6 queues that no function here reads" in verdict.notes
+
+
 def test_why_a_message_is_stuck_is_said() -> None:
     story = base()
     story.sent(1, "unseen")
