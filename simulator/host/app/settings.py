@@ -82,15 +82,27 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
 def redirect(environment: MutableMapping[str, str], connections: Iterable[str], storage: str) -> None:
     """Point every spelling of each connection at ``storage`` (H-21), and drop its identity settings (H-23)."""
     for connection in connections:
-        name = connection or DEFAULT_CONNECTION
-        wanted = {normalised(place + base) for place in _PLACES for base in (name, _PREFIX + name)}
+        wanted = _spellings(connection)
         for spelt in list(environment):
             known = normalised(spelt)
             if known in wanted:
                 environment[spelt] = storage
-            elif any(known.startswith(f"{spelling}__") for spelling in wanted):
+            elif known.startswith(tuple(f"{spelling}__" for spelling in wanted)):
                 del environment[spelt]
-        environment[name] = storage
+        environment[connection.strip() or DEFAULT_CONNECTION] = storage
+
+
+def is_set(settings: Mapping[str, str], connection: str) -> bool:
+    """Tell whether the host finds settings for a connection of this name (H-21, H-22)."""
+    wanted = _spellings(connection)
+    sections = tuple(f"{spelling}__" for spelling in wanted)
+    known = {normalised(spelt) for spelt, value in settings.items() if value.strip()}
+    return any(name in wanted or name.startswith(sections) for name in known)
+
+
+def _spellings(connection: str) -> set[str]:
+    name = connection.strip() or DEFAULT_CONNECTION
+    return {normalised(place + base) for place in _PLACES for base in (name, _PREFIX + name)}
 
 
 def resolve(text: str, settings: Mapping[str, str], where: str) -> str:
