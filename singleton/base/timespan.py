@@ -42,6 +42,8 @@ def parse_timespan(text: str, *, days: bool = False) -> float:
         unsigned += ".00:00"
     ticks = next((ticks for form in _FORMS if (ticks := _ticks(form, unsigned)) is not None), None)
     if ticks is None or ticks > _MOST_TICKS:
+        if body.isascii() and body.isdigit() and len(body) < 9 and not days:
+            raise ConfigurationError(bare_number_refused(int(body)))
         raise ConfigurationError(_refusal(body))
     return (-ticks if body.startswith("-") else ticks) / _TICKS
 
@@ -58,8 +60,6 @@ def _ticks(form: str, text: str) -> int | None:
 
 
 def _refusal(text: str) -> str:
-    if text.isascii() and text.isdigit() and len(text) < 8:
-        return bare_number_refused(int(text))
     return (
         f"{quoted(text)} is not a time span: write hh:mm:ss, for example 00:00:15 for 15 seconds "
         "(hours up to 23, minutes and seconds up to 59; d.hh:mm:ss for days)"

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from simulator.host.app.indexing import index_function
 from singleton.settings.appsettings import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from simulator.host.app.model import IndexedFunction
@@ -41,8 +42,8 @@ def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFuncti
         # After what is installed, as in the worker; but before the simulator's own checkout, if it runs from one.
         root = str(Path(__file__).resolve().parents[3])
         sys.path.insert(sys.path.index(root) if root in sys.path else len(sys.path), str(app))
-    _make_room(app)
-    module = _import(script, app)
+    with _room_for(app):
+        module = _import(script, app)
     found = _app_object(module, functions_library.FunctionRegister, script.name)
     try:
         functions = found.get_functions()
@@ -88,11 +89,23 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _make_room(app: Path) -> None:
-    """Forget the names of our own modules where the app has a ``simulator`` of its own; they are loaded already."""
-    if (app / f"{_OURS}.py").is_file() or (app / _OURS).is_dir():
-        for name in [name for name in sys.modules if name.partition(".")[0] == _OURS]:
-            del sys.modules[name]
+@contextmanager
+def _room_for(app: Path) -> Iterator[None]:
+    """Hide our own modules while an app is imported that has a ``simulator`` of its own; they are loaded already.
+
+    Afterwards ours are back under their names. What the app imports of its own only when it runs is looked for as well.
+    """
+    if not ((app / f"{_OURS}.py").is_file() or (app / _OURS).is_dir()):
+        yield
+        return
+    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == _OURS}
+    for name in ours:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(ours)
+        ours[_OURS].__path__.append(str(app / _OURS))
 
 
 def _azure_functions() -> Any:

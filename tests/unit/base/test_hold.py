@@ -124,6 +124,12 @@ def test_a_thread_that_waits_in_vain_is_told_so_and_leaves_nothing() -> None:
     assert hold.lost._callbacks == []
 
 
+def test_a_wait_may_be_longer_than_a_thread_can_wait() -> None:
+    hold = Hold("a")
+    hold.lost.fire("broken")
+    assert hold.lost.wait(10_675_199 * 86_400.0)
+
+
 def test_many_threads_see_one_loss() -> None:
     for _ in range(20):
         hold = Hold("a")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+import pickle
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -13,6 +15,7 @@ from typing import Any
 import azure.functions as func
 import pytest
 
+import simulator
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, HostError
 from simulator.host.app.indexing import index_function
@@ -172,7 +175,10 @@ def test_an_app_of_the_older_model_is_told_so(tmp_path: Path) -> None:
         describe(tmp_path)
 
 
-def test_a_folder_of_the_apps_that_is_called_as_ours_is_the_apps(tmp_path: Path) -> None:
+def test_a_folder_of_the_apps_that_is_called_as_ours_is_the_apps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulator, "__path__", list(simulator.__path__))
     for name, value in (("simulator", 1), ("tests", 2), ("benchmarks", 3)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("")
@@ -186,6 +192,12 @@ def test_a_folder_of_the_apps_that_is_called_as_ours_is_the_apps(tmp_path: Path)
     assert (one, two, three) == (1, 2, 3)
     """
     assert set(described(tmp_path, "import sys\n" + dedent(code) + HEAD)) == {"good"}
+    # Ours are back: what hosts and workers send each other is known by their names.
+    assert sys.modules["simulator"] is simulator
+    assert pickle.loads(pickle.dumps(AppError("a"))).args == ("a",)  # noqa: S301 - our own
+    (tmp_path / "simulator" / "later.py").write_text("VALUE = 4\n")
+    assert importlib.import_module("simulator.later").VALUE == 4
+    del sys.modules["simulator.later"]
 
 
 def test_switches_of_a_timer_may_be_texts(tmp_path: Path) -> None:
