@@ -33,7 +33,7 @@ _FILES: Final = ("local.settings.json", "local.settings.example.json")
 
 
 def local_settings(app: Path) -> dict[str, str]:
-    """Return the ``Values`` of the app's local settings, or those of its example of them, or nothing.
+    """Return the ``Values`` and ``ConnectionStrings`` of the app's local settings, or of its example, or nothing.
 
     Raises:
         ConfigurationError: the file is no JSON object.
@@ -43,12 +43,19 @@ def local_settings(app: Path) -> dict[str, str]:
     if path is None:
         return {}
     raw = read_object(path)
-    values = raw.get("Values", {})
-    if not isinstance(values, dict):
-        raise SettingsError(f'{path.name}: "Values" must be an object of settings')
     if raw.get("IsEncrypted"):
         raise SettingsError(f"{path.name} is encrypted: run `func settings decrypt` first")
-    return {name: _text(path.name, name, value) for name, value in values.items()}
+    values = _section(raw, "Values", path.name)
+    for name, value in _section(raw, "ConnectionStrings", path.name).items():
+        values[f"ConnectionStrings:{name}"] = value.get("ConnectionString") if isinstance(value, dict) else value
+    return {name: _text(path.name, name, value) for name, value in values.items() if value is not None}
+
+
+def _section(raw: Mapping[str, object], name: str, file: str) -> dict[str, object]:
+    found = raw.get(name, {})
+    if not isinstance(found, dict):
+        raise SettingsError(f"{file}: {quoted(name)} must be an object of settings")
+    return dict(found)
 
 
 def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:

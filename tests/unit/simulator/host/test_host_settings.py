@@ -53,6 +53,16 @@ def test_the_example_stands_in_for_missing_local_settings(tmp_path: Path) -> Non
     assert local_settings(tmp_path) == {"A": "own"}
 
 
+def test_connection_strings_have_a_section_of_their_own_and_null_is_no_value(tmp_path: Path) -> None:
+    strings = {"Orders": CLOUD, "Bills": {"ConnectionString": CLOUD, "ProviderName": "x"}, "None": None}
+    write_settings(tmp_path, {"A": None}, ConnectionStrings=strings)
+    assert local_settings(tmp_path) == {"ConnectionStrings:Orders": CLOUD, "ConnectionStrings:Bills": CLOUD}
+    environment: dict[str, str] = {}
+    prepare(environment, make_config(tmp_path))
+    assert is_set(environment, "Orders")
+    assert CLOUD not in environment.values()
+
+
 def test_a_host_gets_its_ids_and_its_switch(tmp_path: Path) -> None:
     environment = {"AZUREFUNCTIONSWEBHOST:HOSTID": "another"}
     prepare(environment, make_config(tmp_path, singleton=False))
@@ -135,10 +145,10 @@ def test_a_name_that_resolves_to_nothing_is_an_error_that_says_where(text: str, 
     [
         ("{", "local.settings.json is not valid JSON at line 1"),
         ("[]", "local.settings.json holds no JSON object"),
-        ('{"Values": []}', '"Values" must be an object'),
+        ('{"Values": []}', "'Values' must be an object"),
+        ('{"ConnectionStrings": []}', "'ConnectionStrings' must be an object"),
         ('{"IsEncrypted": true, "Values": {}}', "func settings decrypt"),
         ('{"Values": {"A": {"nested": 1}}}', "'A' must be a text"),
-        ('{"Values": {"A": null}}', "'A' must be a text"),
         ('{"Values": {"A=B": "x"}}', "'A=B'"),
         ('{"Values": {"A": "x\\u0000"}}', "'A'"),
     ],
