@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, SettingsError
 from simulator.host.app.hostjson import QueueOptions, allowed_functions, queue_options
-from simulator.host.app.loading import check_folder, load_functions, script_name
+from simulator.host.app.loading import check_folder, load_functions
 from simulator.host.app.settings import prepare, redirect
 from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded
 from singleton.base.errors import ConfigurationError
@@ -44,7 +44,6 @@ def prepare_app(config: HostConfig) -> Prepared:
     check_folder(config.app)
     try:
         prepare(settings, config)
-        script_name(config.app, settings)
         queues = queue_options(config.app, settings)
         options = load_options(config.app, settings)
         allowed = allowed_functions(config.app, settings)
