@@ -105,12 +105,18 @@ def judge_guards(history: History) -> Iterator[Finding]:
     if bare := sum(not section.held for section in history.sections):
         why = "" if history.setup.get("singleton", True) else " (--no-singleton)"
         yield violation(f"{count(bare, 'guarded body', 'guarded bodies')} ran without holding the lock{why}")
-    met = {(deed.host, deed.owner) for deed in (*history.sections, *history.refusals)}
-    past = Counter(
-        call.function
+    deeds = (*history.sections, *history.refusals)
+    met = {(deed.host, deed.owner) for deed in deeds}
+    # An async body whose binding is called ``context`` has no invocation id: such calls can only be counted.
+    nameless = Counter((deed.host, deed.function) for deed in deeds if not deed.owner)
+    calls_past = Counter(
+        (call.host, call.function)
         for call in history.invocations
         if call.ending == "ok" and history.function(call.function).guarded and (call.host, call.id) not in met
     )
+    past: Counter[str] = Counter()
+    for (_, function), number in (calls_past - nameless).items():
+        past[function] += number
     for function, number in sorted(past.items()):
         calls = count(number, "invocation")
         yield violation(f"{calls} of {function!r} succeeded without passing through its guard")

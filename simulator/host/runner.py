@@ -56,7 +56,9 @@ class Runner:
         while True:
             retry = RetryContext(count, policy.most)
             succeeded = await self._invoke(
-                function, lambda: timer_input(function.trigger, tick.status, past_due=tick.past_due), retry=retry
+                function,
+                lambda: timer_input(function.trigger, tick.status, past_due=tick.past_due, adjusts=tick.adjusts),
+                retry=retry,
             )
             if succeeded or not policy.allows(count) or await self._stops_within(policy.delay()):
                 return

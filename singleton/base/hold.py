@@ -71,7 +71,7 @@ class LossSignal:
         over = threading.Event()
         forget = self._when_over(over.set)
         try:
-            over.wait(timeout)
+            over.wait(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
             return self.is_set()
         finally:
             forget()

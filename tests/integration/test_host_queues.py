@@ -29,7 +29,7 @@ def test_messages_are_run_completed_retried_and_poisoned(
     tmp_path: Path, connection_string: str, container_name: str
 ) -> None:
     code = f"""
-    @app.queue_trigger(arg_name="msg", queue_name="{container_name}", connection="Orders")
+    @app.queue_trigger(arg_name="msg", queue_name="{container_name}", connection="AzureWebJobsStorage")
     def ship(msg: func.QueueMessage, context: func.Context) -> None:
         seen(msg.get_json()["Id"], msg.dequeue_count, context.invocation_id, context.function_name)
         if msg.get_json()["Id"] == "bad":

@@ -58,9 +58,13 @@ class Out:
 
 
 def queue_input(parameter: Parameter, message: Message) -> Any:
-    """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for."""
+    """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for.
+
+    Raises:
+        UnicodeDecodeError: the body is no UTF-8, and the binding does not ask for binary data (H-81).
+    """
     binary = parameter.data_type in BINARY
-    body = message.body if binary else message.body.decode("utf-8", "replace")
+    body = message.body if binary else message.body.decode()
     if parameter.converter == "generic":
         # As in the worker, the annotation does not decide: bytes come only with data_type=BINARY.
         return body
@@ -80,11 +84,14 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
     )
 
 
-def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool) -> Any:
-    """Return the trigger's value: a ``TimerRequest``, or its JSON where text is asked for."""
+def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool, adjusts: bool = True) -> Any:
+    """Return the trigger's value: a ``TimerRequest``, or its JSON where text is asked for.
+
+    ``adjusts`` tells whether the schedule follows daylight saving: cron does, a time span does not (H-92).
+    """
     info = json.dumps(
         {
-            "Schedule": {"AdjustForDST": True},
+            "Schedule": {"AdjustForDST": adjusts},
             "ScheduleStatus": None if status is None else status.to_json(),
             "IsPastDue": past_due,
         }

@@ -12,6 +12,7 @@ import azure.functions as func
 from simulator.host.app.indexing import index_function
 from simulator.host.triggers.bindings import ScheduleStatus, queue_input, timer_input
 from simulator.host.triggers.messages import Message
+from simulator.host.triggers.schedule import Schedule
 
 if typing.TYPE_CHECKING:
     from simulator.host.app.model import IndexedFunction, Parameter
@@ -66,9 +67,14 @@ def test_text_is_bare_and_bytes_need_the_data_type() -> None:
     assert queue_input(trigger(takes_text), message(b"abc")) == "abc"
     assert queue_input(trigger(takes_bytes), message(b"abc")) == "abc"
     assert queue_input(trigger(takes_bytes, data_type=func.DataType.BINARY), message(b"\xff")) == b"\xff"
-    assert queue_input(trigger(takes_text), message(b"\xff")) == "\ufffd"
     binary = queue_input(trigger(takes_message, data_type=func.DataType.BINARY), message(b"\xff"))
     assert binary.get_body() == b"\xff"
+
+
+@pytest.mark.parametrize("body", [takes_message, takes_text, takes_bytes])
+def test_a_body_that_is_no_text_fails_where_binary_data_is_not_asked_for(body: Any) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        queue_input(trigger(body), message(b"\xff"))
 
 
 def timer_trigger(body: typing.Callable[..., Any]) -> Parameter:
@@ -88,6 +94,15 @@ def test_a_timer_request_knows_whether_it_is_late_and_its_schedule() -> None:
     plain = timer_input(timer_trigger(body), None, past_due=False)
     assert not plain.past_due
     assert plain.schedule_status == {}
+    assert (plain.schedule, late.schedule) == ({"AdjustForDST": True}, {"AdjustForDST": True})
+
+
+def test_a_time_span_does_not_follow_daylight_saving() -> None:
+    def body(timer: func.TimerRequest) -> None: ...
+
+    told: Any = timer_input(timer_trigger(body), None, past_due=False, adjusts=Schedule.parse("00:05:00").adjusts)
+    assert told.schedule == {"AdjustForDST": False}
+    assert Schedule.parse("0 * * * * *").adjusts
 
 
 def test_a_schedule_status_survives_its_json() -> None:
