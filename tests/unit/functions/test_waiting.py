@@ -99,6 +99,12 @@ def test_a_shorter_time_out_is_what_it_was_and_without_a_limit_a_wait_has_none(a
         error = await refused(host, a_job(timeout=20))
         assert (now(), error.reason) == (20, None)
         assert "functionTimeout" not in str(error)
+        host_json(app, "00:05:00", listenerLockRecoveryPollingInterval="00:01:00")
+        await taken_for_ever(host.network.service, "locks/app/job~listener")
+        error = await refused(host, a_job(mode="listener", on_contention="raise"))
+        assert str(error) == "job runs in another process, which is its listener (lock 'locks/app/job~listener')"
+        await host.registry.aclose()
+        host = InlineHost(host.network.service)
 
         host_json(app, "-1")
         waiting = asyncio.ensure_future(tick(host, a_job()))
