@@ -7,15 +7,17 @@ import contextvars
 import logging
 import sys
 import threading
+import time
 from abc import abstractmethod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import LockClient, LockLost, SingletonOptions, current_hold, singleton
+from singleton import LockClient, LockLost, LockNotAcquired, SingletonOptions, current_hold, singleton
 from singleton.base.naming import log
 from tests.support.lock_thread import LockThread, an_app
+from tests.support.network import Network, answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -187,7 +189,7 @@ def test_who_is_handed_the_lease_of_another_invocation_is_told_of_its_loss(
     assert inside.wait(5)
     threads[1].start()
     while not thread.do(waiting(thread)):
-        pass
+        time.sleep(0.01)
     go_on.set()
     for each in threads:
         each.join(10)
@@ -210,6 +212,36 @@ def test_lines_about_the_storage_and_the_way_to_a_lock_have_a_name(
     worker.run(a_job(kind, lambda: None), "first", timer=object())
     assert set(worker.said("acquired")) == {"first"}
     assert set(worker.said("released")) == {"first"}
+
+
+def test_trouble_with_the_storage_is_told_in_the_name_of_who_still_waits(
+    worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one's wait begins the polling, and ends before the trouble does."""
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__lockAcquisitionPollingInterval", "00:00:00.5")
+    network = Network()
+    with LockThread(network) as thread:
+        thread.memory = network.service
+        thread.taken_by_another_process(LOCK)
+        impatient, job = a_job("sync", lambda: None, timeout=0.3), a_job("sync", lambda: None)
+        first = threading.Thread(target=refused, args=(worker, impatient))
+        first.start()
+        while not thread.runtime._registry._locks or not thread.do(waiting(thread)):
+            time.sleep(0.01)
+        second = threading.Thread(target=worker.run, args=(job, "second"), kwargs={"timer": object()})
+        second.start()
+        first.join(10)
+        network.plan("acquire", answered(503), answered(503))
+        while not worker.said("storage fails"):
+            time.sleep(0.01)
+        thread.given_back_by_the_other(LOCK)
+        second.join(10)
+    assert worker.said("storage fails") == worker.said("storage answers again") == ["second"]
+
+
+def refused(worker: FakeWorker, job: Callable[..., Any]) -> None:
+    with pytest.raises(LockNotAcquired):
+        worker.run(job, "first", timer=object())
 
 
 def test_a_lock_client_in_a_function_without_a_guard_has_its_name_too(worker: FakeWorker, thread: LockThread) -> None:
