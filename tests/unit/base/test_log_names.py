@@ -272,4 +272,4 @@ def test_without_a_worker_a_line_is_logged_just_so(caplog: pytest.LogCaptureFixt
     log.warning("a lock is %s", "free")
     (record,) = caplog.records
     assert (record.name, record.getMessage()) == ("singleton", "a lock is free")
-    assert (record.funcName, record.filename) == ("test_without_a_worker_a_line_is_logged_just_so", "test_naming.py")
+    assert (record.funcName, record.filename) == ("test_without_a_worker_a_line_is_logged_just_so", "test_log_names.py")
