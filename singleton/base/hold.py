@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.errors import LockLost
+from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_log = logging.getLogger("singleton")
 
 
 class Leased(Protocol):

@@ -17,12 +17,12 @@ more than there was.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.base.naming import log as _log
 from singleton.stores.messages import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within
 
@@ -44,7 +44,6 @@ _PAUSES: Final = (0.2, 1.0)
 _DELETES: Final = 3
 _LIFE: Final = 604_800
 """Seconds for which a message lives by default."""
-_log = logging.getLogger("singleton")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,15 @@ Nothing here can lose or hold up a message: where the storage does not answer, t
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 from urllib.parse import quote
 
+from singleton.base.naming import log as _log
 from singleton.stores.protocol import NoteStore, StoreFailure, within
 
 _PREFIX: Final = "deferred"
 _KEY: Final = "failures"
 _ANSWER: Final = 5.0
-
-_log = logging.getLogger("singleton")
 
 
 def note_name(queue: str, message_id: str) -> str:

@@ -7,7 +7,6 @@ refused at the declaration where the trigger is known, else at the invocation, w
 from __future__ import annotations
 
 import base64
-import logging
 import math
 import os
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, StorageError
 from singleton.base.events import tell
+from singleton.base.naming import log as _log
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.defer.queueplace import Encoding, QueuePlace, queue_place
 from singleton.defer.strikes import note_strikes, strikes_of
@@ -40,8 +40,6 @@ JITTER: Final = 0.25
 """By how much of itself a delay may be longer or shorter."""
 _NO_END: Final = 9000  # messages that never expire do so in the year 9999
 _REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
-
-_log = logging.getLogger("singleton")
 
 
 def check_deferrable(function: str, wait: float | None, trigger: Trigger | None) -> None:

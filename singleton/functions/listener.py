@@ -8,12 +8,12 @@ answered fails with ``LockNotAcquired``.
 
 from __future__ import annotations
 
-import logging
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from singleton.base import naming
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.base.events import tell
 from singleton.functions.guard import Guard
@@ -21,21 +21,20 @@ from singleton.functions.triggers import QUEUE, TIMER
 from singleton.settings.appsettings import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from singleton.base.events import Call, EventKind
     from singleton.base.hold import Hold
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
     from singleton.process.onthread import Locks
-    from singleton.process.registry import Address
+    from singleton.process.registry import Address, Registry
     from singleton.settings.options import SingletonOptions
 
 _UNKNOWN: Final = (
     "Its trigger is not known here: put @singleton above the trigger's decorator, and a queue's message is put back "
     "instead."
 )
-_log = logging.getLogger("singleton")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,6 @@ class ListenerGuard(Guard):
             from singleton.functions.deferring import check_deferrable
 
             check_deferrable(self.function, self.timeout, trigger)
-        _warn_of_several_processes(self.function)
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
@@ -150,11 +148,20 @@ class ListenerGuard(Guard):
         from singleton.functions.candidacy import take_seat
 
         about = replace(call, owner="", arguments={})
-        address, attempt, recovery = self._address(about), self._acquisition(about, self.wait), self._recovery
-        try:
-            return await locks.call_async(
-                lambda registry: take_seat(registry, address, attempt, recovery=recovery, about=about, owner=call.owner)
+        address, acquire, recovery = self._address(about), self._acquiring(about, self.wait), self._recovery
+        limit, invocation = self._limit, naming.current()
+
+        async def attempt(registry: Registry) -> Hold:  # the process's own: it goes on when this invocation has ended
+            return await acquire(registry, self.wait)
+
+        async def seat(registry: Registry, within: float | None) -> Hold:
+            return await take_seat(
+                registry, address, attempt, recovery=recovery, about=about, owner=call.owner, within=within
             )
+
+        _ = self._told
+        try:
+            return await locks.call_async(lambda registry: limit.within(registry, None, invocation, seat))
         except LockNotAcquired as error:
             elsewhere = error
         way = self._way(call)
@@ -166,8 +173,17 @@ class ListenerGuard(Guard):
         if way == "defer":
             await self._deferring.put_back(call, elsewhere, locks)
         else:
-            _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
+            naming.log.debug("%s skipped: it runs in another process, which is its listener", call.function)
         return None
+
+    def _notices(self) -> Iterator[str]:
+        """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
+        count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+        if count.isdecimal() and int(count) > 1:
+            yield (
+                f"it has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is {count}: one process listens, and a "
+                "timer's tick that its host hands to another is skipped; set it to 1, or leave the mode out"
+            )
 
     def _way(self, call: Call) -> Literal["skip", "defer", "raise"]:
         """Say what becomes of an invocation while another process listens."""
@@ -182,17 +198,6 @@ class ListenerGuard(Guard):
 
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
         """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
-
-
-def _warn_of_several_processes(function: str) -> None:
-    """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
-    count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
-    if count.isdecimal() and int(count) > 1:
-        _log.warning(
-            "%s has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is %s: one process listens, and a timer's tick "
-            "that its host hands to another is skipped; set it to 1, or leave the mode out",
-            *(function, count),
-        )
 
 
 def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:

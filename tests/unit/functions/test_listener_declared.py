@@ -89,11 +89,14 @@ def test_several_processes_of_a_host_are_several_candidates_and_that_is_said(
     monkeypatch.delenv("FUNCTIONS_WORKER_PROCESS_COUNT", raising=False)
     if count is not None:
         monkeypatch.setenv("FUNCTIONS_WORKER_PROCESS_COUNT", count)
-    a_job("sync", mode="listener")
-    a_job("sync")
+    listener, other = a_job("sync", mode="listener"), a_job("sync")
+    assert caplog.records == []  # at import, the host would drop it
+    with LockThread():
+        for job in (listener, listener, other):
+            call(job)
     said = [record.getMessage() for record in caplog.records if "FUNCTIONS_WORKER_PROCESS_COUNT" in record.getMessage()]
     assert len(said) == warned
-    assert all(text.startswith("job has mode='listener'") for text in said)
+    assert all(text.startswith("@singleton on job: it has mode='listener'") for text in said)
 
 
 # --- the lock's name --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import azure.functions as func
+import pytest
 
 from simulator.host.app.indexing import index_function
 from simulator.host.triggers.bindings import ScheduleStatus, queue_input, timer_input
