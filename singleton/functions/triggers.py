@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 ACTIVITY: Final = "activityTrigger"
 QUEUE: Final = "queueTrigger"
 TIMER: Final = "timerTrigger"
+NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
+"""Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
 _HTTP = "httptrigger"
+_RETURN = "$return"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
 _REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
@@ -59,12 +62,19 @@ class Trigger:
         parameter: its parameter's name.
         settings: such as ``queueName``.
         function: the function's name to the Functions host, as far as it is known.
+        returns: the type of the output that takes the function's return value, such as ``queue``; None: there is none.
     """
 
     type: str
     parameter: str
     settings: Mapping[str, Any]
     function: str = ""
+    returns: str | None = None
+
+    @property
+    def may_end_as_none(self) -> bool:
+        """Tell whether the worker takes None for the function's return value; what it can't encode fails (H-87)."""
+        return self.returns not in NEVER_NONE
 
 
 def trigger_of(builder: Any) -> Trigger | None:
@@ -74,7 +84,10 @@ def trigger_of(builder: Any) -> Trigger | None:
     if trigger is None:
         return None
     name = str(function.get_function_name() or "")
-    return Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name)
+    outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == _RETURN)
+    return Trigger(
+        str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name, returns=next(outputs, None)
+    )
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:
