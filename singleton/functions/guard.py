@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from singleton.base.errors import LockNotAcquired, ScopeError, SingletonError
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
-from singleton.functions.answering import always_answered
+from singleton.functions.answering import always_answered, refuse_promise
 from singleton.functions.invocation import current
 from singleton.functions.triggers import invocation_id, refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
@@ -166,7 +166,7 @@ class Guard:
 
         async def on_this_thread() -> Any:
             with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
-                return body()
+                return refuse_promise(call.function, body())
 
         from singleton.process.onthread import OnThread, at_once
 
@@ -174,7 +174,11 @@ class Guard:
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
-        return await self._run(call, body, _runtime, cancel=self.options.cancel_on_loss)
+
+        async def answered() -> Any:
+            return refuse_promise(call.function, await body())
+
+        return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
 
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool

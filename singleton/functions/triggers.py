@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -94,11 +95,11 @@ def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     """Return the trigger of a function that is guarded below its trigger's decorator; None where that isn't known.
 
     The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
-    always a global of the function's module.
+    always a global of the function's module, or of the module that the worker imports.
     """
     found: Trigger | None = None
     users = inspect.unwrap(function)
-    for builder in _builders_in(users.__globals__):
+    for builder in _builders_in(users.__globals__, _script()):
         if inspect.unwrap(user_function(builder)) is users:
             if found not in (None, trigger_of(builder)):
                 return None
@@ -106,8 +107,14 @@ def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     return found
 
 
-def _builders_in(module: Mapping[str, Any]) -> Iterator[Any]:
-    for container in [*module.values()]:
+def _script() -> Mapping[str, Any]:
+    """Return what the app's script has, which the worker imports by the name of its file."""
+    name = os.environ.get("PYTHON_SCRIPT_FILE_NAME", "function_app.py").removesuffix(".py")
+    return getattr(sys.modules.get(name), "__dict__", {})
+
+
+def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
+    for container in [value for module in modules for value in [*module.values()]]:
         builders = inspect.getattr_static(container, "_function_builders", None)
         yield from filter(is_builder, builders if isinstance(builders, list) else ())
 
@@ -147,19 +154,42 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
 
 
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    """Refuse a policy that the trigger can't do: who asked over HTTP must be answered.
+    """Refuse a policy that ends an invocation as None where that is no answer.
 
     Raises:
-        ConfigurationError: it is ``"skip"`` on an HTTP trigger.
+        ConfigurationError: it is ``"skip"`` on an HTTP trigger, or ``"skip"`` or ``"defer"`` beside a ``$return``
+            output that can't be None.
     """
-    if policy != "skip":
+    if policy not in ("skip", "defer"):
         return
     is_http = any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
-    if is_http:
+    if is_http and policy == "skip":
         raise ConfigurationError(
             f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
             "must answer, or its caller gets status 500. Use 'wait' or 'raise', or answer 409 yourself: call "
             "AsyncLockClient.try_lock in the function instead"
+        )
+    refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
+
+
+def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: str) -> None:
+    """Refuse to end an invocation as None where the worker can't hand that on: it would fail, and be tried again.
+
+    Args:
+        function: its name.
+        what: what would end its invocations so.
+        trigger: its trigger, where it is known.
+        otherwise: what to declare instead, to keep the output.
+
+    Raises:
+        ConfigurationError: the return value goes to an output that can't be None.
+    """
+    if trigger is not None and not trigger.may_end_as_none:
+        raise ConfigurationError(
+            f"@singleton on {function}: {what} ends an invocation without a result, but what the function returns goes "
+            f"to its {trigger.returns!r} output, for which the worker refuses None: the invocation would fail. Give "
+            'the output a parameter of its own, such as arg_name="out" with out: func.Out[str], and set that instead '
+            f"of returning; or use {otherwise}"
         )
 
 
