@@ -19,6 +19,7 @@ from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType
 
 ACTIVITY: Final = "activityTrigger"
 QUEUE: Final = "queueTrigger"
@@ -140,10 +141,23 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
             raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
 
 
-def source_file(function: Callable[..., Any]) -> str:
-    """Return the file in which the user wrote the function, also below decorators of other libraries."""
-    code = getattr(inspect.unwrap(function), "__code__", None) or function.__code__
-    return str(code.co_filename)
+def users_code(function: Callable[..., Any]) -> CodeType:
+    """Return the code that the user wrote, also below decorators of other libraries."""
+    code: CodeType = getattr(inspect.unwrap(function), "__code__", None) or function.__code__
+    return code
+
+
+def stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
+    """Have the code of ``wrapper``, two lines long, stand in the file and at the line of the user's function.
+
+    The worker takes ``context.function_directory`` from the file of the code that it calls, whatever is wrapped in it.
+    A traceback then shows the user's own declaration in place of ours, and debuggers stop there.
+    """
+    users = users_code(function)
+    wrapper.__code__ = wrapper.__code__.replace(
+        co_filename=users.co_filename,
+        co_firstlineno=max(users.co_firstlineno - 1, 0),  # its "def", so that its body is the user's first line
+    )
 
 
 def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
@@ -219,6 +233,7 @@ class Signature:
     def dress(self, wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
         """Make ``wrapper`` look like ``function`` to the worker."""
         functools.update_wrapper(wrapper, function)
+        stand_where(function, wrapper)
         if self._adds_context:
             parameters = list(self._users.parameters.values())
             context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, default=None)
