@@ -102,7 +102,8 @@ def singleton(
             with its settings and its way to wait (D-18). See layouts.
 
     Raises:
-        ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator).
+        ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
+            Functions worker each call raises it instead, unless it concerns the whole app.
 
     At an invocation the guarded function may raise ``ScopeError``, ``LockNotAcquired``, ``LockLost``,
     ``StorageDenied`` or ``StorageUnavailable``: the invocation fails, and its message is tried again.

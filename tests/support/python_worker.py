@@ -122,8 +122,16 @@ async def invoke(function_id: str, trigger: str, body: Any) -> dict[str, Any]:
         answer = await runtime.invocation_request(request(invocation_request=invocation))
     except BaseException as error:  # noqa: BLE001 - what is never to happen
         return {"escaped": repr(error)}
-    http = getattr(getattr(answer, "return_value", None), "http", None)
-    return {"id": invocation.invocation_id, "error": failure_of(answer), "status": http and http.status_code}
+    returned = getattr(answer, "return_value", None)
+    http = getattr(returned, "http", None)
+    outputs = {each.name: shown(each.data) for each in getattr(answer, "output_data", [])}
+    told = {"returned": None if http else shown(returned), "outputs": outputs}
+    return {"id": invocation.invocation_id, "error": failure_of(answer), "status": http and http.status_code, **told}
+
+
+def shown(typed_data: Any) -> list[str] | None:
+    """Return the kind and the text of what the worker hands over; None for nothing."""
+    return typed_data and [f"{kind}: {value}" for kind, value in vars(typed_data).items()]
 
 
 async def main(folder: str) -> None:
