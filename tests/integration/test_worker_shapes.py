@@ -158,7 +158,7 @@ def test_our_own_none_is_refused_in_words_where_the_worker_cannot_hand_it_on(rea
             assert "ConfigurationError: @singleton on" in answer["error"], function
             assert "func.Out[str]" in answer["error"]
         else:
-            assert (answer["error"], answer["returned"], answer["outputs"]) == (None, None, {}), (function, text)
+            assert (answer["error"], answer["sent"]) == (None, []), (function, text)
 
 
 def test_none_as_a_return_value_fails_in_the_worker_for_the_types_that_we_refuse_it_for(real: Answers) -> None:
@@ -171,7 +171,7 @@ def test_none_as_a_return_value_fails_in_the_worker_for_the_types_that_we_refuse
 def test_a_guarded_functions_directory_is_the_apps(real: Answers) -> None:
     for name in ("folder", "folder_async"):
         answer = real[name, body("text")]
-        assert (answer["error"], answer["returned"]) == (None, [f"string: {APP}"])
+        assert (answer["error"], answer["sent"]) == (None, [["string", repr(str(APP))]])
 
 
 @pytest.mark.parametrize(
