@@ -20,6 +20,7 @@ from singleton.base.naming import log as _log
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.defer.queueplace import Encoding, QueuePlace, queue_place
 from singleton.defer.strikes import note_strikes, strikes_of
+from singleton.functions.misdeclared import OF_THE_APP
 from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import StorageAccount, resolve_queue_account
 
@@ -74,7 +75,8 @@ def _check_installed() -> None:
     if found is None:
         raise ConfigurationError(
             "on_contention='defer' needs azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
-            "(pip install 'azure-functions-singleton[defer]')"
+            "(pip install 'azure-functions-singleton[defer]')",
+            reason=OF_THE_APP,
         )
 
 

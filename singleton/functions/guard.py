@@ -16,7 +16,7 @@ from singleton.base import naming
 from singleton.base.errors import LockNotAcquired, ScopeError, SingletonError
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
-from singleton.functions.answering import always_answered
+from singleton.functions.answering import always_answered, refuse_promise
 from singleton.functions.invocation import current, in_its_name
 from singleton.functions.triggers import invocation_id, refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
@@ -169,7 +169,7 @@ class Guard:
 
         async def on_this_thread() -> Any:
             with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
-                return body()
+                return refuse_promise(call.function, body())
 
         from singleton.process.onthread import OnThread, at_once
 
@@ -177,7 +177,11 @@ class Guard:
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
-        return await self._run(call, body, _runtime, cancel=self.options.cancel_on_loss)
+
+        async def answered() -> Any:
+            return refuse_promise(call.function, await body())
+
+        return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
 
     @in_its_name
     async def _run(

@@ -17,7 +17,7 @@ from singleton.base import naming
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.base.events import tell
 from singleton.functions.guard import Guard
-from singleton.functions.triggers import QUEUE, TIMER
+from singleton.functions.triggers import QUEUE, TIMER, refuse_none
 from singleton.settings.appsettings import filled
 
 if TYPE_CHECKING:
@@ -52,10 +52,13 @@ class ListenerGuard(Guard):
         wrong = self._wrong_argument()
         if wrong:
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
-        if self._puts_back(trigger := self.find_trigger()):
+        trigger = self.find_trigger()
+        if self._puts_back(trigger):
             from singleton.functions.deferring import check_deferrable
 
             check_deferrable(self.function, self.timeout, trigger)
+        if trigger is not None and trigger.type in (QUEUE, TIMER) and self.on_contention != "raise":
+            _refuse_none(self.function, trigger)
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
@@ -103,6 +106,8 @@ class ListenerGuard(Guard):
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Guard.call``."""
         call = super().call(arguments, context)
+        if self._way(call) != "raise":
+            _refuse_none(call.function, self.trigger)
         if self._is_the_hosts_own(call):
             raise ConfigurationError(
                 f"@singleton(mode='listener', layout='webjobs') on {call.function}: {call.lock} is the lock that the "
@@ -198,6 +203,11 @@ class ListenerGuard(Guard):
 
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
         """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
+
+
+def _refuse_none(function: str, trigger: Trigger | None) -> None:
+    """Refuse to stand by, which ends an invocation as None, where that is no answer."""
+    refuse_none(function, "mode='listener' in a process that stands by", trigger, "on_contention='raise'")
 
 
 def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:

@@ -61,18 +61,19 @@ class BindingData(BoundNames):
 def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
     """Return the payload among an invocation's arguments, or None where there is none (a timer).
 
-    Where the trigger's parameter isn't known, it is the one that is a message, else the only blob, else the only one
-    that is text, bytes or parsed JSON, else a batch, for which there is an error.
+    Where the trigger's parameter isn't known, it is the one that is a message, which only triggers deliver; else the
+    only one that is a blob, text, bytes, parsed JSON or a batch, for which there is an error. A timer has none,
+    whatever is bound beside it.
 
     Raises:
         ScopeError: it is a batch, or several parameters may be meant.
     """
     if trigger is not None and trigger.parameter in arguments:
         return _payload(trigger.parameter, arguments[trigger.parameter], trigger)
+    if any(map(_is_timer, arguments.values())):
+        return None
     messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
-    blobs = [name for name, value in arguments.items() if is_blob(value)]
-    plain = [name for name, value in arguments.items() if isinstance(value, str | bytes | Mapping)]
-    candidates = messages or blobs or plain or [name for name, value in arguments.items() if _is_batch(value)]
+    candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
     if not candidates:
         return None
     if len(candidates) > 1:
@@ -82,6 +83,14 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
             reason="ambiguous",
         )
     return _payload(candidates[0], arguments[candidates[0]], trigger)
+
+
+def _may_be_payload(value: object) -> bool:
+    return is_blob(value) or isinstance(value, str | bytes | Mapping) or _is_batch(value)
+
+
+def _is_timer(value: object) -> bool:
+    return isinstance(getattr(value, "past_due", None), bool)
 
 
 def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:

@@ -172,7 +172,7 @@ def test_the_app_sees_the_simulators_storage_only(tmp_path: Path) -> None:
         ("raise SystemExit(2)", "SystemExit: 2; an app must not exit while it is imported"),
         ("class Odd(BaseException): ...\nraise Odd", "line 6 does not import: Odd"),
         ("import helper_of_broken_app", "helper_of_broken_app.py, line 2 does not import: ZeroDivisionError"),
-        ("singleton(on_contention='wiat')(print)", "did you mean 'wait'"),
+        ("singleton(on_contention='wiat')(lambda msg: None)", "did you mean 'wait'"),
         ("", "function_app.py has no functions"),
         ("other = func.FunctionApp()" + SHIP, "2 top-level function apps (app, other)"),
         ("other = app" + SHIP, "2 top-level function apps (app, other)"),
