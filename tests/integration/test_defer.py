@@ -12,8 +12,8 @@ from azure.storage.queue.aio import QueueClient
 
 from singleton.base.errors import StorageError
 from singleton.defer.deferral import MessageElsewhere, put_back
-from singleton.defer.strikes import note_strikes, strikes_of
-from singleton.functions.deferring import received
+from singleton.defer.strikes import Strikes, note_strikes, strikes_of
+from singleton.functions.queuemessage import received
 from singleton.functions.triggers import Trigger
 from singleton.process.opening import open_container, open_queue
 from singleton.settings.connection import StorageAccount
@@ -52,7 +52,8 @@ async def defer(connection: str, queue: str, raw: Any) -> str | None:
     store = open_queue(StorageAccount(connection), queue)
     try:
         message = received("job", TRIGGER, AsWorkerGivesIt(raw), "none")
-        return await put_back(store, message, delay=1, handed_on=lambda _: None)
+        copy = await put_back(store, message, delay=1, handed_on=lambda _: None)
+        return None if copy is None else copy.id
     finally:
         await store.aclose()
 
@@ -118,12 +119,12 @@ async def test_a_messages_failures_are_noted_on_a_blob(connection_string: str, c
     store = open_container(StorageAccount(connection_string), container_name)
     try:
         await store.create("locks/made-with-its-container")
-        assert await strikes_of(store, "orders", "m-1") == 0
-        await note_strikes(store, "orders", "m-1", 3)
-        await note_strikes(store, "orders", "m-1", 4)
-        assert await strikes_of(store, "orders", "m-1") == 4
-        await note_strikes(store, "orders", "m-1", 0)
-        assert await strikes_of(store, "orders", "m-1") == 0
+        assert not await strikes_of(store, "orders", "m-1")
+        for strikes in (Strikes(3), Strikes(4), Strikes(0, 1, "inv-1"), Strikes(4, 2, "inv-2")):
+            await note_strikes(store, "orders", "m-1", strikes)
+            assert await strikes_of(store, "orders", "m-1") == strikes
+        await note_strikes(store, "orders", "m-1", Strikes())
+        assert not await strikes_of(store, "orders", "m-1")
     finally:
         await store.aclose()
 

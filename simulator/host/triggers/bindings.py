@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.host.triggers.messages import Message
 
 _BINARY: Final = (2, 3)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _EARLIEST: Final = "0001-01-01T00:00:00+00:00"
 
 
@@ -75,9 +78,34 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
         "DequeueCount": _datum(json.dumps(message.dequeue_count), "json"),
         **{name: _datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
     }
-    return binding_class(parameter.converter).decode(
-        _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata
-    )
+    replaced = {} if isinstance(body, bytes) else _replaced_by(body, metadata)
+    try:
+        return binding_class(parameter.converter).decode(
+            _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata | replaced
+        )
+    except ValueError as error:
+        raise ValueError(f"the body's own {', '.join(replaced)} took the place of the message's: {error}") from error
+
+
+def _replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
+    """Return what a body puts in the place of its message's metadata: its top-level properties, in any case (H-80)."""
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    given = parsed.items() if isinstance(parsed, dict) else ()
+    theirs = {name.casefold(): value for name, value in given if not (value is None or isinstance(value, list))}
+    return {name: _property(theirs[name.casefold()]) for name in metadata if name.casefold() in theirs}
+
+
+def _property(value: Any) -> Any:
+    """Return a property as the host hands it on: an object as JSON, all else as text, and dates in .NET's own form."""
+    if isinstance(value, dict):
+        return _datum(json.dumps(value), "json")
+    if isinstance(value, str) and _DATE.match(value):
+        with suppress(ValueError):
+            value = f"{datetime.fromisoformat(value):%m/%d/%Y %H:%M:%S}"
+    return _datum(str(value), "string")
 
 
 def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool) -> Any:
