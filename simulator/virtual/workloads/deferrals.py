@@ -53,8 +53,8 @@ def start_deferrals(world: World) -> None:
 
 
 def _named(rng: random.Random, feed: Feed) -> Feed:
-    """Give some bodies an ``Id``."""
-    name: object = rng.choice((None, None, "k", "..", "", 7, {}))
+    """Give half of the bodies an ``Id``."""
+    name: object = rng.choice((*[None] * 5, "k", "..", "", 7, {}))
     body = json.loads(decode(feed.text, "base64")) | {"iD": name}
     return replace(feed, text=encode(json.dumps(body).encode(), "base64"))
 
