@@ -179,7 +179,8 @@ def test_a_message_that_always_fails_is_poison_after_five_failures_however_often
         singleton={"deferDelay": "00:00:01"},
         extensions={"queues": {"visibilityTimeout": "00:00:01"}},
     )
-    with Queue(connection_string, name) as queue, hosts(app, connection_string, tmp_path, count=3, visibility=20.0) as running:
+    three = hosts(app, connection_string, tmp_path, count=3, visibility=20.0)
+    with Queue(connection_string, name) as queue, three as running:
         queue.create().send({"Id": "a", "Bad": True}, *[{"Id": "a", "Number": number} for number in range(12)])
         wait_until(lambda: queue.length() == 0, within=120)
         put_back = [record for host in running for record in host.records("lock", kind="deferred")]
