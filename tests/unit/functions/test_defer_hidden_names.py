@@ -203,7 +203,7 @@ def test_two_guards_count_one_failure_once(thread: LockThread, queue: Queue) -> 
     singleton(on_contention="defer")(singleton(mode="listener")(builder))
     function = builder._function.get_user_function()
     message = queue.message(b'{"DequeueCount": 1}')
-    for _ in range(3):
+    for _ in range(2):
         with pytest.raises(TooBad):
             call(function, message)
     (note,) = notes(thread)
