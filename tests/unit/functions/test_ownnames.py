@@ -58,11 +58,13 @@ def test_a_name_that_the_body_has_is_not_the_messages_own(body: object, replaced
     assert replaced_names(Delivered(body)) == replaced
 
 
-@pytest.mark.parametrize(
-    "body", [b"{'Id': 'k'}", b'{Id: "k", /* so */ }', b'{"Id": 01}', b'{"a":' * 2000 + b'"Id"' + b"}" * 2000]
-)
+@pytest.mark.parametrize("body", [b"{'Id': 'k'}", b'{Id: "k", /* so */ }', b'{"Id": 01}'])
 def test_what_only_the_host_may_read_is_not_trusted(body: bytes) -> None:
     assert replaced_names(Delivered(body)) == {"id"}
+
+
+def test_a_body_that_is_nested_too_deeply_breaks_nothing() -> None:
+    assert replaced_names(Delivered(b'{"Id":' * 100_000 + b"1" + b"}" * 100_000)) == {"id"}
 
 
 @pytest.mark.parametrize("kind", [func.DataType.BINARY, "binary", func.DataType.STREAM])
