@@ -59,6 +59,7 @@ def singleton(
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
+    dotnet_name: str | None = None,
 ) -> Callable[[_F], _F]: ...
 
 
@@ -74,6 +75,7 @@ def singleton(
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
+    dotnet_name: str | None = None,
 ) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
@@ -99,6 +101,9 @@ def singleton(
         layout: where the lock's blob is. ``"default"``: ours. ``"webjobs"``: that of a .NET host with the same host id,
             so that both exclude one another (W-45). ``"dequeueable"``: the scope's value itself, as Dequeueable has it,
             with its settings and its way to wait (D-18). See layouts.
+        dotnet_name: with ``"webjobs"``, the full name of the C# method whose locks these are, where that is compiled
+            into its app: ``"Contoso.Shop.Orders.Ship"``. Without it they are those of a Functions host's function of
+            the same name, in whichever language (W-32).
 
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator).
@@ -113,6 +118,8 @@ def singleton(
 
     def declare(target: Any) -> Any:
         _check_arguments(scope, scope_id, level, mode, on_contention, connection, layout)
+        if dotnet_name is not None:
+            _check_dotnet_name(dotnet_name, layout, level)
         if not is_builder(target):
             return _guarded(target, guard_for(target, lambda: find_trigger(_guarded_by_us.get(target, target))))
         trigger = trigger_of(target)
@@ -141,7 +148,7 @@ def singleton(
                 f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is allowed"
             )
         app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
-        laid = layout_named(layout, os.environ)
+        laid = layout_named(layout, os.environ, dotnet_name)
         if level == "host" and scope is None and not scope_id and laid.by_host:
             raise ConfigurationError("level='host' needs a scope or a scope_id: functions share the lock by naming it")
         return _kind(mode)(
@@ -155,7 +162,7 @@ def singleton(
             options=laid.adapted(load_options(app_dir, os.environ)),
             app_dir=app_dir,
             layout=laid,
-            template=ScopeTemplate(scope_id),
+            template=ScopeTemplate(scope_id, dotnet=laid.dotnet),
             find_trigger=trigger,
         )
 
@@ -239,6 +246,18 @@ def _check_arguments(
         check_policy(on_contention)
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
+
+
+def _check_dotnet_name(name: object, layout: LayoutName, level: Level) -> None:
+    from singleton.layouts.webjobs import check_dotnet_name
+
+    check_dotnet_name(name)
+    if layout != "webjobs":
+        raise ConfigurationError(f"dotnet_name={name!r} goes with layout='webjobs' only, and layout is {layout!r}")
+    if level == "host":
+        raise ConfigurationError(
+            f"dotnet_name={name!r}: the locks of level='host' have no function's name: leave it out"
+        )
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

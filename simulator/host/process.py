@@ -105,8 +105,8 @@ class Host:
             return self._refuse(HostError(f"the storage's connection string can't be used: {error}"))
         random = Random(f"{self._config.seed}/{self._config.name}")
         encoding = prepared.queue_options.message_encoding
-        outputs = Outputs(service=queues, encoding=encoding, settings=os.environ, write=self._write)
-        runner = Runner(worker=worker, outputs=outputs, write=self._write, random=random)
+        outputs = Outputs(encoding=encoding, settings=os.environ, write=self._write)
+        runner = Runner(worker=worker, queues=queues, outputs=outputs, write=self._write, random=random)
         async with AsyncExitStack() as closing:
             closing.push_async_callback(queues.close)
             listeners = make_listeners(

@@ -7,9 +7,9 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.errors import HostError
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
+from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.worker import Worker, describe
 from singleton.stores.protocol import StoreFailure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
-    from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.messages import HostQueues, Message
     from simulator.host.triggers.outputs import Outputs
     from simulator.host.triggers.timer import Tick
 
@@ -31,8 +31,9 @@ _FIRST: Final = RetryContext()
 class Runner:
     """Runs the functions of one host; lives on the host's loop."""
 
-    def __init__(self, *, worker: Worker, outputs: Outputs, write: Write, random: Random) -> None:
+    def __init__(self, *, worker: Worker, queues: HostQueues, outputs: Outputs, write: Write, random: Random) -> None:
         self._worker = worker
+        self._queues = queues
         self._outputs = outputs
         self._write = write
         self._random = random
@@ -45,7 +46,7 @@ class Runner:
     async def on_message(self, function: IndexedFunction, message: Message) -> bool:
         """Run a queue-triggered function on a message; tell whether it succeeded."""
         # Queue triggers know no retry policy: the queue itself tries again.
-        return await self._invoke(function, lambda: queue_input(function.trigger, message), message=message.id)
+        return await self._invoke(function, lambda: queue_input(function.trigger, message), message=message)
 
     async def on_tick(self, function: IndexedFunction, tick: Tick) -> None:
         """Run a timer-triggered function, again by its retry policy where it fails."""
@@ -73,21 +74,25 @@ class Runner:
         function: IndexedFunction,
         value: Callable[[], Any],
         *,
-        message: str | None = None,
+        message: Message | None = None,
         retry: RetryContext = _FIRST,
     ) -> bool:
         invocation = str(uuid.uuid4())
         told: dict[str, object] = {"function": function.name, "invocation": invocation}
         if message is not None:
-            told["message"] = message
+            told["message"] = message.id
         self._write("invocation_started", **told)
         outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry))
-        error = outcome.error
-        if error is None:
-            try:
-                await self._outputs.send(function.name, outcome.outputs)
-            except (TypeError, ValueError, HostError, StoreFailure) as failure:
-                error = f"its outputs could not be sent: {describe(failure)}"
+        messages, failed = self._outputs.messages(
+            function.name, outcome.outputs, lambda: binding_data(function.trigger, message)
+        )
+        error = outcome.error or failed
+        try:
+            for queue, text in messages:
+                sent = await self._queues.send(queue, text)
+                self._write("message_sent", queue=queue, id=sent, function=function.name)
+        except StoreFailure as failure:
+            error = f"OutputError: {describe(failure)}"
         if error is None:
             self._write("invocation_ended", **told, outcome="ok")
         else:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.context import Context, RetryContext, TraceContext
 from simulator.host.triggers.bindings import Out
+from simulator.host.triggers.typed import given_back
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.triggers.typed import Typed
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
 _log = logging.getLogger(__name__)
@@ -32,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an invocation ended: an error as ``Type: text``, or None and the outputs that the function set."""
+    """How an invocation ended: an error as ``Type: text``, or None and what the function gave back."""
 
     error: str | None = None
-    outputs: tuple[tuple[Parameter, Any], ...] = ()
+    outputs: tuple[tuple[Parameter, Typed], ...] = ()
 
 
 class Worker:
@@ -94,12 +96,7 @@ class Worker:
                 result = await function.call(**arguments)
             else:
                 result = await self._in_pool(function, context, arguments)
-            if result is not None and not function.may_return:
-                raise RuntimeError(f"function {function.name!r} without a $return binding returned a non-None value")  # noqa: TRY301
-            found = [(function.outputs[name], out.get()) for name, out in outputs.items()]
-            if function.returns is not None:
-                found.append((function.returns, result))
-            return Outcome(outputs=tuple((parameter, value) for parameter, value in found if value is not None))
+            return Outcome(outputs=given_back(function, outputs, result))
         except BaseException as error:  # noqa: BLE001 - whatever a function raises, the host lives on
             _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
             return Outcome(error=describe(error))

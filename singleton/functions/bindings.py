@@ -20,6 +20,10 @@ Layer: TypeAlias = Callable[[], Mapping[str, object]]
 """A source of names, looked into only when one that comes before it lacks the name."""
 
 
+class FromJson(dict[str, object]):
+    """Names whose values are JSON that somebody has sent, in which no type is told; all others are the host's own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
     """The trigger's payload.
@@ -143,7 +147,8 @@ _SAME_ON_EVENTS = ("id", "topic", "subject", "source", "type", "specversion", "t
 def _envelope(event: Any) -> dict[str, object]:
     """To the host the event as a whole is the JSON: its data's properties are ``{data.Name}``."""
     extensions = getattr(event, "extension_attrs", {})
-    return {**extensions, **_held(event, {name: name for name in _SAME_ON_EVENTS} | _EVENT), "data": event.get_json()}
+    own = _held(event, {name: name for name in _SAME_ON_EVENTS} | _EVENT)
+    return FromJson({**extensions, **own, "data": event.get_json()})
 
 
 # --- HTTP ------------------------------------------------------------------------------------------------------------
@@ -271,9 +276,11 @@ def _plain(parameter: str, value: Any) -> Payload | None:
     def read() -> object:
         return value
 
-    names = {parameter: value, "data": value}
+    names: dict[str, object] = {parameter: value, "data": value}
     if isinstance(value, str | bytes):
         names["QueueTrigger"] = _decoded(value)
+    else:
+        names = FromJson(names)
     return Payload(read=read, layers=(partial(_json_properties, read), lambda: names))
 
 
@@ -288,4 +295,4 @@ def _json_properties(read: Callable[[], object]) -> Mapping[str, object]:
             body = read_json(body)
     except ScopeError:
         return {}
-    return body if isinstance(body, Mapping) else {}
+    return FromJson(body) if isinstance(body, Mapping) else {}

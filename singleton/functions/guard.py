@@ -129,7 +129,8 @@ class Guard:
                     "a timer has none (use scope_id)",
                     reason="no payload",
                 )
-            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))
+            dotnet = self.layout.dotnet
+            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=dotnet))
         return scopes
 
     @cached_property

@@ -1,9 +1,9 @@
 """``@singleton(mode="listener")``: of all processes one runs the function's invocations, for as long as it lives.
 
-Each instance's host delivers triggers, and a Python function can't stop its host from listening, as WebJobs does. So
-the guard decides at each invocation. In the process that leads, the body runs; in the others it does not: a timer is
-skipped as a success, a queue's message is put back, and whatever else was to be answered fails with
-``LockNotAcquired``.
+Each instance's host delivers messages, each app's or slot's its timers (W-111), and a Python function can't stop its
+host from listening, as WebJobs does. So the guard decides at each invocation. In the process that leads, the body runs;
+in the others it does not: a timer is skipped as a success, a queue's message is put back, and whatever else was to be
+answered fails with ``LockNotAcquired``.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ListenerGuard(Guard):
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Guard.call``."""
         call = super().call(arguments, context)
-        if self._is_the_hosts_own():
+        if self._is_the_hosts_own(call):
             raise ConfigurationError(
                 f"@singleton(mode='listener', layout='webjobs') on {call.function}: {call.lock} is the lock that the "
                 "Functions host itself has for this timer, so it would never run. Leave mode='listener' out, or, to "
@@ -117,15 +117,17 @@ class ListenerGuard(Guard):
             check_message(call.function, self.trigger, arguments)
         return call
 
-    def _is_the_hosts_own(self) -> bool:
+    def _is_the_hosts_own(self, call: Call) -> bool:
         """Tell whether the host of this very app locks that blob to listen to its timer (W-111)."""
         timer = self.trigger is not None and self.trigger.type == TIMER
-        if not (timer and self.layout.of_the_host) or self.scope_id:
+        if not (timer and self.layout.dotnet):
             return False
+        from singleton.layouts.webjobs import WebJobsLayout
         from singleton.settings.connection import DEFAULT_CONNECTION
         from singleton.settings.hostid import host_id
 
-        return self.connection == DEFAULT_CONNECTION and self._host_id == host_id(os.environ, self.app_dir)
+        hosts_own = WebJobsLayout().lock(host_id(os.environ, self.app_dir), call.function, [], listener=True)
+        return self.connection == DEFAULT_CONNECTION and call.lock == hosts_own
 
     def _scopes(self, _: Mapping[str, Any]) -> list[str]:
         if not self.scope_id:

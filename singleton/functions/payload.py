@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from singleton.base.errors import ScopeError
-from singleton.functions.bindings import Layer, Payload, is_blob, is_message, payload_of
+from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, payload_of
 from singleton.functions.triggers import ACTIVITY, Trigger
+from singleton.scopes.template import BoundNames
 
 
-class BindingData(Mapping[str, object]):
+class BindingData(BoundNames):
     """What ``{name}`` may name: what comes with the payload, and its JSON body's properties. Case is ignored.
 
     The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. Its
@@ -31,15 +32,21 @@ class BindingData(Mapping[str, object]):
     def _layers(self) -> Iterator[dict[str, object]]:
         yield from self._read
         while self._unread:
-            layer = {str(name).casefold(): value for name, value in self._unread.pop(0)().items()}
-            self._read.append(layer)
-            yield layer
+            found = self._unread.pop(0)()
+            layer = {str(name).casefold(): value for name, value in found.items()}
+            self._read.append(FromJson(layer) if isinstance(found, FromJson) else layer)
+            yield self._read[-1]
 
     def __getitem__(self, name: str) -> object:
         for layer in self._layers():
             if name.casefold() in layer:
                 return layer[name.casefold()]
         raise KeyError(name)
+
+    def is_the_hosts(self, name: str) -> bool:
+        """See ``BoundNames.is_the_hosts``; of two layers that have the name the first one counts."""
+        layers = (layer for layer in self._layers() if name.casefold() in layer)
+        return not isinstance(next(layers, None), FromJson)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())

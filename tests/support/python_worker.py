@@ -38,11 +38,25 @@ class BindingInfo(Message):
     undefined = 0
 
 
+class TypedData(Message):
+    """A value on its way; refuses what Protocol Buffers refuse."""
+
+    def __init__(self, **content: Any) -> None:
+        super().__init__(**content)
+        if "string" in content:
+            content["string"].encode()
+        if "int" in content:
+            if isinstance(content["int"], bool):
+                raise TypeError("Field TypedData.int: Expected an int, got a boolean.")
+            content["int"].to_bytes(8, signed=True)
+
+
 class Protocol:
     """All the messages that the worker makes."""
 
     StatusResult = StatusResult
     BindingInfo = BindingInfo
+    TypedData = TypedData
 
     def __getattr__(self, name: str) -> type[Message]:
         return Message
@@ -123,7 +137,19 @@ async def invoke(function_id: str, trigger: str, body: Any) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001 - what is never to happen
         return {"escaped": repr(error)}
     http = getattr(getattr(answer, "return_value", None), "http", None)
-    return {"id": invocation.invocation_id, "error": failure_of(answer), "status": http and http.status_code}
+    return {
+        "id": invocation.invocation_id,
+        "error": failure_of(answer),
+        "status": http and http.status_code,
+        "sent": sent(answer),
+    }
+
+
+def sent(answer: Any) -> list[tuple[str, str]]:
+    """Return the kind and the value of all data that it brings, the return value's last."""
+    outputs = [parameter.data for parameter in getattr(answer, "output_data", [])]
+    given = [vars(data) for data in (*outputs, getattr(answer, "return_value", None)) if data is not None]
+    return [(kind, repr(value)) for data in given for kind, value in data.items()]
 
 
 async def main(folder: str) -> None:

@@ -121,6 +121,61 @@ def test_poison_by_the_raise_policy_is_told_as_such() -> None:
     assert any("its timeout gives a delivery up each time the lock is taken" in note for note in verdict.notes)
 
 
+UNSENT = "OutputError: output '$return': unable to encode outgoing TypedData"
+
+
+def test_poison_by_outputs_that_can_not_be_sent_is_told_as_such() -> None:
+    verdict = judge(poisoned(UNSENT).end(30))
+    assert verdict.holds
+    assert (
+        f"1 message poisoned from 'orders' because its function's outputs could not be sent ({UNSENT})" in verdict.notes
+    )
+
+
+def test_poison_by_a_skipped_calls_none_is_the_guards_doing() -> None:
+    story = poisoned(UNSENT)
+    story.lock(3.1, "host-1", "contended", key_lock("a"), owner="2", reason="taken")
+    verdict = judge(story.end(30))
+    assert [reason for reason in verdict.violations if "because it was skipped" in reason]
+
+
+def failed_on_a_poison_queue(error: str) -> Story:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    story.add(0.2, "host-1", "function", name="rescue", trigger="queue", queue="orders-poison")
+    story.fleet(1, "message_sent", queue="orders-poison", id="m", key="k")
+    story.add(2, "host-1", "message_received", queue="orders-poison", id="m", dequeue_count=1, function="rescue")
+    call = {"function": "rescue", "invocation": "1", "message": "m"}
+    story.add(2, "host-1", "invocation_started", **call)
+    story.add(2.5, "host-1", "invocation_ended", **call, outcome="error", error=error)
+    story.fleet(29, "queue_left", queue="orders", ready=0, invisible=0, ids=[])
+    story.fleet(29, "queue_left", queue="orders-poison", ready=0, invisible=1, ids=[])
+    return story
+
+
+def test_a_message_that_failed_where_there_is_no_poison_queue_is_left_and_not_stuck() -> None:
+    verdict = judge(failed_on_a_poison_queue("KeyError: 'price'").end(30))
+    assert verdict.holds
+    assert (verdict.messages.stuck, verdict.messages.poisoned) == (0, 1)
+    left = "1 message left in 'orders-poison', which has no poison queue, by its function's own errors (KeyError)"
+    assert left in verdict.notes
+    assert verdict.messages.troubles[0].what == "left in its queue after 1 invocation: KeyError: 'price'"
+
+
+def test_a_message_that_the_lock_failed_there_is_a_violation_all_the_same() -> None:
+    assert not judge(failed_on_a_poison_queue("LockLost: expired").end(30)).holds
+
+
+def test_many_queues_that_nobody_reads_are_counted_and_not_named() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    for number in range(6):
+        story.fleet(1, "message_sent", queue=f"{number}-outs", id=f"m{number}")
+    verdict = judge(story.end(30))
+    assert verdict.holds
+    assert "6 messages sent to 6 queues that no function here reads" in verdict.notes
+
+
 def test_why_a_message_is_stuck_is_said() -> None:
     story = base()
     story.sent(1, "unseen")

@@ -13,7 +13,7 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.indexing import index_function
-from simulator.host.triggers.bindings import ScheduleStatus, queue_bodies, queue_input, timer_input
+from simulator.host.triggers.bindings import ScheduleStatus, queue_input, timer_input
 from simulator.host.triggers.messages import Message
 
 if typing.TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_a_queue_message_has_all_that_the_real_one_has() -> None:
     ("body", "shown"),
     [
         ({"Id": "k", "pOpReCeIpT": "p", "DEQUEUECOUNT": "7"}, ("k", "p", 7)),
-        ({"id": 1, "PopReceipt": True, "DequeueCount": 2.0}, "invalid literal for int() with base 10: '2.0'"),
+        ({"id": 1, "PopReceipt": True, "DequeueCount": 2.5}, "invalid literal for int() with base 10: '2.5'"),
         ({"id": {"a": [1]}, "PopReceipt": "2026-11-22T10:20:30Z"}, ("{'a': [1]}", "11/22/2026 10:20:30", 3)),
         ({"Id": None, "PopReceipt": [1], "Order": {"Id": "k"}}, ("m-1", "receipt", 3)),
         ({"Id": ""}, ("", "receipt", 3)),
@@ -129,33 +129,3 @@ def test_a_schedule_status_survives_its_json() -> None:
     status = ScheduleStatus(last=1_795_256_390.000_25, next=1_795_256_400.0, last_updated=1_795_256_390.000_25)
     assert ScheduleStatus.from_json(status.to_json()) == status
     assert ScheduleStatus.from_json(ScheduleStatus().to_json()) == ScheduleStatus()
-
-
-def output_of(annotation: Any) -> Parameter:
-    def body(msg, out) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001
-
-    body.__annotations__["out"] = func.Out[annotation]
-    return indexed(body, "out").outputs["out"]
-
-
-@pytest.mark.parametrize(
-    ("annotation", "value", "bodies"),
-    [
-        (str, "text", [b"text"]),
-        (str, {"a": 1}, [b'{"a": 1}']),
-        (str, ["a", {"b": 2}], [b"a", b'{"b": 2}']),
-        (str, 7, [b"7"]),
-        (bytes, b"\xff", [b"\xff"]),
-        (func.QueueMessage, func.QueueMessage(body=b"in a message"), [b"in a message"]),
-        (list, ["a", "b"], [b"a", b"b"]),
-    ],
-)
-def test_a_queue_output_becomes_messages(annotation: Any, value: Any, bodies: list[bytes]) -> None:
-    kind = typing.List[str] if annotation is list else annotation  # noqa: UP006
-    assert queue_bodies(output_of(kind), value) == bodies
-
-
-@pytest.mark.parametrize(("annotation", "value"), [(str, object()), (func.QueueMessage, 7)])
-def test_a_value_that_can_not_be_sent_is_a_type_error(annotation: Any, value: Any) -> None:
-    with pytest.raises(TypeError, match="unable to encode outgoing data"):
-        queue_bodies(output_of(annotation), value)

@@ -216,15 +216,26 @@ def test_outputs_and_the_return_value_are_collected_if_they_were_set(worker: Wor
 
     body.__annotations__["return"] = str
 
-    def silent(msg: str, out: func.Out[str]) -> str:
-        return None  # type: ignore[return-value]
+    def silent(msg: str, out: func.Out[str]) -> None: ...
 
     outcome = invoke(worker, body, "out", "$return")
-    assert [(parameter.name, value) for parameter, value in outcome.outputs] == [
+    assert [(parameter.name, data.value) for parameter, data in outcome.outputs] == [
         ("out", "by out"),
         ("$return", "returned"),
     ]
-    assert invoke(worker, silent, "out", "$return") == Outcome()
+    assert invoke(worker, silent, "out") == Outcome()
+
+
+def test_what_can_not_be_sent_fails_the_invocation(worker: Worker) -> None:
+    def body(msg: str, out: func.Out[str]) -> None:
+        out.set("by out")
+
+    del body.__annotations__["return"]
+    assert invoke(worker, body, "out", "$return").error == (
+        "OutputError: output '$return': unable to encode outgoing TypedData: unsupported type \"queue\" for Python "
+        'type "NoneType": '
+        "return a value each time, or give it to a func.Out parameter, which may stay unset"
+    )
 
 
 @pytest.mark.parametrize(
