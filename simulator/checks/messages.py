@@ -172,7 +172,8 @@ def _why(history: History, message: Message, state: State) -> str:
 def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
     """Tell whether for all runs but one a host died, or stood still, before it could delete the message.
 
-    Also one that was about to put it back: then the message is there, and its copy.
+    Also one that was about to put it back, or had not yet deleted what it had put back: then the message is there, and
+    its copy.
     """
     if history.rough:
         return True
@@ -181,15 +182,19 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
         for call in message.invocations
         if call.ending in {"killed", "crashed"}
         or (call in ran and call.host in history.deaths and call.host not in message.completed)
+        or (call.ending == "deferred" and call.host in history.deaths and not call.settled)
         or _stood_still(history, message, call)
     ]
     return len(undeleted) >= len(ran) - 1
 
 
 def _stood_still(history: History, message: Message, call: Invocation) -> bool:
-    """Tell whether its host was paused at some time after it had received the message: others may have got it then."""
+    """Tell whether its host was paused at some time after it had received the message: others may have got it then.
+
+    Also shortly before it said so: the answer of the queue may have waited for it.
+    """
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
-    return history.paused(call.host, received, call.end + AFTERWARDS)
+    return history.paused(call.host, received - AFTERWARDS, call.end + AFTERWARDS)
 
 
 def _at_once(history: History, message: Message) -> bool:

@@ -119,6 +119,7 @@ class Invocation:
     end: float = math.inf
     ending: Ending = "open"
     error: str = ""
+    settled: bool = False  # its host has told what became of its message afterwards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

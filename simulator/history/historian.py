@@ -149,7 +149,21 @@ class Historian:
         message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
 
     def _on_message_completed(self, record: Record) -> None:
-        self._message(record).completed.append(record.host)
+        message = self._message(record)
+        call = self._settled(message, record)
+        if call is None or call.ending != "deferred":  # then it is only the original of a copy
+            message.completed.append(record.host)
+
+    def _on_message_returned(self, record: Record) -> None:
+        self._settled(self._message(record), record)
+
+    def _settled(self, message: Message, record: Record) -> Invocation | None:
+        """Return the invocation after which a host says what became of a message."""
+        calls = [call for call in message.invocations if (call.host, call.message) == (record.host, record.text("id"))]
+        if not calls:
+            return None
+        calls[-1].settled = True
+        return calls[-1]
 
     def _on_message_poisoned(self, record: Record) -> None:
         self._message(record).poisoned = True
@@ -189,9 +203,9 @@ class Historian:
                 self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
             case "deferred":
                 self._deferring.add((record.host, about["owner"]))
-                self._hand_on(self._message_called(record.text("message_id")), record.text("copy_id"))
+                self._hand_on(self._message_of(record), record.text("copy_id"))
             case "poisoned":
-                self._message_called(record.text("message_id")).poisoned = True
+                self._message_of(record).poisoned = True
             case "body_started":
                 holder = (*key[:2], "") if about["mode"] == "listener" else key
                 held = holder in self.held
@@ -240,6 +254,12 @@ class Historian:
             message.invocations += early.invocations
             for each in early.ids:
                 self._originals[each] = message.id
+
+    def _message_of(self, record: Record) -> Message:
+        """Return the message of the invocation that tells of a lock: it may not know the message's id itself."""
+        calls = self._calls.get((record.host, "", record.text("owner")), ())
+        names = [call.message for call in calls if call.message]
+        return self._message_called(names[-1] if names else record.text("message_id"))
 
     def _message(self, record: Record) -> Message:
         return self._message_called(record.text("id"), record.text("queue"))

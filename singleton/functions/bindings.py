@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from singleton.base.errors import ScopeError
+from singleton.functions.ownnames import own_id
 from singleton.scopes.json_values import read_json
 
 Layer: TypeAlias = Callable[[], Mapping[str, object]]
@@ -31,12 +32,17 @@ class Payload:
         read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time. A
             blob's is read then, and left to be read again.
         layers: where ``{name}`` is looked for, in this order.
-        message_id: the message's, for errors.
+        find_id: returns the message's id, for errors.
     """
 
     read: Callable[[], object]
     layers: tuple[Layer, ...] = ()
-    message_id: str | None = None
+    find_id: Callable[[], str | None] = lambda: None
+
+    @property
+    def message_id(self) -> str | None:
+        """The message's own id; None where it has none, or its body's took its place (H-80)."""
+        return self.find_id()
 
 
 def is_message(value: object) -> bool:
@@ -60,7 +66,7 @@ def payload_of(parameter: str, value: Any, path: str = "") -> Payload | None:
     if _can(value, "get_body"):
         return _request(value) if hasattr(value, "route_params") else _message(value)
     if _can(value, "get_json"):
-        return Payload(read=value.get_json, layers=(partial(_envelope, value),), message_id=_text(value, "id"))
+        return Payload(read=value.get_json, layers=(partial(_envelope, value),), find_id=partial(_text, value, "id"))
     if _is_sdk_message(value):
         return _sdk_message(value)
     if _is_streamed_request(value):
@@ -99,7 +105,7 @@ def _message(message: Any) -> Payload:
     """The body's properties win over the message's own (H-47)."""
     read: Callable[[], object] = message.get_body
     layers = (partial(_json_properties, read), partial(_own, message), partial(_metadata, message))
-    return Payload(read=read, layers=layers, message_id=_text(message, "id", "message_id"))
+    return Payload(read=read, layers=layers, find_id=partial(own_id, message, "id", "message_id"))
 
 
 def _own(message: Any) -> dict[str, object]:
@@ -190,7 +196,9 @@ def _blob(parameter: str, blob: Any, path: str) -> Payload:
         names, layers = _held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
         read = partial(_refuse, parameter, "a client of a blob, whose content isn't downloaded for a scope")
     in_path = partial(_names_in, path, str(names.get("BlobTrigger", "")))
-    return Payload(read=read, layers=(in_path, lambda: names, *layers), message_id=_text(blob, "name", "blob_name"))
+    return Payload(
+        read=read, layers=(in_path, lambda: names, *layers), find_id=partial(_text, blob, "name", "blob_name")
+    )
 
 
 def _sdk_blob_path(blob: Any) -> dict[str, object]:
@@ -246,7 +254,9 @@ def _sdk_message(message: Any) -> Payload:
         held = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
         return {name: _of_amqp(value) for name, value in held.items()}
 
-    return Payload(read=read, layers=(partial(_json_properties, read), own), message_id=_text(message, "message_id"))
+    return Payload(
+        read=read, layers=(partial(_json_properties, read), own), find_id=partial(_text, message, "message_id")
+    )
 
 
 def _of_amqp(value: Any) -> Any:

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base import naming
-from singleton.base.errors import LockNotAcquired, ScopeError, SingletonError
+from singleton.base.errors import LockNotAcquired, ScopeError
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
 from singleton.functions.answering import always_answered, refuse_promise
@@ -196,8 +196,10 @@ class Guard:
             return None
         try:
             return await self._held(locks, hold, call, body, cancel=cancel)
-        except Exception:
-            await self._failed(call, locks)
+        except Exception as error:
+            # The host does not count for messages that were put back. The lock is given back by now.
+            if self._puts_back(self.trigger) and await self._deferring.failed(call, error, locks):
+                return None
             raise
 
     async def _held(
@@ -240,21 +242,15 @@ class Guard:
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
         return None
 
-    @property
+    @cached_property
     def _deferring(self) -> Deferring:
         from singleton.functions import deferring
 
-        return deferring.Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=self._place)
+        return deferring.Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=lambda: self._place)
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages may be put back where another invocation has the lock."""
         return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
-
-    async def _failed(self, call: Call, locks: Locks) -> None:
-        """Count the failure of a body, with its lock given back: the host does not count for messages put back."""
-        if self._puts_back(self.trigger):
-            with contextlib.suppress(SingletonError):
-                await self._deferring.strike(call, locks)
 
     def _acquisition(self, call: Call, timeout: float | None) -> Work[Hold]:
         """Acquire the lock, and wait no longer than the invocation may last."""

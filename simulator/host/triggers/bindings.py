@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
-from simulator.host.triggers.bindingdata import BINARY
+from simulator.host.triggers.bindingdata import BINARY, properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from simulator.host.app.model import Parameter
     from simulator.host.triggers.messages import Message
@@ -79,9 +79,23 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
         "DequeueCount": _datum(json.dumps(message.dequeue_count), "json"),
         **{name: _datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
     }
-    return binding_class(parameter.converter).decode(
-        _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata
-    )
+    replaced = {} if isinstance(body, bytes) else _replaced_by(body, metadata)
+    try:
+        return binding_class(parameter.converter).decode(
+            _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata | replaced
+        )
+    except ValueError as error:
+        raise ValueError(f"the body's own {', '.join(replaced)} took the place of the message's: {error}") from error
+
+
+def _replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
+    """Return what a body puts in the place of its message's metadata: its top-level properties, in any case (H-80)."""
+    theirs = {name.casefold(): value for name, value in properties(body).items()}
+    replaced = {name: theirs[name.casefold()] for name in metadata if name.casefold() in theirs}
+    return {
+        name: _datum(json.dumps(value), "json") if isinstance(value, dict) else _datum(value, "string")
+        for name, value in replaced.items()
+    }
 
 
 def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool, adjusts: bool = True) -> Any:

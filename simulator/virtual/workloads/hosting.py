@@ -93,7 +93,7 @@ class QueueWorld:
     async def _feed(self, messages: Sequence[Feed]) -> None:
         for feed in messages:
             await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
-            name = self.queues.send(feed.queue, feed.text)
+            name = self.queues.send(feed.queue, feed.text).id
             self.world.note("world", "message_sent", queue=feed.queue, id=name)
         # What the app sends to queues that it doesn't read stays there.
         read = {listener.queue: None for _, listener in self._listeners}

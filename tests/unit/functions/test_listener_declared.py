@@ -213,10 +213,10 @@ def test_a_queue_message_goes_back_unburnt_and_the_invocation_ends_as_a_success(
     function = on_trigger(
         kind, lambda app: app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
     )
-    message = queue.message(b'{"Id": 7}')
+    message = queue.message(b'{"Key": 7}')
     assert invoke(function, msg=message) is None
     ((copy, body, dequeued),) = queue.left()
-    assert (body, dequeued) == (b'{"Id": 7}', 0)
+    assert (body, dequeued) == (b'{"Key": 7}', 0)
     assert thread.kinds() == ["waiting", "contended:defer", "deferred"]
     told = thread.events[-1]
     assert (told.message_id, told.copy_id, told.owner, told.mode) == (message.id, copy, "inv-1", "listener")

@@ -114,9 +114,13 @@ def test_a_path_that_is_not_there_is_a_scope_error_of(kind: str) -> None:
 
 
 def test_the_message_is_named_in_the_error() -> None:
-    assert "message 'm-1'" in refusal({"msg": queue_message()}, scope="Nope")
+    assert "message 'm-1'" in refusal({"msg": queue_message(b"{}")}, scope="Nope")
     assert "message 'sb-1'" in refusal({"msg": service_bus_message()}, scope="Nope")
     assert "message 'e-1'" in refusal({"msg": event_grid_event()}, scope="Nope")
+
+
+def test_a_message_whose_body_has_an_id_is_not_called_by_that() -> None:
+    assert "the body has no property" in refusal({"msg": queue_message(b'{"ID": 5}', id="5")}, scope="Nope")
 
 
 @pytest.mark.parametrize(

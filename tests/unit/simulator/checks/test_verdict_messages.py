@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -307,6 +308,68 @@ def test_a_host_that_died_between_copy_and_original_leaves_a_duplicate_that_is_e
     assert (messages.completed, messages.duplicated, messages.redelivered, messages.troubles) == (1, 1, 1, ())
 
 
+def put_back_unnamed(story: Story, t: float, host: str, name: str, copy: str) -> None:
+    """Tell of a message whose body hides its id: the guard does not know it, and the host deletes the original."""
+    story.received(t, host, name)
+    owner = f"putting {name} back"
+    story.add(t, host, "invocation_started", function="ship", invocation=owner, message=name)
+    story.lock(t, host, "contended", key_lock("a"), owner, reason="defer")
+    story.lock(t + 0.1, host, "deferred", key_lock("a"), owner, message_id=None, copy_id=copy)
+    story.add(t + 0.2, host, "invocation_ended", function="ship", invocation=owner, outcome="ok")
+
+
+def runs(story: Story, t: float, host: str, name: str) -> None:
+    story.received(t, host, name)
+    story.body(host, t + 0.1, t + 0.4, key_lock("a"), message=name)
+    story.completed(t + 0.5, host, name)
+
+
+def test_a_copy_belongs_to_the_message_of_its_invocation() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back_unnamed(story, 1.1, "host-2", "m", "m2")
+    story.completed(1.4, "host-2", "m")
+    runs(story, 11, "host-3", "m2")
+    verdict = judge(story.end(30))
+    messages = verdict.messages
+    assert (messages.sent, messages.completed, messages.deferred, messages.troubles) == (1, 1, 1, ())
+    assert verdict.holds
+
+
+def test_an_original_that_its_host_deleted_is_not_done_with_as_long_as_its_copy_is_not() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back_unnamed(story, 1.1, "host-2", "m", "m2")
+    story.completed(1.4, "host-2", "m")
+    story.fleet(29, "queue_left", queue="orders", ready=0, invisible=1, ids=[])
+    messages = judge(story.end(30)).messages
+    assert (messages.stuck, messages.lost) == (1, 0)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_host_that_died_before_it_deleted_the_original_excuses_a_duplicate_and_later_none(*, deleted: bool) -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back_unnamed(story, 1.1, "host-2", "m", "m2")
+    if deleted:
+        story.completed(1.4, "host-2", "m")
+    story.kill(1.6, "host-2")
+    runs(story, 11, "host-3", "m2")
+    runs(story, 31, "host-1", "m")
+    messages = judge(story.end(50)).messages
+    assert messages.duplicated == 1
+    assert [trouble.what for trouble in messages.troubles] == ["ran twice without a kill"] * deleted
+
+
+def test_poison_that_the_guard_made_is_that_of_the_invocations_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-3", "m")
+    owner = story.body("host-3", 1.2, 1.4, key_lock("a"), message="m", outcome="error")
+    story.lock(1.35, "host-3", "poisoned", key_lock("a"), owner, message_id=None)
+    assert judge(story.end(30)).messages.poisoned == 1
+
+
 def test_poison_by_contention_alone_breaks_the_promise_of_defer() -> None:
     story = base()
     story.message("fine", "host-1", 0.8, 0.9)
@@ -337,6 +400,20 @@ def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_fun
 
 
 # --- hosts that stood still -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [0.5, 5.0])
+def test_a_host_that_stood_still_while_the_queue_answered_excuses_a_duplicate_and_an_earlier_pause_none(
+    moment: float,
+) -> None:
+    story = base()
+    story.sent(1, "m")
+    story.add(2, "host-2", "pause")
+    story.add(40, "host-2", "resume")
+    runs(story, 40 + moment, "host-2", "m")
+    runs(story, 31, "host-3", "m")
+    troubles = judge(story.end(60)).messages.troubles
+    assert bool(troubles) is (moment == 5.0)
 
 
 def test_a_message_that_others_received_while_its_host_stood_still_may_run_twice() -> None:

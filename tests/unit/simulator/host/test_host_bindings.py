@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import typing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,13 +57,45 @@ def takes_bytes(msg: bytes) -> None: ...
 
 
 def test_a_queue_message_has_all_that_the_real_one_has() -> None:
-    given = queue_input(trigger(takes_message), message(b'{"Id": "\xc3\xa9"}'))
+    given = queue_input(trigger(takes_message), message(b'{"Key": "\xc3\xa9"}'))
     assert isinstance(given, func.QueueMessage)
     assert (given.id, given.dequeue_count, given.pop_receipt) == ("m-1", 3, "receipt")
-    assert given.get_json() == {"Id": "é"}
+    assert given.get_json() == {"Key": "é"}
     assert given.insertion_time == datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
     assert given.expiration_time == datetime(2026, 11, 28, 10, 0, tzinfo=UTC)
     assert given.time_next_visible == datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ({"Id": "k", "pOpReCeIpT": "p", "DEQUEUECOUNT": "7"}, ("k", "p", 7)),
+        ({"id": 1, "PopReceipt": True, "DequeueCount": 2.5}, "invalid literal for int() with base 10: '2.5'"),
+        ({"id": {"a": [1]}, "PopReceipt": "2026-11-22T10:20:30Z"}, ("{'a': [1]}", "11/22/2026 10:20:30", 3)),
+        ({"Id": None, "PopReceipt": [1], "Order": {"Id": "k"}}, ("m-1", "receipt", 3)),
+        ({"Id": ""}, ("", "receipt", 3)),
+        ([{"Id": "k"}], ("m-1", "receipt", 3)),
+        ({"InsertionTime": "2026-11-22T10:20:30Z"}, "the body's own InsertionTime took the place of the message's"),
+        ({"expirationtime": "soon"}, "the body's own ExpirationTime took the place of the message's"),
+        ({"NextVisibleTime": 7}, "the body's own NextVisibleTime took the place of the message's"),
+    ],
+)
+def test_a_bodys_properties_replace_the_messages_own(body: object, shown: object) -> None:
+    text = json.dumps(body).encode()
+    if isinstance(shown, str):
+        with pytest.raises(ValueError, match=re.escape(shown)):
+            queue_input(trigger(takes_message), message(text))
+    else:
+        given = queue_input(trigger(takes_message), message(text))
+        assert (given.id, given.pop_receipt, given.dequeue_count) == shown
+    assert queue_input(trigger(takes_text), message(text)) == text.decode()
+    binary = queue_input(trigger(takes_message, data_type=func.DataType.BINARY), message(text))
+    assert (binary.id, binary.pop_receipt, binary.dequeue_count) == ("m-1", "receipt", 3)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"Id": ', b'{"a":' * 100_000, b"7"])
+def test_a_body_that_is_no_json_object_replaces_nothing(body: bytes) -> None:
+    assert queue_input(trigger(takes_message), message(body)).id == "m-1"
 
 
 def test_text_is_bare_and_bytes_need_the_data_type() -> None:
