@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Never
 
 from simulator.host.app.errors import HostError, SettingsError
 from simulator.host.app.settings import is_connection_string, is_disabled, resolve
@@ -48,6 +48,14 @@ class Plan:
     def guard(self) -> Guard | None:
         """The declaration that its body runs under, the innermost; None where there is none."""
         return self.guards[-1] if self.guards else None
+
+    def bare(self) -> Plan:
+        """Return what a host has to know of it, without anything of the app's own."""
+        trigger = replace(self.function.trigger, annotation=None)
+        function = replace(
+            self.function, call=_elsewhere, trigger=trigger, inputs={}, outputs={}, returns=None, retry=None
+        )
+        return replace(self, function=function, guards=())
 
     def to_json(self) -> dict[str, Any]:
         """Return what the journal tells of the function."""
@@ -169,3 +177,8 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -
             run_on_startup=bool(trigger.get("runOnStartup")),
         )
     return Plan(function=function, guards=guards, idle=idle)
+
+
+def _elsewhere(**_: object) -> Never:
+    """Stand for a function that only its worker has."""
+    raise NotImplementedError("a host has workers to run its functions")
