@@ -61,6 +61,7 @@ class Deed:
     host: str
     owner: str
     mode: Mode = "function"
+    worker: int = 0  # which of its host's workers did it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +133,24 @@ class Kill:
     holds: tuple[Held, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEnd:
+    """A worker of a host ended, with all that was under way in it, and the host went on.
+
+    Attributes:
+        reason: why, in words.
+        timeout: whether the host ended it, for a call that took too long.
+        cut: how many guarded bodies were inside.
+    """
+
+    t: float
+    host: str
+    worker: int
+    reason: str
+    timeout: bool
+    cut: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Pause:
     """A host stood still for a time, and went on."""
@@ -182,6 +201,7 @@ class History:
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
+    worker_ends: list[WorkerEnd] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)

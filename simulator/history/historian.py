@@ -24,14 +24,15 @@ from simulator.history.facts import (
     Refusal,
     Section,
     Wait,
+    WorkerEnd,
 )
 from simulator.history.journal import Record, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 Key: TypeAlias = tuple[str, str, str]
-"""Which host, which lock, and on whose behalf: an invocation's id, or nothing for a listener."""
+"""Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
 
 _OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
@@ -123,6 +124,15 @@ class Historian:
     def _on_host_started(self, record: Record) -> None:
         self.history.hosts[record.host] = int(record.get("pid") or 0)
 
+    def _on_worker_exited(self, record: Record) -> None:
+        worker = int(record.get("worker") or 0)
+        inside = [body for bodies in self.bodies.values() for body in bodies]
+        cut = sum(body.host == record.host and body.worker == worker for body in inside)
+        told: dict[str, Any] = {"reason": record.text("reason"), "timeout": bool(record.get("timeout"))}
+        self.history.worker_ends.append(WorkerEnd(t=record.t, host=record.host, worker=worker, cut=cut, **told))
+        # What was called in it is ended by its host.
+        self._end_of(record, "crashed", [self.bodies, self.waits], lambda thing: thing.worker == worker)
+
     def _on_host_ready(self, record: Record) -> None:
         self.history.hosts.setdefault(record.host, 0)
         self.history.ready.add(record.host)
@@ -188,7 +198,9 @@ class Historian:
 
     def _on_lock(self, record: Record) -> None:
         about = _about(record)
-        key = (record.host, about["lock"], about["owner"])
+        listener = f"listener {about['worker']}"
+        led = about["mode"] == "listener"
+        key = (record.host, about["lock"], about["owner"] or (listener if led else ""))
         match record.get("kind"):
             case "waiting":
                 wait = Wait(start=record.t, **about)
@@ -207,7 +219,7 @@ class Historian:
             case "poisoned":
                 self._message_of(record).poisoned = True
             case "body_started":
-                holder = (*key[:2], "") if about["mode"] == "listener" else key
+                holder = (*key[:2], listener) if led else key
                 held = holder in self.held
                 body = Section(token=record.get("token"), start=record.t, held=held, **about)
                 self.history.sections.append(body)
@@ -231,11 +243,16 @@ class Historian:
 
     def _end_all(self, record: Record, ending: Ending) -> None:
         """End all that a host was at."""
-        whole: list[dict[Key, Any]] = [self.bodies, self.waits, self._calls]
+        self._end_of(record, ending, [self.bodies, self.waits, self._calls], lambda _: True)
+
+    def _end_of(self, record: Record, ending: Ending, whole: list[dict[Key, Any]], of: Callable[[Any], bool]) -> None:
         for things in whole:
             for key in [key for key in things if key[0] == record.host]:
-                _end(things.pop(key), record, ending)
-        for key in [key for key in self.held if key[0] == record.host]:
+                several = things.pop(key)
+                _end([thing for thing in several if of(thing)], record, ending)
+                if rest := [thing for thing in several if not of(thing)]:
+                    things[key] = rest
+        for key in [key for key, got in self.held.items() if key[0] == record.host and of(got)]:
             del self.held[key]
 
     def _hand_on(self, message: Message, name: str) -> None:
@@ -277,4 +294,5 @@ def _end(things: Iterable[Section | Wait | Invocation], record: Record, ending: 
 def _about(record: Record) -> dict[str, Any]:
     """Return which lock a record speaks of, and whose doing it is."""
     mode: Mode = "listener" if record.get("mode") == "listener" else "function"
-    return {**{name: record.text(name) for name in ("lock", "function", "owner")}, "host": record.host, "mode": mode}
+    names = {name: record.text(name) for name in ("lock", "function", "owner")}
+    return {**names, "host": record.host, "mode": mode, "worker": int(record.get("worker") or 0)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from simulator.host.app.errors import HostError, SettingsError
 from simulator.host.app.rules import check_names
@@ -56,6 +56,14 @@ class Plan:
     def guard(self) -> Guard | None:
         """The declaration that its body runs under, the innermost; None where there is none."""
         return self.guards[-1] if self.guards else None
+
+    def bare(self) -> Plan:
+        """Return what a host has to know of it, without anything of the app's own."""
+        trigger = replace(self.function.trigger, annotation=None)
+        function = replace(
+            self.function, call=_elsewhere, trigger=trigger, inputs={}, outputs={}, returns=None, retry=None
+        )
+        return replace(self, function=function, guards=())
 
     def to_json(self) -> dict[str, Any]:
         """Return what the journal tells of the function."""
@@ -217,3 +225,8 @@ def _not_set(connection: str, settings: Mapping[str, str]) -> str:
 def _is_true(value: object) -> bool:
     """Read a switch of a binding, which may be a text."""
     return str(value).strip().lower() == "true"
+
+
+def _elsewhere(**_: object) -> Never:
+    """Stand for a function that only its worker has."""
+    raise NotImplementedError("a host has workers to run its functions")

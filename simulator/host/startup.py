@@ -7,12 +7,13 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, SettingsError
-from simulator.host.app.hostjson import QueueOptions, allowed_functions, queue_options
+from simulator.host.app.hostjson import QueueOptions, allowed_functions, function_timeout, queue_options
 from simulator.host.app.loading import check_folder, load_functions
+from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
 from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded
 from singleton.base.errors import ConfigurationError
@@ -22,15 +23,36 @@ from singleton.settings.options import SingletonOptions, load_options
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_MOST_WORKERS: Final = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """An app, imported and checked."""
+    """An app, imported and checked.
+
+    Attributes:
+        plans: its functions, and how each is triggered.
+        queue_options: how its queues are read.
+        options: of the locks.
+        notes: what its user should know.
+        retries: the retry policies of its functions by their names; others are not tried again.
+        time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
+        workers: in how many processes the host runs its functions.
+        zone: the time zone of its schedules, where one is set.
+    """
 
     plans: tuple[Plan, ...]
     queue_options: QueueOptions
     options: SingletonOptions
     notes: tuple[str, ...]
+    retries: Mapping[str, RetryPolicy]
+    time_limit: float | None
+    workers: int
+    zone: str | None
+
+    def bare(self) -> Prepared:
+        """Return it without anything of the app's own, so that it can go to another process."""
+        return replace(self, plans=tuple(plan.bare() for plan in self.plans))
 
 
 def prepare_app(config: HostConfig) -> Prepared:
@@ -45,13 +67,19 @@ def prepare_app(config: HostConfig) -> Prepared:
     try:
         prepare(settings, config)
         queues = queue_options(config.app, settings)
+        time_limit = function_timeout(config.app, settings)
+        general = host_policy(config.app)
         options = load_options(config.app, settings)
         allowed = allowed_functions(config.app, settings)
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
     notes = apply_time_zone(settings)
-    _set_up_logging()
+    set_up_logging()
     functions = load_functions(config.app, settings)
+    retries = [
+        (function.name, declared_policy(function.retry, f"function {function.name!r}") if function.retry else general)
+        for function in functions
+    ]
     plans = make_plans(functions, settings, config.timer_every, allowed)
     redirect(settings, connections(plans, settings), config.storage)
     if all(plan.idle for plan in plans):
@@ -64,6 +92,10 @@ def prepare_app(config: HostConfig) -> Prepared:
         queue_options=replace(queues, max_polling_interval=longest_wait),
         options=options,
         notes=(*notes, *_notes(plans), *missing),
+        retries={name: policy for name, policy in retries if policy is not None},
+        time_limit=time_limit,
+        workers=worker_count(settings),
+        zone=filled(settings, "TZ"),
     )
 
 
@@ -96,6 +128,12 @@ def apply_time_zone(settings: Mapping[str, str]) -> list[str]:
     return [f"WEBSITE_TIME_ZONE is {zone!r}, {why}; set TZ to have schedules in that time zone"]
 
 
+def worker_count(settings: Mapping[str, str]) -> int:
+    """Return in how many processes the host runs its functions: ``FUNCTIONS_WORKER_PROCESS_COUNT``, 1 to 10 (H-88)."""
+    text = filled(settings, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+    return min(int(text), _MOST_WORKERS) if text.isascii() and text.isdigit() and int(text) else 1
+
+
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
     notes += [
@@ -106,7 +144,7 @@ def _notes(plans: list[Plan]) -> list[str]:
     return notes
 
 
-def _set_up_logging() -> None:
+def set_up_logging() -> None:
     """Log as the worker does, to the process's error stream; the SDK's own chatter only when it warns."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     for noisy in ("azure", "aiohttp", "asyncio"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.timespan import parse_timespan
+from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import quoted
 from singleton.defer.queueplace import Encoding, max_dequeue_count, message_encoding
 from singleton.settings.appsettings import section, setting
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 2**31 - 1
 _IN_DEVELOPMENT: Final = 2.0  # maxPollingInterval's default there (H-90)
+_TIMEOUT_SETTING: Final = "AzureFunctionsJobHost__functionTimeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,32 @@ def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
         max_dequeue_count=max_dequeue_count(app, settings),
         message_encoding=message_encoding(app, settings),
     )
+
+
+def function_timeout(app: Path, settings: Mapping[str, str]) -> float | None:
+    """Return how long an invocation may take, in seconds; None for no limit (H-32, H-85).
+
+    Raises:
+        ConfigurationError: the real host does not start with such a value.
+    """
+    consumption = (setting(settings, "WEBSITE_SKU") or "") == "Dynamic"
+    found = {key.casefold(): value for key, value in read_object(app / "host.json").entries}
+    where, value = "host.json: functionTimeout", found.get("functiontimeout")
+    if (override := setting(settings, _TIMEOUT_SETTING)) is not None:
+        where, value = f"app setting {_TIMEOUT_SETTING}", override
+    if value is None:
+        return 300.0 if consumption else 1800.0
+    if str(value).strip() == "-1" and not consumption:
+        return None
+    most = 600.0 if consumption else FOREVER
+    try:
+        seconds = parse_timespan(value) if isinstance(value, str) else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not 1.0 <= seconds <= most:
+        limits = "1 second to 10 minutes" if consumption else "1 second or more, or -1 for no limit"
+        raise ConfigurationError(f'{where} is {quoted(value)}: give a time span "hh:mm:ss", {limits}')
+    return seconds
 
 
 def _integer(values: Mapping[str, tuple[str, object]], key: str, default: int, least: int, most: int) -> int:
