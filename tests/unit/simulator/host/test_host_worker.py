@@ -56,6 +56,15 @@ class running_worker:  # noqa: N801 - used as a context manager
         assert not self.thread.is_alive()
 
 
+@pytest.fixture(autouse=True)
+def runtime_as_before() -> Iterator[None]:
+    """What the worker shows of the real one's runtime, by which others know that they are in a worker, goes again."""
+    before = sys.modules.get("azure_functions_runtime")
+    yield
+    if before is None:
+        sys.modules.pop("azure_functions_runtime", None)
+
+
 def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedFunction:
     app = func.FunctionApp()
     builder: Any = body
