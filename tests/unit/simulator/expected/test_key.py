@@ -169,6 +169,7 @@ def test_a_function_that_takes_the_bare_text_is_told_the_text_alone() -> None:
         (GUID, "N", "7f2a1c1e3d0b4a1e9a551f2f3a4b5c6d"),
         (GUID, "D", GUID.lower()),
         (f"{{{GUID}}}", "B", f"{{{GUID.lower()}}}"),
+        (f"({GUID})", "N", "7f2a1c1e3d0b4a1e9a551f2f3a4b5c6d"),
         (GUID.replace("-", ""), "P", f"({GUID.lower()})"),
         ("2021-03-04T05:06:07.0891234Z", "yyyyMMdd'T'HHmm", "20210304T0506"),
         ("2021-03-04T15:06:07.0891234Z", "o", "2021-03-04T15:06:07.0891234Z"),

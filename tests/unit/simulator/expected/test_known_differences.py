@@ -14,6 +14,7 @@ from singleton.decorator import guards_of
 from singleton.functions.triggers import Trigger
 from tests.support.lock_thread import an_app
 
+GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
 LATER = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 
 
@@ -45,6 +46,9 @@ def _app(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("{Id}", b'{"iD": [1]}', "m-1", id="nor does a list"),
         pytest.param("{Id:yyyyMMdd}", b'{"Id": 20210304}', None, id="a number is no date"),
         pytest.param("{Id:N}", b'{"Id": 12345678901234567890123456789012}', None, id="a number is no GUID"),
+        pytest.param(
+            "{Id:N}", f'{{"Id": "({GUID})"}}'.encode(), GUID.replace("-", ""), id="a GUID may be in parentheses"
+        ),
         pytest.param(
             "{Id:fffffff}", b'{"Id": "2021-03-04T05:06:07.1234567Z"}', "1234567", id="dates have seven digits in .NET"
         ),
