@@ -1,6 +1,6 @@
 """The expected key: equal keys must exclude one another, whatever the lock of the product is called.
 
-Read from the specification (W-28 to W-44, D-10 to D-18, H-47, H-80) and the documentation, without a look at the
+Read from the specification (W-28 to W-44, D-10 to D-18, H-47, H-80) and the documentation; it shares no code with the
 product. `docs/triggers.md` says which names a payload has, `docs/layouts.md` what the layouts do with values.
 """
 
