@@ -18,7 +18,11 @@ log = logging.getLogger("sample")
 @app.timer_trigger(arg_name="timer", schedule="%IMPORT_SCHEDULE%")
 @singleton(on_contention="skip")
 def import_eligibility(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the binding must be named
-    """Import the eligibility file. All instances fire at the same moment: one imports, the others skip."""
+    """Import the eligibility file, unless another slot, region or app, or a run that goes on still, is at it.
+
+    Of one app's instances the platform lets one fire. How soon another one does when that dies, ``host.json`` says
+    with its two ``listenerLock…`` settings.
+    """
     hold = current_hold()
     for batch in range(1, 21):
         time.sleep(0.4)  # stands for reading a batch of rows

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 from singleton.base.errors import ConfigurationError
 from singleton.base.kinds import Level, Mode
 from singleton.functions.guard import Guard
+from singleton.functions.misdeclared import always_fails, concerning_the_app, stand_in
 from singleton.functions.triggers import (
     Signature,
     check_guardable,
@@ -23,9 +24,9 @@ from singleton.functions.triggers import (
     refuse_policy,
     refuse_replayed,
     replace_user_function,
-    source_file,
     trigger_of,
     user_function,
+    users_code,
 )
 from singleton.layouts.named import LayoutName
 
@@ -59,6 +60,7 @@ def singleton(
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
+    dotnet_name: str | None = None,
 ) -> Callable[[_F], _F]: ...
 
 
@@ -74,6 +76,7 @@ def singleton(
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
+    dotnet_name: str | None = None,
 ) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
@@ -99,9 +102,13 @@ def singleton(
         layout: where the lock's blob is. ``"default"``: ours. ``"webjobs"``: that of a .NET host with the same host id,
             so that both exclude one another (W-45). ``"dequeueable"``: the scope's value itself, as Dequeueable has it,
             with its settings and its way to wait (D-18). See layouts.
+        dotnet_name: with ``"webjobs"``, the full name of the C# method whose locks these are, where that is compiled
+            into its app: ``"Contoso.Shop.Orders.Ship"``. Without it they are those of a Functions host's function of
+            the same name, in whichever language (W-32).
 
     Raises:
-        ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator).
+        ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
+            Functions worker each call raises it instead, unless it concerns the whole app.
 
     At an invocation the guarded function may raise ``ScopeError``, ``LockNotAcquired``, ``LockLost``,
     ``StorageDenied`` or ``StorageUnavailable``: the invocation fails, and its message is tried again.
@@ -112,14 +119,21 @@ def singleton(
     """
 
     def declare(target: Any) -> Any:
-        _check_arguments(scope, scope_id, level, mode, on_contention, connection, layout)
-        if not is_builder(target):
-            return _guarded(target, guard_for(target, lambda: find_trigger(_guarded_by_us.get(target, target))))
-        trigger = trigger_of(target)
-        inner = user_function(target)
-        check_guardable(inner, None if trigger is None else trigger.type)
-        refuse_policy(inner.__name__, on_contention, trigger, {})
-        replace_user_function(target, _guarded(inner, guard_for(inner, lambda: trigger_of(target), trigger)))
+        above = is_builder(target)
+        inner = user_function(target) if above else target
+        if always_fails(inner):
+            return target
+        try:
+            if above:
+                guard = guard_for(inner, lambda: trigger_of(target), trigger_of(target))
+            else:
+                guard = guard_for(inner, lambda: find_trigger(_guarded_by_us.get(target, target)))
+            declared = _guarded(inner, guard)
+        except ConfigurationError as error:
+            declared = stand_in(inner, error)
+        if not above:
+            return declared
+        replace_user_function(target, declared)
         return target
 
     def guard_for(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None = None) -> Guard:
@@ -130,7 +144,16 @@ def singleton(
         from singleton.settings.durations import seconds
         from singleton.settings.options import find_app_dir, load_options
 
-        check_guardable(target)
+        check_guardable(target, None if known is None else known.type)
+        app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
+        with concerning_the_app():
+            options = load_options(app_dir, os.environ)
+        if isinstance(function, str):
+            raise ConfigurationError(f"@singleton({function!r}): name the argument: @singleton(scope={function!r})")
+        _check_arguments(scope, scope_id, level, mode, on_contention, connection, layout)
+        if dotnet_name is not None:
+            _check_dotnet_name(dotnet_name, layout, level)
+        refuse_policy(target.__name__, on_contention, known, {})
         patience = None if timeout is None else seconds(timeout, "timeout", above=0)
         if on_contention == "defer":
             from singleton.functions.deferring import check_deferrable
@@ -140,8 +163,8 @@ def singleton(
             raise ConfigurationError(
                 f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is allowed"
             )
-        app_dir = find_app_dir(Path(source_file(target)).parent, os.environ)
-        laid = layout_named(layout, os.environ)
+        with concerning_the_app():
+            laid = layout_named(layout, os.environ, dotnet_name)
         if level == "host" and scope is None and not scope_id and laid.by_host:
             raise ConfigurationError("level='host' needs a scope or a scope_id: functions share the lock by naming it")
         return _kind(mode)(
@@ -152,18 +175,14 @@ def singleton(
             on_contention=on_contention,
             timeout=patience,
             connection=connection,
-            options=laid.adapted(load_options(app_dir, os.environ)),
+            options=laid.adapted(options),
             app_dir=app_dir,
             layout=laid,
-            template=ScopeTemplate(scope_id),
+            template=ScopeTemplate(scope_id, dotnet=laid.dotnet),
             find_trigger=trigger,
         )
 
-    if function is None:
-        return declare
-    if isinstance(function, str):
-        raise ConfigurationError(f"@singleton({function!r}): name the argument: @singleton(scope={function!r})")
-    return declare(function)
+    return declare if function is None or isinstance(function, str) else declare(function)
 
 
 def declared_guards() -> list[Guard]:
@@ -239,6 +258,18 @@ def _check_arguments(
         check_policy(on_contention)
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
+
+
+def _check_dotnet_name(name: object, layout: LayoutName, level: Level) -> None:
+    from singleton.layouts.webjobs import check_dotnet_name
+
+    check_dotnet_name(name)
+    if layout != "webjobs":
+        raise ConfigurationError(f"dotnet_name={name!r} goes with layout='webjobs' only, and layout is {layout!r}")
+    if level == "host":
+        raise ConfigurationError(
+            f"dotnet_name={name!r}: the locks of level='host' have no function's name: leave it out"
+        )
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

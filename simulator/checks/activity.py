@@ -29,6 +29,11 @@ def _hosts(history: History) -> Iterator[Finding]:
         yield violation(f"{host} failed: {message}")
     for host, code in history.crashes:
         yield violation(f"{host} ended by itself with exit code {code}")
+    ends = Counter((end.host, end.reason) for end in history.worker_ends)
+    for (host, reason), number in ends.items():
+        same = [end.cut for end in history.worker_ends if (end.host, end.reason) == (host, reason)]
+        inside = count(sum(same), "guarded body", "guarded bodies")
+        yield violation(f"a worker of {host} ended {count(number, 'time')}, and cut {inside} short: {reason}")
     asked = history.setup.get("hosts", 0)
     if len(history.ready) < asked and not history.interrupted:
         yield unproven(f"only {len(history.ready)} of {count(asked, 'host')} became ready")

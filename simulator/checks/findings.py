@@ -54,3 +54,15 @@ def count(number: int, one: str, many: str = "") -> str:
         ('1 kill', '1,200 bodies')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def fleet_of(hosts: int, *, same_app: bool) -> str:
+    """Say what the hosts of a run are to one another.
+
+    Example:
+        >>> fleet_of(5, same_app=False), fleet_of(2, same_app=True), fleet_of(1, same_app=False)
+        ('5 hosts, each an app of its own', '2 hosts, instances of one app', '1 host')
+    """
+    if hosts == 1:
+        return count(hosts, "host")
+    return f"{count(hosts, 'host')}, {'instances of one app' if same_app else 'each an app of its own'}"

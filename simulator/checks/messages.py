@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import Finding, count, note, unproven, violation
+from singleton.defer.queueplace import poison_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 LOCK_FAULTS = frozenset({"LockLost", "LockClosed", "StorageError", "StorageDenied", "StorageUnavailable"})
 """Errors by which the lock itself fails an invocation."""
+
+_UNSENT: Final = "OutputError"
+_NAMED: Final = 5
 
 AFTERWARDS = 2.0
 """Seconds in which a host deletes a message that its function is through with."""
@@ -78,6 +82,8 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
             continue
         ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
         state = _state(history, message, ran=bool(ran))
+        if state == "stuck" and _given_up(message):
+            state = "poisoned"
         states[state] += 1
         states["sent"] += 1
         states["redelivered"] += message.most_dequeued > 1
@@ -87,13 +93,19 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         wrong = _troubles(history, message, state, ran)
         troubles += [Trouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
         if state == "poisoned":
-            findings.append(_judge_poison(history, message))
+            findings.append(_judge_poison(history, message, refused))
     messages = Messages(**states, troubles=tuple(troubles))
-    outgoing = [
-        note(f"{count(many, 'message')} sent to {queue!r}, which no function here reads")
-        for queue, many in unread.items()
-    ]
-    return messages, [*_judge(messages), *_merged(findings), *outgoing]
+    return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
+
+
+def _outgoing(unread: Counter[str]) -> Iterator[Finding]:
+    if len(unread) > _NAMED:
+        yield note(
+            f"{count(unread.total(), 'message')} sent to {count(len(unread), 'queue')} that no function here reads"
+        )
+        return
+    for queue, many in unread.items():
+        yield note(f"{count(many, 'message')} sent to {queue!r}, which no function here reads")
 
 
 def _ran(history: History, call: Invocation, bodies: set[tuple[str, str]], refused: set[tuple[str, str]]) -> bool:
@@ -122,6 +134,13 @@ def _state(history: History, message: Message, *, ran: bool) -> State:
     return "completed" if ran else "skipped"  # also where the answer to its deletion was lost
 
 
+def _given_up(message: Message) -> bool:
+    """Tell whether it failed and was left where it is, since its queue has no poison queue (H-40)."""
+    return (
+        poison_queue(message.queue) is None and bool(message.invocations) and message.invocations[-1].ending == "error"
+    )
+
+
 def _troubles(history: History, message: Message, state: State, ran: list[Invocation]) -> Iterator[str]:
     if len(ran) > 1 and not _excused(history, message, ran):
         yield "ran twice without a kill"
@@ -145,13 +164,16 @@ def _why(history: History, message: Message, state: State) -> str:
     if state == "stuck":
         return f"still in its queue after {count(calls, 'invocation')}, the last of them on {last}"
     errors = [call.error for call in message.invocations if call.error]
+    if not message.poisoned:
+        return f"left in its queue after {count(calls, 'invocation')}: {errors[-1]}"
     return f"poisoned after {count(calls, 'invocation')}" + (f": {errors[-1]}" if errors else "")
 
 
 def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
     """Tell whether for all runs but one a host died, or stood still, before it could delete the message.
 
-    Also one that was about to put it back: then the message is there, and its copy.
+    Also one that was about to put it back, or had not yet deleted what it had put back: then the message is there, and
+    its copy.
     """
     if history.rough:
         return True
@@ -160,15 +182,19 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
         for call in message.invocations
         if call.ending in {"killed", "crashed"}
         or (call in ran and call.host in history.deaths and call.host not in message.completed)
+        or (call.ending == "deferred" and call.host in history.deaths and not call.settled)
         or _stood_still(history, message, call)
     ]
     return len(undeleted) >= len(ran) - 1
 
 
 def _stood_still(history: History, message: Message, call: Invocation) -> bool:
-    """Tell whether its host was paused at some time after it had received the message: others may have got it then."""
+    """Tell whether its host was paused at some time after it had received the message: others may have got it then.
+
+    Also shortly before it said so: the answer of the queue may have waited for it.
+    """
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
-    return history.paused(call.host, received, call.end + AFTERWARDS)
+    return history.paused(call.host, received - AFTERWARDS, call.end + AFTERWARDS)
 
 
 def _at_once(history: History, message: Message) -> bool:
@@ -197,23 +223,32 @@ def _judge(messages: Messages) -> Iterator[Finding]:
         yield unproven(f"{count(messages.open, 'message')} not through when the run ended")
 
 
-def _judge_poison(history: History, message: Message) -> Finding:
+def _judge_poison(history: History, message: Message, refused: set[tuple[str, str]]) -> Finding:
     """Poison is the function's own doing if its own errors, or its own policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
     caused = {call.id for call in failed if history.paused(call.host, call.start, call.end)}
     blamed = {call.blames for call in failed if call.id not in caused}
     names = {call.blames or error_name(call) for call in failed}
     where = f"poisoned from {message.queue!r}"
+    if not message.poisoned:
+        where = f"left in {message.queue!r}, which has no poison queue,"
     if faults := sorted(blamed & LOCK_FAULTS):
         return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
     if not failed:
         return violation(f"{where} without one failed invocation")
+    if any(error_name(call) == _UNSENT and (call.host, call.id) in refused for call in failed):
+        return violation(
+            f"{where} because it was skipped: the None of a skipped call can't be sent to a $return output; give the "
+            "function a func.Out parameter instead"
+        )
     policies = {history.function(call.function).on_contention for call in failed}
     if blamed == {"LockNotAcquired"} and policies == {"defer"}:
         return violation(f'{where} by contention alone, which on_contention="defer" rules out')
     if "LockNotAcquired" in blamed:
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")
+    if names == {_UNSENT}:
+        return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
 
 

@@ -64,6 +64,7 @@ class Deed:
     host: str
     owner: str
     mode: Mode = "function"
+    worker: int = 0  # which of its host's workers did it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,6 +138,7 @@ class Invocation:
     error: str = ""
     blames: str = ""
     keys: dict[Mode, str | None] = field(default_factory=dict)
+    settled: bool = False  # its host has told what became of its message afterwards
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,6 +157,7 @@ class Sight:
     start: float
     end: float = math.inf
     ending: Ending = "open"
+    worker: int = 1
     attempt: int = 0
     left_running: tuple[str, ...] = ()
 
@@ -167,6 +170,24 @@ class Kill:
     host: str
     pid: int
     holds: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEnd:
+    """A worker of a host ended, with all that was under way in it, and the host went on.
+
+    Attributes:
+        reason: why, in words.
+        timeout: whether the host ended it, for a call that took too long.
+        cut: how many guarded bodies were inside.
+    """
+
+    t: float
+    host: str
+    worker: int
+    reason: str
+    timeout: bool
+    cut: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -221,6 +242,7 @@ class History:
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
+    worker_ends: list[WorkerEnd] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)

@@ -25,15 +25,16 @@ from simulator.history.facts import (
     Section,
     Sight,
     Wait,
+    WorkerEnd,
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 Key: TypeAlias = tuple[str, str, str]
-"""Which host, which lock, and on whose behalf: an invocation's id, or nothing for a listener."""
+"""Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
 
 _OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
@@ -128,6 +129,15 @@ class Historian:
         self.history.hosts[record.host] = int(record.get("pid") or 0)
         self.history.witnessed |= bool(record.get("witness"))
 
+    def _on_worker_exited(self, record: Record) -> None:
+        worker = int(record.get("worker") or 0)
+        inside = [body for bodies in self.bodies.values() for body in bodies]
+        cut = sum(body.host == record.host and body.worker == worker for body in inside)
+        told: dict[str, Any] = {"reason": record.text("reason"), "timeout": bool(record.get("timeout"))}
+        self.history.worker_ends.append(WorkerEnd(t=record.t, host=record.host, worker=worker, cut=cut, **told))
+        # What was called in it is ended by its host.
+        self._end_of(record, "crashed", [self.bodies, self.waits, self._sights], lambda thing: thing.worker == worker)
+
     def _on_host_ready(self, record: Record) -> None:
         self.history.hosts.setdefault(record.host, 0)
         self.history.ready.add(record.host)
@@ -154,15 +164,28 @@ class Historian:
         message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
 
     def _on_message_completed(self, record: Record) -> None:
-        self._message(record).completed.append(record.host)
+        message = self._message(record)
+        call = self._settled(message, record)
+        if call is None or call.ending != "deferred":  # then it is only the original of a copy
+            message.completed.append(record.host)
+
+    def _on_message_returned(self, record: Record) -> None:
+        self._settled(self._message(record), record)
+
+    def _settled(self, message: Message, record: Record) -> Invocation | None:
+        """Return the invocation after which a host says what became of a message."""
+        calls = [call for call in message.invocations if (call.host, call.message) == (record.host, record.text("id"))]
+        if not calls:
+            return None
+        calls[-1].settled = True
+        return calls[-1]
 
     def _on_message_poisoned(self, record: Record) -> None:
         self._message(record).poisoned = True
 
     def _on_invocation_started(self, record: Record) -> None:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "message")}
-        keys = record.get("keys") or {}
-        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, keys=keys, **told)
+        call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
         self.history.invocations.append(call)
         self._calls[record.host, "", call.id].append(call)
         if call.message:
@@ -179,20 +202,28 @@ class Historian:
         for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
             _end(self.waits.pop(key), record, "error")
 
+    def _on_expected(self, record: Record) -> None:
+        for call in self._calls.get((record.host, "", record.text("invocation")), ()):
+            call.keys = record.get("keys") or {}
+
     def _on_body_entered(self, record: Record) -> None:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
-        sight = Sight(host=record.host, start=record.t, attempt=int(record.get("attempt") or 0), **told)
+        worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
+        sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
         self.history.sights.append(sight)
-        self._sights[record.host, "", record.text("run")].append(sight)
+        self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 
     def _on_body_left(self, record: Record) -> None:
-        for sight in self._sights.pop((record.host, "", record.text("run")), ()):
+        worker = str(int(record.get("worker") or 1))
+        for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
             sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
             sight.left_running = tuple(record.get("left_running") or ())
 
     def _on_lock(self, record: Record) -> None:
         about = _about(record)
-        key = (record.host, about["lock"], about["owner"])
+        listener = f"listener {about['worker']}"
+        led = about["mode"] == "listener"
+        key = (record.host, about["lock"], about["owner"] or (listener if led else ""))
         match record.get("kind"):
             case "waiting":
                 wait = Wait(start=record.t, **about)
@@ -207,11 +238,11 @@ class Historian:
                 self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
             case "deferred":
                 self._deferring.add((record.host, about["owner"]))
-                self._hand_on(self._message_called(record.text("message_id")), record.text("copy_id"))
+                self._hand_on(self._message_of(record), record.text("copy_id"))
             case "poisoned":
-                self._message_called(record.text("message_id")).poisoned = True
+                self._message_of(record).poisoned = True
             case "body_started":
-                holder = (*key[:2], "") if about["mode"] == "listener" else key
+                holder = (*key[:2], listener) if led else key
                 held = holder in self.held
                 body = Section(token=record.get("token"), start=record.t, held=held, **about)
                 self.history.sections.append(body)
@@ -235,11 +266,16 @@ class Historian:
 
     def _end_all(self, record: Record, ending: Ending) -> None:
         """End all that a host was at."""
-        whole: list[dict[Key, Any]] = [self.bodies, self.waits, self._calls, self._sights]
+        self._end_of(record, ending, [self.bodies, self.waits, self._calls, self._sights], lambda _: True)
+
+    def _end_of(self, record: Record, ending: Ending, whole: list[dict[Key, Any]], of: Callable[[Any], bool]) -> None:
         for things in whole:
             for key in [key for key in things if key[0] == record.host]:
-                _end(things.pop(key), record, ending)
-        for key in [key for key in self.held if key[0] == record.host]:
+                several = things.pop(key)
+                _end([thing for thing in several if of(thing)], record, ending)
+                if rest := [thing for thing in several if not of(thing)]:
+                    things[key] = rest
+        for key in [key for key, got in self.held.items() if key[0] == record.host and of(got)]:
             self._let_go(key, record, ending)
 
     def _let_go(self, key: Key, record: Record, ending: Ending) -> None:
@@ -264,6 +300,12 @@ class Historian:
             for each in early.ids:
                 self._originals[each] = message.id
 
+    def _message_of(self, record: Record) -> Message:
+        """Return the message of the invocation that tells of a lock: it may not know the message's id itself."""
+        calls = self._calls.get((record.host, "", record.text("owner")), ())
+        names = [call.message for call in calls if call.message]
+        return self._message_called(names[-1] if names else record.text("message_id"))
+
     def _message(self, record: Record) -> Message:
         return self._message_called(record.text("id"), record.text("queue"))
 
@@ -280,4 +322,5 @@ def _end(things: Iterable[Section | Wait | Invocation | Sight], record: Record, 
 def _about(record: Record) -> dict[str, Any]:
     """Return which lock a record speaks of, and whose doing it is."""
     mode: Mode = "listener" if record.get("mode") == "listener" else "function"
-    return {**{name: record.text(name) for name in ("lock", "function", "owner")}, "host": record.host, "mode": mode}
+    names = {name: record.text(name) for name in ("lock", "function", "owner")}
+    return {**names, "host": record.host, "mode": mode, "worker": int(record.get("worker") or 0)}

@@ -20,6 +20,7 @@ def own_modules_only() -> None:
 
 if __name__ == "__main__":
     own_modules_only()
-    from simulator.host.main import leave, main
+    from simulator.host.main import main
+    from simulator.host.workprocess import leave
 
     leave(main(sys.argv[1:]))

@@ -1,61 +1,94 @@
-"""The invocation context that the worker hands to a function which has a ``context`` parameter."""
+"""The invocation context that the worker hands to a function which has a ``context`` parameter.
+
+As in the worker, it is no instance of ``func.Context``; it takes other attributes, and its
+own are read-only.
+"""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RetryContext:
-    """How often this invocation was tried before; the same three names as the worker's, ``exception`` is not one."""
+    """How often this invocation was tried before; the worker's three names, ``exception`` is not one."""
 
     retry_count: int = 0
     max_retry_count: int = 0
     rpc_exception: Any = None
 
 
-@dataclass(frozen=True, slots=True)
 class TraceContext:
-    """The W3C trace context, under both the current and the older names."""
+    """The W3C trace context of a new trace, under both the current and the older names."""
 
-    trace_parent: str
-    trace_state: str = ""
-    attributes: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def fresh(cls) -> TraceContext:
-        """Return the context of a new trace."""
-        return cls(f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01")
+    def __init__(self) -> None:
+        self._parent = f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+        self._attributes: dict[str, str] = {}
 
     @property
-    def Traceparent(self) -> str:  # noqa: N802 - the worker's older name
+    def trace_parent(self) -> str:
         """Return the trace parent."""
-        return self.trace_parent
+        return self._parent
 
     @property
-    def Tracestate(self) -> str:  # noqa: N802 - the worker's older name
+    def trace_state(self) -> str:
         """Return the trace state."""
-        return self.trace_state
+        return ""
 
     @property
-    def Attributes(self) -> Mapping[str, str]:  # noqa: N802 - the worker's older name
+    def attributes(self) -> dict[str, str]:
         """Return the attributes."""
-        return self.attributes
+        return self._attributes
+
+    Traceparent = trace_parent
+    Tracestate = trace_state
+    Attributes = attributes
 
 
-@dataclass(frozen=True, slots=True)
 class Context:
-    """What a function can learn of its invocation. As in the worker, it is no instance of ``func.Context``."""
+    """What a function can learn of its invocation."""
 
-    function_name: str
-    function_directory: str
-    invocation_id: str
-    thread_local_storage: threading.local
-    trace_context: TraceContext
-    retry_context: RetryContext
+    def __init__(
+        self, name: str, directory: str, invocation: str, storage: threading.local, retry: RetryContext
+    ) -> None:
+        self._name = name
+        self._directory = directory
+        self._invocation = invocation
+        self._storage = storage
+        self._trace = TraceContext()
+        self._retry = retry
+
+    @property
+    def function_name(self) -> str:
+        """Return the function's name."""
+        return self._name
+
+    @property
+    def function_directory(self) -> str:
+        """Return the folder of the function's file."""
+        return self._directory
+
+    @property
+    def invocation_id(self) -> str:
+        """Return the id of this invocation, the same over all its tries."""
+        return self._invocation
+
+    @property
+    def thread_local_storage(self) -> threading.local:
+        """Return where a thread of the app's own puts ``invocation_id``, so that its logs are told apart."""
+        return self._storage
+
+    @property
+    def trace_context(self) -> TraceContext:
+        """Return the trace context."""
+        return self._trace
+
+    @property
+    def retry_context(self) -> RetryContext:
+        """Return how often this invocation was tried before."""
+        return self._retry

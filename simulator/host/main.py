@@ -7,21 +7,19 @@ last line of the error stream then says why.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from simulator.history.journal import Journal
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import HostError
 from simulator.host.process import REFUSED, STOPPED, Host
 from simulator.host.startup import describe
-from singleton.process.current import shutdown
 
 _USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"
 _PARENT_CHECK: Final = 0.25
@@ -45,15 +43,14 @@ def _run(path: Path) -> int:
     except HostError as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
-    _end_with(config.parent or os.getppid())
+    parent = config.parent or os.getppid()
     with Journal(config.journal, config.name) as journal:
         host = Host(config, journal)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: host.stop())
-        code = host.run()
-    # Nothing is held any more; the lock thread's connections are closed in order.
-    shutdown()
-    return code
+        host.start()
+        _end_with(parent)
+        return host.run()
 
 
 def _describe(app: Path) -> int:
@@ -84,11 +81,3 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
-
-
-def leave(code: int) -> NoReturn:
-    """End the process without waiting for threads that the app may have left: the real worker is killed, too."""
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

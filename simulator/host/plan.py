@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from simulator.host.app.errors import HostError, SettingsError
-from simulator.host.app.settings import is_connection_string, is_disabled, resolve
+from simulator.host.app.rules import check_names
+from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
+from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import declared_guards, guards_of
 from singleton.functions.deferring import JITTER
 from singleton.layouts.layout import Layout
+from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from simulator.host.app.model import IndexedFunction
     from singleton.functions.guard import Guard
+
+_NO_NAME: Final = (
+    "a connection string where the name of an app setting belongs: the simulator works on its own storage only; put "
+    "the string into a setting and name that"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +57,14 @@ class Plan:
     def guard(self) -> Guard | None:
         """The declaration that its body runs under, the innermost; None where there is none."""
         return self.guards[-1] if self.guards else None
+
+    def bare(self) -> Plan:
+        """Return what a host has to know of it, without anything of the app's own."""
+        trigger = replace(self.function.trigger, annotation=None)
+        function = replace(
+            self.function, call=_elsewhere, trigger=trigger, inputs={}, outputs={}, returns=None, retry=None
+        )
+        return replace(self, function=function, guards=())
 
     def to_json(self) -> dict[str, Any]:
         """Return what the journal tells of the function."""
@@ -101,39 +117,48 @@ class Plan:
         }
 
 
-def make_plans(functions: Iterable[IndexedFunction], settings: Mapping[str, str], pace: float) -> list[Plan]:
-    """Check every function's trigger against the settings.
+def make_plans(
+    functions: Iterable[IndexedFunction],
+    settings: Mapping[str, str],
+    pace: float,
+    allowed: frozenset[str] | None = None,
+) -> list[Plan]:
+    """Return what becomes of each function; one whose trigger the host refuses is idle, and the others run (H-86).
+
+    Args:
+        functions: what the worker has indexed.
+        settings: the app settings.
+        pace: the longest wait for a timer's next tick in seconds; 0 keeps the schedules.
+        allowed: the functions that host.json lets run, in lower case; None: all.
 
     Raises:
-        HostError: a setting is missing, or a schedule or name is none.
+        AppError: two names differ by case only, and the host does not start.
     """
-    return [_plan(function, settings, pace) for function in functions]
+    plans = [_plan(function, settings, pace, allowed) for function in functions]
+    check_names(plan.function.name for plan in plans if plan.function.refused is None)
+    return plans
 
 
 def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
-    """Return every storage connection that the app's queue triggers, queue outputs and guards name.
+    """Return every storage connection that the app's queue triggers, queue outputs and guards name and that is set.
 
     Raises:
-        HostError: one is a connection string in place of a setting's name, so it can't be pointed elsewhere; or a
-            setting is missing.
+        HostError: a guard has a connection string in place of a setting's name, so it can't be pointed elsewhere.
     """
-    named: dict[str, str] = {}
-    for plan in plans:
-        function = plan.function
-        parameters = [function.trigger, *function.outputs.values(), function.returns]
-        for parameter in parameters:
-            if parameter is not None and parameter.binding.lower() in {"queuetrigger", "queue"}:
-                where = f"function {function.name!r}"
-                named[resolve(str(parameter.settings.get("connection") or ""), settings, where)] = where
+    named = {name for plan in plans if plan.idle is None for name in _queue_connections(plan.function, settings)}
     for guard in declared_guards():
-        named[guard.connection] = f"@singleton on {guard.function!r}"
-    for connection, where in named.items():
-        if is_connection_string(connection):
-            raise HostError(
-                f"{where} has a connection string where the name of an app setting belongs: the simulator works on its "
-                "own storage only; put the string into a setting and name that"
-            )
-    return set(named)
+        if is_connection_string(guard.connection):
+            raise HostError(f"@singleton on {guard.function!r} has {_NO_NAME}")
+        named.add(guard.connection)
+    return {name for name in named if is_set(settings, name)}
+
+
+def missing_connections(settings: Mapping[str, str]) -> list[str]:
+    """Return what is to be said of ``@singleton`` declarations whose connection is not set."""
+    guards = {guard.function: guard.connection for guard in declared_guards() if not is_set(settings, guard.connection)}
+    return [
+        f"@singleton on {function!r}: {_not_set(name, settings)}: its calls fail" for function, name in guards.items()
+    ]
 
 
 def unguarded(plans: Iterable[Plan]) -> list[str]:
@@ -142,33 +167,69 @@ def unguarded(plans: Iterable[Plan]) -> list[str]:
     return [guard.function for guard in declared_guards() if id(guard) not in carried]
 
 
-def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float) -> Plan:
-    guards = guards_of(function.call)
+def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, allowed: frozenset[str] | None) -> Plan:
     idle = function.not_driven
-    if idle is None and is_disabled(function.name, settings):
+    if allowed is not None and function.name.lower() not in allowed:
+        idle = "host.json's list of functions does not have it"
+    elif idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
-    where = f"function {function.name!r} ({function.place})"
-    trigger = function.trigger.settings
-    if function.kind == "queue":
-        return Plan(
-            function=function,
-            guards=guards,
-            idle=idle,
-            queue=queue_name(function.trigger, settings, where),
-            connection=resolve(str(trigger.get("connection") or ""), settings, where),
-        )
-    if function.kind == "timer":
-        text = resolve(str(trigger.get("schedule") or ""), settings, where)
-        try:
-            schedule = Schedule.parse(text, pace=pace)
-        except ScheduleError as error:
-            raise SettingsError(f"{where}: its schedule is wrong: {error}") from error
-        return Plan(
-            function=function,
-            guards=guards,
-            idle=idle,
-            schedule=schedule,
-            monitored=trigger.get("useMonitor") is not False and not schedule.is_sub_minute,
-            run_on_startup=bool(trigger.get("runOnStartup")),
-        )
-    return Plan(function=function, guards=guards, idle=idle)
+    plan = Plan(function=function, guards=guards_of(function.call), idle=idle)
+    if idle is not None:
+        return plan
+    try:
+        for name in _queue_connections(function, settings):
+            if is_connection_string(name):
+                raise SettingsError(f"it has {_NO_NAME}")  # noqa: TRY301
+            if not is_set(settings, name):
+                raise SettingsError(_not_set(name, settings))  # noqa: TRY301
+        return _with_queue(plan, settings) if function.kind == "queue" else _with_schedule(plan, settings, pace)
+    except SettingsError as error:
+        return replace(plan, idle=str(error))
+
+
+def _with_queue(plan: Plan, settings: Mapping[str, str]) -> Plan:
+    trigger = plan.function.trigger
+    connection = resolve(str(trigger.settings.get("connection") or ""), settings, "its connection")
+    return replace(plan, queue=queue_name(trigger, settings, "its queue"), connection=connection)
+
+
+def _with_schedule(plan: Plan, settings: Mapping[str, str], pace: float) -> Plan:
+    trigger = plan.function.trigger.settings
+    try:
+        schedule = Schedule.parse(resolve(str(trigger.get("schedule") or ""), settings, "its schedule"), pace=pace)
+    except ScheduleError as error:
+        raise SettingsError(f"its schedule is wrong: {error}") from error
+    return replace(
+        plan,
+        schedule=schedule,
+        monitored=_is_true(trigger.get("useMonitor", True)) and not schedule.is_sub_minute,
+        run_on_startup=_is_true(trigger.get("runOnStartup")),
+    )
+
+
+def _queue_connections(function: IndexedFunction, settings: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of the connections of its queue trigger and its queue outputs.
+
+    Raises:
+        SettingsError: one has a setting in it that is missing.
+    """
+    for parameter in (function.trigger, *function.outputs.values(), function.returns):
+        if parameter is not None and parameter.binding.lower() in {"queuetrigger", "queue"}:
+            text = str(parameter.settings.get("connection") or "")
+            yield resolve(text, settings, f"the connection of {parameter.name!r}")
+
+
+def _not_set(connection: str, settings: Mapping[str, str]) -> str:
+    names = quoted(connection or DEFAULT_CONNECTION)
+    hint = did_you_mean(connection, settings)
+    return f"there is no setting for its connection {names}: add it to local.settings.json or to the environment{hint}"
+
+
+def _is_true(value: object) -> bool:
+    """Read a switch of a binding, which may be a text."""
+    return str(value).strip().lower() == "true"
+
+
+def _elsewhere(**_: object) -> Never:
+    """Stand for a function that only its worker has."""
+    raise NotImplementedError("a host has workers to run its functions")

@@ -1,8 +1,7 @@
-"""The life of one fake host: start, listen, stop. Two halves in one process, as the real host and worker are two.
+"""The life of one fake host: start, listen, stop.
 
-The main thread is the worker: it imports the app and runs its bodies. The *host thread* has a loop of its own, with the
-listeners and the renewal of messages: a body that blocks the worker's loop hurts the app's other bodies and nothing
-else.
+As in reality it is a process of its own: it listens, renews messages and keeps the platform's locks; the app runs in
+its workers (`simulator.host.workers`), and nothing of the app's own ever comes into this process.
 """
 
 from __future__ import annotations
@@ -10,136 +9,136 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
+import time
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.errors import HostError
 from simulator.host.listeners import make_listeners
 from simulator.host.runner import Runner
-from simulator.host.startup import Prepared, prepare_app
+from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.azure_queue import AzureQueues
-from simulator.host.triggers.outputs import Outputs
-from simulator.host.witness import Witness
-from simulator.host.worker import Worker
-from singleton.base.events import LockEvent, subscribe
-from singleton.process.current import shutdown
+from simulator.host.workers import Workers
 
 if TYPE_CHECKING:
     from simulator.history.journal import Journal
     from simulator.host.app.config import HostConfig
-    from simulator.host.platform_lock import Listener
 
 STOPPED: Final = 0
 FAILED: Final = 1
 REFUSED: Final = 3
+DRAIN: Final = 10.0
+"""Seconds that bodies get when the host is told to stop (H-89)."""
 _log = logging.getLogger(__name__)
 
 
 class Host:
-    """One fake host. `run` occupies the main thread until the host was told to stop and has stopped."""
+    """One fake host. `start` it, then `run` it, which lasts until it was told to stop and has stopped."""
 
     def __init__(self, config: HostConfig, journal: Journal) -> None:
         self._config = config
         self._write = journal.write
-        self._stop_asked = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop = asyncio.Event()
-        self._code = FAILED
+        self._workers = Workers(config, journal.write)
+        self._loop = asyncio.new_event_loop()
+        self._stop_asked = asyncio.Event()
+        self._ready = False
+
+    def start(self) -> None:
+        """Start the first worker; call it while the process has one thread."""
+        set_up_logging()
+        self._write("host_started", pid=os.getpid(), witness=True)
+        self._workers.start()
 
     def run(self) -> int:
-        """Run the host; return the process's exit code."""
-        self._write("host_started", pid=os.getpid(), witness=True)
+        """Run the host; return the exit code with which the process is to end at once.
+
+        Nothing is given back or closed: the platform's locks stay leased (H-89).
+        """
+        asyncio.set_event_loop(self._loop)
+        code = FAILED
         try:
-            prepared = prepare_app(self._config)
-        except HostError as error:
-            return self._refuse(error)
-        for plan in prepared.plans:
-            self._write("function", **plan.to_json())
-        for note in prepared.notes:
-            self._write("note", message=note)
-            _log.warning("%s", note)
-        unsubscribe = subscribe(self._on_lock_event)
-        witness = Witness(self._write)
-        witness.watch(plan.function for plan in prepared.plans)
-        worker = Worker(os.environ, witness)
-        thread = threading.Thread(target=self._host_thread, args=(prepared, worker), name="host", daemon=True)
-        thread.start()
-        worker.run()
-        thread.join()
-        shutdown()  # what this process is the listener of is given back, and the journal says so
-        unsubscribe()
-        self._write("host_stopped", code=self._code)
-        return self._code
-
-    def stop(self) -> None:
-        """Ask for a graceful stop, from any thread or a signal handler; ask again to end at once."""
-        if self._stop_asked:
-            self._write("host_stopped", code=FAILED, reason="asked twice")
-            os._exit(FAILED)
-        self._stop_asked = True
-        self._write("host_stopping")
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-
-    def _refuse(self, error: HostError) -> int:
-        self._write("host_error", message=str(error))
-        _log.error("%s", error)
-        return REFUSED
-
-    def _on_lock_event(self, event: LockEvent) -> None:
-        self._write("lock", **asdict(event))
-
-    def _host_thread(self, prepared: Prepared, worker: Worker) -> None:
-        try:
-            self._code = asyncio.run(self._listen(prepared, worker))
+            code = self._loop.run_until_complete(self._live())
         except Exception as error:  # noqa: BLE001 - told, and the process ends
             _log.exception("the host failed")
             self._write("host_error", message=f"the host failed: {type(error).__name__}: {error}")
         finally:
-            worker.stop()
+            self._workers.end()
+        if self._ready:
+            self._write("host_stopped", code=code)
+        return code
 
-    async def _listen(self, prepared: Prepared, worker: Worker) -> int:
+    def stop(self) -> None:
+        """Ask for a graceful stop, from any thread or a signal handler; to ask again changes nothing."""
+        self._loop.call_soon_threadsafe(self._ask)
+
+    def _ask(self) -> None:
+        if not self._stop_asked.is_set():
+            self._write("host_stopping")
+            self._stop_asked.set()
+
+    async def _live(self) -> int:
         try:
-            queues = AzureQueues(self._config.storage)
-        except ValueError as error:
-            return self._refuse(HostError(f"the storage's connection string can't be used: {error}"))
+            prepared = await self._workers.prepared()
+            _apply_zone(prepared.zone)
+            queues = _queues(self._config.storage)
+        except HostError as error:
+            self._write("host_error", message=str(error))
+            _log.error("%s", error)
+            return REFUSED
+        for note in prepared.notes:
+            self._write("note", message=note)
+            _log.warning("%s", note)
         random = Random(f"{self._config.seed}/{self._config.name}")
-        encoding = prepared.queue_options.message_encoding
-        outputs = Outputs(service=queues, encoding=encoding, settings=os.environ, write=self._write)
-        runner = Runner(worker=worker, outputs=outputs, write=self._write, random=random)
-        async with AsyncExitStack() as closing:
-            closing.push_async_callback(queues.close)
-            listeners = make_listeners(
-                prepared.plans,
-                queue_options=prepared.queue_options,
-                options=prepared.options,
-                config=self._config,
-                service=queues,
-                runner=runner,
-                write=self._write,
-                random=random,
-                closing=closing,
-            )
-            await self._run_listeners(list(listeners), runner)
+        runner = Runner(
+            workers=self._workers,
+            queues=queues,
+            retries=prepared.retries,
+            limit=prepared.time_limit,
+            write=self._write,
+            random=random,
+        )
+        return await self._listen(prepared, queues, runner, random)
+
+    async def _listen(self, prepared: Prepared, queues: AzureQueues, runner: Runner, random: Random) -> int:
+        listeners = make_listeners(
+            prepared.plans,
+            queue_options=prepared.queue_options,
+            options=prepared.options,
+            config=self._config,
+            service=queues,
+            runner=runner,
+            write=self._write,
+            random=random,
+            closing=AsyncExitStack(),
+        )
+        running = [asyncio.create_task(listener.run()) for listener in listeners]
+        self._ready = True
+        self._write("host_ready")
+        stopped = asyncio.create_task(self._stop_asked.wait())
+        failed = asyncio.create_task(self._workers.failed())
+        await asyncio.wait({stopped, failed, *running}, return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            self._write("host_error", message=failed.result())
+            _log.error("%s", failed.result())
+            return FAILED
+        for task in running:
+            if task.done():
+                task.result()
+        await runner.drain(DRAIN)
         return STOPPED
 
-    async def _run_listeners(self, listeners: list[Listener], runner: Runner) -> None:
-        running = [asyncio.create_task(listener.run()) for listener in listeners]
-        # From here on a signal reaches this loop; one that came before has left its mark.
-        self._loop = asyncio.get_running_loop()
-        if self._stop_asked:
-            self._stop.set()
-        self._write("host_ready")
-        stopped = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({stopped, *running}, return_when=asyncio.FIRST_COMPLETED)
-        # No new polls and no new runs; everything that runs is awaited (H-46, H-71).
-        runner.stop()
-        for listener in listeners:
-            listener.stop()
-        stopped.cancel()
-        await asyncio.wait({stopped, *running})
-        for task in running:
-            task.result()
+
+def _queues(storage: str) -> AzureQueues:
+    try:
+        return AzureQueues(storage)
+    except ValueError as error:
+        raise HostError(f"the storage's connection string can't be used: {error}") from error
+
+
+def _apply_zone(zone: str | None) -> None:
+    """Read schedules in the time zone that the app's settings name, as its worker does."""
+    if zone is not None:
+        os.environ["TZ"] = zone
+        if hasattr(time, "tzset"):
+            time.tzset()

@@ -1,128 +1,129 @@
-"""Run invocations: give them to the worker, send their outputs, write down how they ended."""
+"""Run invocations: give them to a worker, again by their retry policy, send what they output, say how they ended."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import uuid
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from simulator.host.app.errors import HostError
+from simulator.host.app.retries import NO_RETRY, RetryPolicy
+from simulator.host.calls import Answer, Call
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
-from simulator.host.triggers.bindings import queue_input, timer_input
-from simulator.host.worker import Worker, describe
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from random import Random
 
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
-    from simulator.host.triggers.messages import Message
-    from simulator.host.triggers.outputs import Outputs
+    from simulator.host.triggers.messages import HostQueues, Message
     from simulator.host.triggers.timer import Tick
 
-_FOREVER: Final = -1
-_FIRST: Final = RetryContext()
-_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+LAST_WORDS: Final = 0.2
+"""Seconds for what a body's end brings with it in its host, such as a timer's status."""
+
+
+class Callee(Protocol):
+    """Who runs functions: the workers."""
+
+    async def invoke(self, call: Call, limit: float | None) -> Answer:
+        """Have a function run; return its answer, or what became of it."""
 
 
 class Runner:
     """Runs the functions of one host; lives on the host's loop."""
 
-    def __init__(self, *, worker: Worker, outputs: Outputs, write: Write, random: Random) -> None:
-        self._worker = worker
-        self._outputs = outputs
+    def __init__(
+        self,
+        *,
+        workers: Callee,
+        queues: HostQueues,
+        retries: Mapping[str, RetryPolicy],
+        limit: float | None,
+        write: Write,
+        random: Random,
+    ) -> None:
+        self._workers = workers
+        self._queues = queues
+        self._retries = retries
+        self._limit = limit
         self._write = write
         self._random = random
-        self._stop = asyncio.Event()
+        self._stopping = False
+        self._running: set[asyncio.Future[Any]] = set()
 
-    def stop(self) -> None:
-        """Start no further retries."""
-        self._stop.set()
+    async def drain(self, seconds: float) -> None:
+        """Start nothing any more, and give what runs so many seconds to end (H-89)."""
+        self._stopping = True
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)
+            await asyncio.sleep(LAST_WORDS)
 
     async def on_message(self, function: IndexedFunction, message: Message) -> bool:
         """Run a queue-triggered function on a message; tell whether it succeeded."""
-        # Queue triggers know no retry policy: the queue itself tries again.
-        return await self._invoke(
-            function,
-            lambda: queue_input(function.trigger, message),
-            {"message": message.id, "dequeue_count": message.dequeue_count},
-        )
+        await self._unless_stopping()
+        # Until the caller has completed the message, too.
+        task = asyncio.current_task()
+        if task is not None:
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return await self._tries(function, message, shown=0, told={"message": message.id})
 
     async def on_tick(self, function: IndexedFunction, tick: Tick) -> None:
-        """Run a timer-triggered function, again by its retry policy where it fails."""
-        self._write("tick", function=function.name, due=round(tick.due, 3), now=round(time.time(), 3), why=tick.reason)
-        policy = RetryPolicy(function.retry, self._random)
+        """Run a timer-triggered function."""
+        await self._unless_stopping()
+        running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running.add(running)
+        try:
+            self._write(
+                "tick", function=function.name, due=round(tick.due, 3), now=round(time.time(), 3), why=tick.reason
+            )
+            await self._tries(function, tick, shown=self._policy(function).most, told={})
+        finally:
+            running.set_result(None)
+            self._running.discard(running)
+
+    async def _unless_stopping(self) -> None:
+        """Hold up for ever what a host fetches after it was told to stop: it is not run, and stays invisible."""
+        if self._stopping:
+            await asyncio.Event().wait()
+
+    def _policy(self, function: IndexedFunction) -> RetryPolicy:
+        return self._retries.get(function.name, NO_RETRY)
+
+    async def _tries(
+        self, function: IndexedFunction, cause: Message | Tick, *, shown: int, told: dict[str, object]
+    ) -> bool:
+        """Run it until it succeeds or its policy ends: one invocation, and one failure in the end (H-82)."""
+        policy = self._policy(function)
+        growing = Backoff(policy.longest, self._random, policy.least)
+        invocation = str(uuid.uuid4())
         count = 0
         while True:
-            retry = RetryContext(count, policy.most)
-            succeeded = await self._invoke(
-                function, lambda: timer_input(function.trigger, tick.status, past_due=tick.past_due), retry=retry
-            )
-            if succeeded or not policy.allows(count) or await self._stops_within(policy.delay()):
-                return
+            call = Call(function=function.name, invocation=invocation, cause=cause, retry=RetryContext(count, shown))
+            if await self._invoke(call, told):
+                return True
+            if not policy.allows(count):
+                return False
+            await asyncio.sleep(growing.next() if policy.fixed is None else policy.fixed)
             count += 1
 
-    async def _stops_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._stop.wait()
-        except TimeoutError:
-            return False
-
-    async def _invoke(
-        self,
-        function: IndexedFunction,
-        value: Callable[[], Any],
-        about: Mapping[str, object] = _NOTHING,
-        *,
-        retry: RetryContext = _FIRST,
-    ) -> bool:
-        invocation = str(uuid.uuid4())
-        told = {"function": function.name, "invocation": invocation, **about}
+    async def _invoke(self, call: Call, more: dict[str, object]) -> bool:
+        told: dict[str, object] = {"function": call.function, "invocation": call.invocation, **more}
         self._write("invocation_started", **told)
-        outcome = await asyncio.wrap_future(self._worker.submit(function, invocation, value, retry, about))
-        error = outcome.error
-        if error is None:
-            try:
-                await self._outputs.send(function.name, outcome.outputs)
-            except (TypeError, ValueError, HostError, StoreFailure) as failure:
-                error = f"its outputs could not be sent: {describe(failure)}"
+        answer = await self._workers.invoke(call, self._limit)
+        error = answer.error
+        try:
+            for queue, text in answer.messages:
+                sent = await self._queues.send(queue, text)
+                self._write("message_sent", queue=queue, id=sent, function=call.function)
+        except StoreFailure as failure:
+            error = f"OutputError: {type(failure).__name__}: {failure}"
         if error is None:
             self._write("invocation_ended", **told, outcome="ok")
         else:
-            self._write("invocation_ended", **told, outcome="error", error=error, blames=outcome.blames)
+            self._write("invocation_ended", **told, outcome="error", error=error, blames=answer.blames)
         return error is None
-
-
-class RetryPolicy:
-    """The retry policy that ``@app.retry`` declares: how often, and how long in between."""
-
-    def __init__(self, declared: Mapping[str, Any] | None, random: Random) -> None:
-        policy = declared or {}
-        self.most = int(policy.get("max_retry_count") or 0)
-        self._fixed: float | None = None
-        if policy.get("strategy") == "fixed_delay":
-            self._fixed = _seconds(policy.get("delay_interval"), 0.0)
-        least = _seconds(policy.get("minimum_interval"), 1.0)
-        self._backoff = Backoff(max(_seconds(policy.get("maximum_interval"), 3600.0), least), random, least)
-
-    def allows(self, count: int) -> bool:
-        """Tell whether there is another try after ``count`` retries."""
-        return self.most == _FOREVER or count < self.most
-
-    def delay(self) -> float:
-        """Return the wait before the next try, in seconds."""
-        return self._backoff.next() if self._fixed is None else self._fixed
-
-
-def _seconds(text: object, default: float) -> float:
-    """Read ``hh:mm:ss``, as the worker does."""
-    if not text:
-        return default
-    parsed = time.strptime(str(text), "%H:%M:%S")
-    return parsed.tm_hour * 3600 + parsed.tm_min * 60 + parsed.tm_sec

@@ -7,31 +7,52 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, SettingsError
-from simulator.host.app.hostjson import QueueOptions, queue_options
-from simulator.host.app.loading import load_functions, script_name
+from simulator.host.app.hostjson import QueueOptions, allowed_functions, function_timeout, queue_options
+from simulator.host.app.loading import check_folder, load_functions
+from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
-from simulator.host.plan import Plan, connections, make_plans, unguarded
+from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded
 from singleton.base.errors import ConfigurationError
 from singleton.settings.appsettings import filled
 from singleton.settings.options import SingletonOptions, load_options
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping
+
+_MOST_WORKERS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """An app, imported and checked."""
+    """An app, imported and checked.
+
+    Attributes:
+        plans: its functions, and how each is triggered.
+        queue_options: how its queues are read.
+        options: of the locks.
+        notes: what its user should know.
+        retries: the retry policies of its functions by their names; others are not tried again.
+        time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
+        workers: in how many processes the host runs its functions.
+        zone: the time zone of its schedules, where one is set.
+    """
 
     plans: tuple[Plan, ...]
     queue_options: QueueOptions
     options: SingletonOptions
     notes: tuple[str, ...]
+    retries: Mapping[str, RetryPolicy]
+    time_limit: float | None
+    workers: int
+    zone: str | None
+
+    def bare(self) -> Prepared:
+        """Return it without anything of the app's own, so that it can go to another process."""
+        return replace(self, plans=tuple(plan.bare() for plan in self.plans))
 
 
 def prepare_app(config: HostConfig) -> Prepared:
@@ -42,27 +63,39 @@ def prepare_app(config: HostConfig) -> Prepared:
     """
     # Only the process's own environment reaches the user's code.
     settings = os.environ
-    script_name(config.app, settings)
+    check_folder(config.app)
     try:
         prepare(settings, config)
         queues = queue_options(config.app, settings)
+        time_limit = function_timeout(config.app, settings)
+        general = host_policy(config.app)
         options = load_options(config.app, settings)
+        allowed = allowed_functions(config.app, settings)
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
     notes = apply_time_zone(settings)
-    _set_up_logging()
+    set_up_logging()
     functions = load_functions(config.app, settings)
-    plans = make_plans(functions, settings, config.timer_every)
+    retries = [
+        (function.name, declared_policy(function.retry, f"function {function.name!r}") if function.retry else general)
+        for function in functions
+    ]
+    plans = make_plans(functions, settings, config.timer_every, allowed)
     redirect(settings, connections(plans, settings), config.storage)
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
         raise AppError(f"none of the app's functions can be run here, only timer and queue triggers ({reasons})")
+    missing = missing_connections(settings)
     longest_wait = min(queues.max_polling_interval, config.max_polling_interval)
     return Prepared(
         plans=tuple(plans),
         queue_options=replace(queues, max_polling_interval=longest_wait),
         options=options,
-        notes=(*notes, *_notes(plans)),
+        notes=(*notes, *_notes(plans), *missing),
+        retries={name: policy for name, policy in retries if policy is not None},
+        time_limit=time_limit,
+        workers=worker_count(settings),
+        zone=filled(settings, "TZ"),
     )
 
 
@@ -84,23 +117,25 @@ def describe(app: Path) -> list[dict[str, Any]]:
     return [plan.described() for plan in prepare_app(config).plans]
 
 
-def apply_time_zone(settings: MutableMapping[str, str]) -> list[str]:
-    """Make ``WEBSITE_TIME_ZONE`` (or ``TZ``) the local time that schedules mean (H-56); return notes on it."""
-    notes = []
-    zone = filled(settings, "WEBSITE_TIME_ZONE")
-    if zone is not None:
-        try:
-            ZoneInfo(zone)
-            settings["TZ"] = zone
-        except (ZoneInfoNotFoundError, ValueError):
-            notes.append(f"WEBSITE_TIME_ZONE is {zone!r}, no IANA time zone: schedules are in local time")
+def apply_time_zone(settings: Mapping[str, str]) -> list[str]:
+    """Make ``TZ`` the local time that schedules mean (H-56, H-93); return notes on it."""
     if hasattr(time, "tzset"):
         time.tzset()
-    return notes
+    zone = filled(settings, "WEBSITE_TIME_ZONE")
+    if zone is None or filled(settings, "TZ") is not None:
+        return []
+    why = "which does nothing here: in Azure the platform sets TZ from it"
+    return [f"WEBSITE_TIME_ZONE is {zone!r}, {why}; set TZ to have schedules in that time zone"]
+
+
+def worker_count(settings: Mapping[str, str]) -> int:
+    """Return in how many processes the host runs its functions: ``FUNCTIONS_WORKER_PROCESS_COUNT``, 1 to 10 (H-88)."""
+    text = filled(settings, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+    return min(int(text), _MOST_WORKERS) if text.isascii() and text.isdigit() and int(text) else 1
 
 
 def _notes(plans: list[Plan]) -> list[str]:
-    notes = [f"function {plan.function.name!r} is indexed but not run: {plan.idle}" for plan in plans if plan.idle]
+    notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
     notes += [
         f"@singleton on {function!r} is on no function that the host sees: has it no trigger, or is it below a "
         "decorator without functools.wraps?"
@@ -109,7 +144,7 @@ def _notes(plans: list[Plan]) -> list[str]:
     return notes
 
 
-def _set_up_logging() -> None:
+def set_up_logging() -> None:
     """Log as the worker does, to the process's error stream; the SDK's own chatter only when it warns."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     for noisy in ("azure", "aiohttp", "asyncio"):

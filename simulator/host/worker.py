@@ -1,80 +1,80 @@
-"""The worker half of a host: the one event loop and the one thread pool that the user's functions run on.
+"""The inside of a worker: the one event loop and the one thread pool that the user's functions run on.
 
 As in the real worker, async bodies share the main thread's loop and sync bodies share a pool, so a body that blocks its
-loop stalls the other async bodies, and one that waits in a thread occupies it. The host half (listeners, renewals,
-journal) lives on a thread and loop of its own, because the real host is another process.
+loop stalls the other async bodies, and one that waits in a thread occupies it. What leaves a body without being an
+``Exception`` is never answered, or ends the worker (H-84).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.context import Context, RetryContext, TraceContext
+from simulator.host.context import Context, RetryContext
 from simulator.host.triggers.bindings import Out
+from simulator.host.triggers.typed import given_back
 from simulator.host.witness import invoked
 from singleton.base.errors import SingletonError
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 
     from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.triggers.typed import Typed
     from simulator.host.witness import Witness
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
+_RUNTIME: Final = "azure_functions_runtime"
 _log = logging.getLogger(__name__)
+_invocation_id: ContextVar[str | None] = ContextVar("invocation_id", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an invocation ended: an error as ``Type: text``, or None and the outputs that the function set.
+    """How an invocation ended: an error as ``Type: text``, or None and what the function gave back.
 
     ``blames`` is the error's class where it is one of the lock's own.
     """
 
     error: str | None = None
     blames: str = ""
-    outputs: tuple[tuple[Parameter, Any], ...] = ()
+    outputs: tuple[tuple[Parameter, Typed], ...] = ()
 
 
 class Worker:
     """Runs the bodies of functions; `run` occupies the thread that calls it until `stop`."""
 
-    def __init__(self, settings: Mapping[str, str], witness: Witness) -> None:
+    def __init__(self, settings: MutableMapping[str, str], witness: Witness) -> None:
         self._witness = witness
         self._loop = asyncio.new_event_loop()
         self._loop.set_task_factory(witness.leftovers.task_factory)
         self._pool = ThreadPoolExecutor(thread_count(settings), thread_name_prefix="worker")
         self._storage = threading.local()
-        self._stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def run(self) -> None:
-        """Run the worker's loop until `stop` is called."""
+        """Run the worker's loop until `stop` is called.
+
+        Raises:
+            SystemExit, KeyboardInterrupt: a body or a task of the app ended with it, and so does the worker.
+        """
+        show_invocation_id()
         asyncio.set_event_loop(self._loop)
         with self._witness.leftovers.threads_followed():
-            while not self._stopping:
-                try:
-                    self._loop.run_forever()
-                except (SystemExit, KeyboardInterrupt):
-                    # A task of the user's own ended with it. The real worker would die; a fake host tells, and goes on.
-                    _log.exception("a task of the app tried to end the worker")
+            self._loop.run_forever()
 
     def stop(self) -> None:
         """End `run`; callable from any thread."""
-
-        def end() -> None:
-            self._stopping = True
-            self._loop.stop()
-
-        self._loop.call_soon_threadsafe(end)
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def close(self) -> None:
         """Close the loop and the pool, once `run` has ended; nothing must run any more."""
@@ -87,15 +87,26 @@ class Worker:
         invocation: str,
         value: Callable[[], Any],
         retry: RetryContext,
+        answer: Callable[[Outcome], Awaitable[None]],
+        *,
         told: Mapping[str, object],
-    ) -> Future[Outcome]:
-        """Start an invocation from any thread; its future never raises what the function raised.
+    ) -> None:
+        """Start an invocation from any thread; ``answer`` is given its outcome, if it has one (H-84).
 
         ``value`` makes the trigger's value, and what it raises fails the invocation; ``retry`` tells how often it was
         tried before; ``told`` is written down with its body.
         """
-        context = Context(function.name, function.directory, invocation, self._storage, TraceContext.fresh(), retry)
-        return asyncio.run_coroutine_threadsafe(self._invoke(function, context, value, told), self._loop)
+        context = Context(function.name, function.directory, invocation, self._storage, retry)
+
+        async def serve() -> None:
+            await answer(await self._invoke(function, context, value, told))
+
+        self._loop.call_soon_threadsafe(self._start, serve())
+
+    def _start(self, serving: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(serving)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _invoke(
         self, function: IndexedFunction, context: Context, value: Callable[[], Any], told: Mapping[str, object]
@@ -112,44 +123,56 @@ class Worker:
                 if function.is_async:
                     result = await function.call(**arguments)
                 else:
-                    result = await self._in_pool(function, context, arguments)
-            if result is not None and not function.may_return:
-                raise RuntimeError(f"function {function.name!r} without a $return binding returned a non-None value")  # noqa: TRY301
-            found = [(function.outputs[name], out.get()) for name, out in outputs.items()]
-            if function.returns is not None:
-                found.append((function.returns, result))
-            return Outcome(outputs=tuple((parameter, value) for parameter, value in found if value is not None))
-        except BaseException as error:  # noqa: BLE001 - whatever a function raises, the host lives on
+                    result = await self._loop.run_in_executor(self._pool, self._call, function, context, arguments)
+            given = given_back(function, outputs, result)
+            # As in the worker, an app's own stream that can't be flushed fails the invocation.
+            sys.stdout.flush()
+            return Outcome(outputs=given)
+        except Exception as error:  # noqa: BLE001 - whatever a function raises is its answer
             _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
             return Outcome(error=describe(error), blames=blames(error))
+        except BaseException as error:
+            _log.error(
+                "function %s (invocation %s) ended with %s, which the worker never answers",
+                function.name,
+                context.invocation_id,
+                type(error).__name__,
+            )
+            raise
+
+    def _call(self, function: IndexedFunction, context: Context, arguments: dict[str, Any]) -> Any:
+        self._storage.invocation_id = context.invocation_id
+        token = _invocation_id.set(context.invocation_id)
+        invoked.set(context.invocation_id)
+        try:
+            return function.call(**arguments)
         finally:
-            sys.stdout.flush()
-
-    async def _in_pool(self, function: IndexedFunction, context: Context, arguments: dict[str, Any]) -> Any:
-        def run() -> tuple[Any, BaseException | None]:
-            self._storage.invocation_id = context.invocation_id
-            invoked.set(context.invocation_id)
-            try:
-                return function.call(**arguments), None
-            except BaseException as error:  # noqa: BLE001 - given to the loop as a value: futures choke on some
-                return None, error
-            finally:
-                self._storage.invocation_id = None
-
-        result, error = await self._loop.run_in_executor(self._pool, run)
-        if error is not None:
-            raise error
-        return result
+            _invocation_id.reset(token)
+            self._storage.invocation_id = None
 
 
-def thread_count(settings: Mapping[str, str]) -> int:
-    """Return the size of the worker's thread pool: ``PYTHON_THREADPOOL_THREAD_COUNT``, else min(32, cores + 4)."""
+def thread_count(settings: MutableMapping[str, str]) -> int | None:
+    """Return the size of the worker's thread pool: the host sets 1000 where the app sets none (H-83).
+
+    None is Python's own default, to which the worker falls back from what is no size.
+    """
     text = filled(settings, _THREADS)
-    if text is not None:
-        if text.isascii() and text.isdigit() and int(text) > 0:
-            return int(text)
-        _log.warning("%s is %r, not a whole number above 0: the default is used", _THREADS, text)
-    return min(32, (os.cpu_count() or 1) + 4)
+    if text is None:
+        text = settings[_THREADS] = "1000"
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count > 0:
+        return count
+    _log.warning("%s is %r, not a whole number above 0: the default is used", _THREADS, text)
+    return None
+
+
+def show_invocation_id() -> None:
+    """Let libraries find the invocation's id in threads where the real worker has it: ``invocation_id_cv``."""
+    module = sys.modules.setdefault(_RUNTIME, ModuleType(_RUNTIME, "What the fake worker has of the real one."))
+    module.__dict__["invocation_id_cv"] = _invocation_id
 
 
 def blames(error: BaseException) -> str:
@@ -158,10 +181,5 @@ def blames(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return ``Type: text`` without its secrets, with what the real worker would make of an error that escapes it."""
-    text = f"{type(error).__name__}: {redact(str(error))}" if str(error) else type(error).__name__
-    if isinstance(error, asyncio.CancelledError):
-        return f"{text} (it escapes the real worker, which then never answers this invocation)"
-    if not isinstance(error, Exception):
-        return f"{text} (it ends the real worker's process)"
-    return text
+    """Return ``Type: text`` without its secrets."""
+    return f"{type(error).__name__}: {redact(str(error))}" if str(error) else type(error).__name__

@@ -16,17 +16,18 @@ import psutil
 from simulator.history.journal import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 STOPPED_WITHIN: Final = 2.0
 TAIL: Final = 4096
 LINES: Final = 3
 _WINDOWS: Final = os.name == "nt"
+_STILL: Final = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 
 
 class Host:
-    """One fake Functions host: a process in a session of its own, so that Ctrl-C at the terminal reaches only us."""
+    """One fake Functions host with its workers, in a session of its own: Ctrl-C at the terminal reaches only us."""
 
     program = (sys.executable, "-m", "simulator.host")
 
@@ -68,24 +69,35 @@ class Host:
         return self._process is not None and self._process.poll() is None
 
     def suspend(self) -> bool:
-        """Stop the process in its tracks, and return once it stands still; False if that can't be done."""
+        """Stop host and workers in their tracks, and return once they stand still; False if that can't be done."""
         try:
-            process = psutil.Process(self.pid)
-            process.suspend()
+            self._signal("SIGSTOP", psutil.Process.suspend)
             deadline = time.monotonic() + STOPPED_WITHIN
-            while not _WINDOWS and process.status() != psutil.STATUS_STOPPED:
+            while not _WINDOWS and not all(process.status() in _STILL for process in self._processes()):
                 if time.monotonic() > deadline:
-                    process.resume()
+                    self.resume()
                     return False
                 time.sleep(0.0001)
-        except psutil.Error:
+        except (psutil.Error, OSError):
             return False
         return True
 
     def resume(self) -> None:
-        """Let a suspended process go on."""
-        with contextlib.suppress(psutil.Error):
-            psutil.Process(self.pid).resume()
+        """Let a suspended host and its workers go on."""
+        with contextlib.suppress(psutil.Error, OSError):
+            self._signal("SIGCONT", psutil.Process.resume)
+
+    def _signal(self, name: str, otherwise: Callable[[psutil.Process], None]) -> None:
+        """Send a signal to host and workers at one moment, or, where there are no signals, do it to one by one."""
+        if _WINDOWS:
+            for process in self._processes():
+                otherwise(process)
+        elif self.running:
+            os.killpg(self.pid, getattr(signal, name))
+
+    def _processes(self) -> list[psutil.Process]:
+        host = psutil.Process(self.pid)
+        return [host, *host.children()]
 
     def kill(self) -> None:
         """End the process, and whatever it started, without a chance to do anything more."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.azurite.install import AzuriteError
 from simulator.azurite.server import Azurite
+from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
@@ -175,7 +176,7 @@ class _Course:
             app=str(scenario.app),
             queues=self._app.queues,
         )
-        self._reporter.step(f"Starting {scenario.hosts} hosts")
+        self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
 

@@ -149,6 +149,11 @@ class Board(Historian):
     def _tell_host_started(self, record: Record) -> None:
         self.state(record.host)
 
+    def _tell_worker_exited(self, record: Record) -> None:
+        cut = count(self.history.worker_ends[-1].cut, "guarded body", "guarded bodies")
+        reason = record.text("reason")
+        self.tell(record, f"a worker of {record.host} ended with {cut} inside, and is started again: {reason}", "bad")
+
     def _tell_host_ready(self, record: Record) -> None:
         self.hosts[record.host] = "ready"
         if set(self.hosts.values()) == {"ready"}:

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from simulator.checks.findings import count, label
+from simulator.checks.findings import count, fleet_of, label
 from simulator.report.reporter import Reporter
 from simulator.report.words import Line, fine_print, headline, summary
 
@@ -130,7 +130,8 @@ def _title(board: Board, progress: Progress) -> Group:
     grid = Table.grid(expand=True)
     grid.add_column()
     grid.add_column(justify="right")
-    left = Text.assemble(("singleton-sim", "bold"), f"  {words[progress.phase]}")
+    hosts = fleet_of(len(board.hosts), same_app=bool(board.history.setup.get("same_app")))
+    left = Text.assemble(("singleton-sim", "bold"), f"  {hosts}")
     overlaps = Text(f"{board.overlaps} overlaps", style="bold red" if board.overlaps else "green")
     right = Text.assemble(
         f"{count(len(board.history.sections), 'body', 'bodies')}, ",
@@ -138,8 +139,11 @@ def _title(board: Board, progress: Progress) -> Group:
         f"  {max(progress.now - board.history.start, 0):4.0f} s",
     )
     grid.add_row(left, right)
-    bar = Table.grid(expand=True)  # a bar by itself does not end its line
-    bar.add_row(ProgressBar(total=progress.duration, completed=min(progress.elapsed, progress.duration)))
+    bar = Table.grid(expand=True, padding=(0, 1))
+    bar.add_column(ratio=1)
+    bar.add_column(no_wrap=True)
+    done = ProgressBar(total=progress.duration, completed=min(progress.elapsed, progress.duration))
+    bar.add_row(done, Text(words[progress.phase], style="dim"))
     return Group(grid, bar)
 
 

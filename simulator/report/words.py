@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.failover import SLACK, TakeOver
-from simulator.checks.findings import count, label
+from simulator.checks.findings import count, fleet_of, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +45,7 @@ def headline(verdict: Verdict) -> Line:
 def summary(verdict: Verdict) -> list[Line]:
     """Tell what happened, line by line."""
     return [
+        Line("note", fleet_of(len(verdict.hosts), same_app=verdict.same_app)),
         *_exclusion(verdict),
         *_pauses(verdict),
         *_failovers(verdict),

@@ -5,9 +5,10 @@ One frozen record, one way to subscribe. Nothing here is needed for a lock to wo
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +20,6 @@ EventKind = Literal[
     "waiting", "acquired", "contended", "deferred", "poisoned", "lost", "released", "body_started", "body_ended"
 ]
 
-_log = logging.getLogger("singleton")
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
 
 
@@ -80,13 +80,14 @@ def emit(event: LockEvent) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One invocation under a guard: which lock it needs, and who asks."""
+    """One invocation under a guard: which lock it needs, and who asks. ``storage``: the worker's, for its threads."""
 
     lock: str
     function: str
     owner: str
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
     mode: Mode = "function"
+    storage: Any = field(default=None, repr=False, compare=False)
 
 
 def tell(

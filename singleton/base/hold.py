@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.errors import LockLost
+from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_log = logging.getLogger("singleton")
 
 
 class Leased(Protocol):
@@ -71,7 +70,7 @@ class LossSignal:
         over = threading.Event()
         forget = self._when_over(over.set)
         try:
-            over.wait(timeout)
+            over.wait(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
             return self.is_set()
         finally:
             forget()

@@ -21,7 +21,7 @@ _FORMS: Final = (
 )
 
 
-def parse_timespan(text: str) -> float:
+def parse_timespan(text: str, *, days: bool = False) -> float:
     """Return the seconds of a .NET time span: ``hh:mm[:ss[.fffffff]]``, with ``d.`` or ``d:`` before it for days.
 
     As in .NET, three numbers of which the first is above 23 are days, hours and minutes (H-55):
@@ -29,15 +29,23 @@ def parse_timespan(text: str) -> float:
     >>> parse_timespan("00:00:15"), parse_timespan("24:00:00") / 86400
     (15.0, 24.0)
 
+    Args:
+        text: the time span.
+        days: take a bare number as days, as .NET does.
+
     Raises:
-        ConfigurationError: the text is none, or is a bare number, which .NET would read as days.
+        ConfigurationError: the text is none, or is a bare number that is not to be taken as days.
     """
     body = text.strip()
     unsigned = body.removeprefix("-")
+    if days and re.fullmatch(r"[0-9]{1,8}", unsigned):
+        unsigned += ".00:00"
     ticks = next((ticks for form in _FORMS if (ticks := _ticks(form, unsigned)) is not None), None)
     if ticks is None or ticks > _MOST_TICKS:
+        if body.isascii() and body.isdigit() and len(body) < 9 and not days:
+            raise ConfigurationError(bare_number_refused(int(body)))
         raise ConfigurationError(_refusal(body))
-    return (-ticks if unsigned != body else ticks) / _TICKS
+    return (-ticks if body.startswith("-") else ticks) / _TICKS
 
 
 def _ticks(form: str, text: str) -> int | None:
@@ -52,8 +60,6 @@ def _ticks(form: str, text: str) -> int | None:
 
 
 def _refusal(text: str) -> str:
-    if text.isascii() and text.isdigit() and len(text) < 8:
-        return bare_number_refused(int(text))
     return (
         f"{quoted(text)} is not a time span: write hh:mm:ss, for example 00:00:15 for 15 seconds "
         "(hours up to 23, minutes and seconds up to 59; d.hh:mm:ss for days)"

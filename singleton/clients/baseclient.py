@@ -51,8 +51,8 @@ class BaseClient:
     ) -> None:
         self._options = _checked_options(options)
         account = _account(connection, credential)
-        warn_of_local_run(os.environ, account.endpoint, self._options)
         self._place = Place(account, self._options.container)
+        self._told = False
         self._door = Door()
 
     def close(self) -> None:
@@ -137,6 +137,9 @@ class BaseClient:
         return Leadership(name, attempt=attempt, recovery=recovery)
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
+        if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
+            self._told = True
+            warn_of_local_run(os.environ, self._place.account.endpoint, self._options)
         return Address.of(self._place, check_blob_name(name), options or self._options)
 
     def _acquire(

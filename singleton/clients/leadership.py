@@ -71,7 +71,7 @@ class Leadership:
         """
         waiting = self._ask()
         try:
-            return waiting.result(timeout)
+            return waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         except concurrent.futures.TimeoutError as error:
             if isinstance(error, LockNotAcquired):
                 raise

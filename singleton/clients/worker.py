@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import math
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from singleton.base.errors import LockClosed
+from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.process.cancelling import cancelled_when_lost
 from singleton.process.current import runtime
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.process.onthread import Work
-
-_log = logging.getLogger("singleton")
 
 
 class PeriodicWorker:

@@ -8,6 +8,9 @@ itself can't go back unburnt; a copy of it does, and the host's own delete is ma
     2. send the copy, invisible for the delay, with what is left of the original's life
     3. delete the original
 
+Where the body has taken the place of the message's own id or receipt (H-80), 1 and 3 can't be asked for. Then the copy
+is sent, and the host's own delete, which succeeds, is the third step.
+
 Whoever dies after 1 leaves the original, which comes back by itself; after 2 both, and the message is handled twice.
 There is no step after which neither is there. What took so long that others may have received the original is given
 up, and a copy that was sent by then is withdrawn; so only a crash, or a request without an answer, leaves one message
@@ -17,19 +20,19 @@ more than there was.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.base.naming import log as _log
 from singleton.stores.messages import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.stores.messages import MessageStore
+    from singleton.stores.messages import MessageStore, Sent
 
 _T = TypeVar("_T")
 
@@ -44,28 +47,37 @@ _PAUSES: Final = (0.2, 1.0)
 _DELETES: Final = 3
 _LIFE: Final = 604_800
 """Seconds for which a message lives by default."""
-_log = logging.getLogger("singleton")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A message as its invocation has it.
+    """A message as its invocation has it: what is its own, never what its body put in the place of that.
 
     Attributes:
-        id: its id.
-        receipt: the receipt with which it was received.
+        id: its id; None: not known.
+        receipt: the receipt with which it was received; None: not known.
         text: its body, encoded as it was in the queue.
-        dequeue_count: how often it has been received under this id, this time included.
+        inserted: when it was put into the queue, by the service's clock since 1970; None: not known.
+        dequeue_count: how often it has been received under this id, this time included; None: not known.
         invisible_until: until when its receiver was promised to be alone with it, by the service's clock since 1970.
         expires: when it ends; infinite: never; None: not known.
     """
 
-    id: str
-    receipt: str
+    id: str | None
+    receipt: str | None
     text: str
     invisible_until: float | None
     expires: float | None
-    dequeue_count: int = 1
+    inserted: float | None = None
+    dequeue_count: int | None = 1
+
+    def __str__(self) -> str:
+        return "a message whose body has an Id of its own" if self.id is None else f"message {self.id}"
+
+    @property
+    def known(self) -> tuple[str, str] | None:
+        """Its id and receipt, if both are known: else nobody but its host can hide or delete it."""
+        return None if self.id is None or self.receipt is None else (self.id, self.receipt)
 
 
 class MessageElsewhere(Exception):
@@ -74,7 +86,7 @@ class MessageElsewhere(Exception):
 
 async def put_back(
     queue: MessageStore, message: Received, *, delay: int, handed_on: Callable[[str], None]
-) -> str | None:
+) -> Sent | None:
     """Put a message back for ``delay`` seconds; the invocation can then end as a success, whatever its host deletes.
 
     Args:
@@ -84,7 +96,7 @@ async def put_back(
         handed_on: told the copy's id as soon as it is there, before the original ends.
 
     Returns:
-        the copy's id; None if the original comes back by itself, because we were held up.
+        the copy; None if the original comes back by itself, because we were held up.
 
     Raises:
         MessageElsewhere: it is not ours any more.
@@ -93,22 +105,22 @@ async def put_back(
     """
     clock = asyncio.get_running_loop().time
     began = clock()
-    receipt, now = await _claim(queue, message)
-    if receipt is not None and clock() - began > _OURS:
+    claimed, now = await _claim(queue, message)
+    if claimed is not None and clock() - began > _OURS:
         return None
     life = _life(message.expires, now)
     wait = delay if life is None else min(delay, life // 2)
-    copy = await _answered(lambda: queue.send(message.text, delay=wait, life=life), f"message {message.id}: its copy")
-    if receipt is None:
+    copy = await _answered(lambda: queue.send(message.text, delay=wait, life=life), f"{message}: its copy")
+    if claimed is None:
         handed_on(copy.id)
-        return copy.id
+        return copy
     if clock() - began > _OURS:
         await _gone(lambda: queue.delete(copy.id, copy.receipt))
         return None
     handed_on(copy.id)
-    if not await _gone(lambda: queue.delete(message.id, receipt)):
-        _log.warning("message %s was put back as %s, but could not be deleted: it will run twice", message.id, copy.id)
-    return copy.id
+    if not await _gone(lambda: queue.delete(*claimed)):
+        _log.warning("%s was put back as %s, but could not be deleted: it will run twice", message, copy.id)
+    return copy
 
 
 def _life(expires: float | None, now: float) -> int | None:
@@ -121,6 +133,8 @@ def _life(expires: float | None, now: float) -> int | None:
 async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool:
     """Move a message that is ours to another queue, which is made where missing; tell whether it is there now.
 
+    One whose id or receipt is not known is left for its host to delete: the invocation is to end as a success.
+
     Whoever dies on the way leaves it in both, as the host does when it moves one to the poison queue (H-39).
 
     Raises:
@@ -129,32 +143,40 @@ async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool
     """
     clock = asyncio.get_running_loop().time
     began = clock()
-    receipt, _ = await _claim(queue, message)
-    if receipt is None:
+    claimed, _ = await _claim(queue, message)
+    if claimed is None and message.known is not None:
         return False  # its host would put it back beside the moved one
     await _answered(to.create, "making the poison queue")
     if clock() - began > _OURS:
         return False
-    await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"message {message.id}: moving it")
-    await _gone(lambda: queue.delete(message.id, receipt))
+    await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"{message}: moving it")
+    if claimed is not None:
+        await _gone(lambda: queue.delete(*claimed))
     return True
 
 
-async def _claim(queue: MessageStore, message: Received) -> tuple[str | None, float]:
-    """Make the message only ours; return its new receipt, and the service's clock.
+async def _claim(queue: MessageStore, message: Received) -> tuple[tuple[str, str] | None, float]:
+    """Make the message only ours; return its id and new receipt, and the service's clock.
 
-    Without a receipt it is its host's: that has renewed the receipt, as it does when a function waited for its turn in
-    the worker, and its own delete will work. Then nobody else can have received it yet.
+    Without these it is its host's, and the host's own delete will work: either its body hides its id or receipt, or the
+    host has renewed the receipt, as it does when a function waited for its turn in the worker. Then nobody else can
+    have received it yet.
     """
+    if message.known is None:
+        now = await _answered(queue.now, f"{message}: asking for the time")
+        if message.invisible_until is not None and now >= message.invisible_until:
+            raise MessageElsewhere
+        return None, now
+    name, receipt = message.known
     try:
-        hidden: Hidden = await _asked(lambda: queue.hide(message.id, message.receipt, _HIDDEN))
+        hidden: Hidden = await _asked(lambda: queue.hide(name, receipt, _HIDDEN))
     except StoreFailure as failure:
         if failure.code not in GONE:
-            raise _error(failure, f"message {message.id}: hiding it") from failure
+            raise _error(failure, f"{message}: hiding it") from failure
         if failure.at is None or message.invisible_until is None or failure.at >= message.invisible_until:
             raise MessageElsewhere from failure
         return None, failure.at
-    return hidden.receipt, hidden.until - _HIDDEN
+    return (name, hidden.receipt), hidden.until - _HIDDEN
 
 
 async def _answered(request: Callable[[], Awaitable[_T]], what: str) -> _T:

@@ -85,11 +85,13 @@ def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
     Raises:
         ConfigurationError: it is no whole number from 1.
     """
+    from singleton.settings.hostjson import whole_number
+
     where, value = _queue_option("maxDequeueCount", 5, app_dir, settings)
-    text = str(value).strip()
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text) >= 1):
+    number = whole_number(value)
+    if number is None or number < 1:
         raise ConfigurationError(f"{where} is {quoted(value)}: give a whole number, at least 1")
-    return int(text)
+    return number
 
 
 def _queue_option(name: str, default: object, app_dir: Path | None, settings: Mapping[str, str]) -> tuple[str, object]:

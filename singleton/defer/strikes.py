@@ -4,48 +4,98 @@ The number stands on a blob named after the copy, in the container of the locks.
 is looked for when such a message may be concerned: when one is put back, and when a body fails. A message that works
 costs nothing; should it have had a number, that is left behind, a blob without content.
 
+A message whose body hides its id (H-80) is told by its body, and by the second in which it was put into its queue.
+Messages that have both in common may take one another's number: each failure is counted, but perhaps for the other.
+
 Nothing here can lose or hold up a message: where the storage does not answer, the number is forgotten.
 """
 
 from __future__ import annotations
 
-import logging
-from typing import Final
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from singleton.base.naming import log as _log
 from singleton.stores.protocol import NoteStore, StoreFailure, within
 
+if TYPE_CHECKING:
+    from singleton.defer.deferral import Received
+    from singleton.stores.messages import Sent
+
 _PREFIX: Final = "deferred"
-_KEY: Final = "failures"
+_BEFORE: Final = "failures"
+_HERE: Final = "since"
+_LAST: Final = "last"
 _ANSWER: Final = 5.0
 
-_log = logging.getLogger("singleton")
+
+@dataclass(frozen=True, slots=True)
+class Strikes:
+    """The failures of a message.
+
+    Attributes:
+        before: before it got its present id.
+        here: since then; counted only where its body hides how often it was received.
+        last: the invocation that failed last: guards that count for the same one count once.
+    """
+
+    before: int = 0
+    here: int = 0
+    last: str = ""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.before + self.here
+
+    def __bool__(self) -> bool:
+        return self.total > 0
 
 
-def note_name(queue: str, message_id: str) -> str:
+def key_of(message: Received) -> str:
+    """Return the name under which a message's failures are counted."""
+    return message.id or _key(message.text, message.inserted)
+
+
+def key_of_copy(message: Received, copy: Sent) -> str:
+    """Return the name under which those of its copy are: its body hides the same."""
+    return _key(message.text, None if message.inserted is None else copy.inserted) if message.id is None else copy.id
+
+
+def _key(text: str, inserted: float | None) -> str:
+    second = "" if inserted is None else int(inserted)
+    return f"body-{sha256(f'{second} {text}'.encode()).hexdigest()}"
+
+
+def note_name(queue: str, key: str) -> str:
     """Return the name of the blob that has the number of a message."""
-    return f"{_PREFIX}/{quote(queue, safe='')}/{quote(message_id, safe='')}"
+    return f"{_PREFIX}/{quote(queue, safe='')}/{quote(key, safe='')}"
 
 
-async def strikes_of(store: object, queue: str, message_id: str) -> int:
-    """Return how often this message failed before it got its present id."""
+async def strikes_of(store: object, queue: str, key: str) -> Strikes:
+    """Return how often this message failed, as far as the host can't tell."""
     if not isinstance(store, NoteStore):
-        return 0
+        return Strikes()
     try:
-        metadata = await within(_ANSWER, store.noted(note_name(queue, message_id)))
-        return max(0, int(metadata.get(_KEY, "0")))
+        noted = await within(_ANSWER, store.noted(note_name(queue, key)))
+        before, here = (max(0, int(noted.get(name, "0"))) for name in (_BEFORE, _HERE))
+        return Strikes(before, here, noted.get(_LAST, ""))
     except (StoreFailure, ValueError) as error:
         if not (isinstance(error, StoreFailure) and error.meaning == "missing"):
-            _log.warning("message %s: whether it failed before is not known (%s)", message_id, error)
-        return 0
+            _log.warning("message %s: whether it failed before is not known (%s)", key, error)
+        return Strikes()
 
 
-async def note_strikes(store: object, queue: str, message_id: str, number: int) -> None:
-    """Note how often a message failed before it gets this id; 0 takes the note away."""
+async def note_strikes(store: object, queue: str, key: str, strikes: Strikes) -> None:
+    """Note how often a message failed; without a failure take the note away."""
     if not isinstance(store, NoteStore):
         return
-    name = note_name(queue, message_id)
+    name = note_name(queue, key)
+    said = {_BEFORE: str(strikes.before or ""), _HERE: str(strikes.here or ""), _LAST: strikes.last}
+    said = {key: value for key, value in said.items() if value}
     try:
-        await within(_ANSWER, store.note(name, {_KEY: str(number)}) if number else store.remove(name))
+        await within(_ANSWER, store.note(name, said) if strikes else store.remove(name))
     except StoreFailure as error:
-        _log.warning("message %s: that it failed %d times before is not noted (%s)", message_id, number, error)
+        _log.warning("message %s: how often it failed is not noted (%s)", key, error)

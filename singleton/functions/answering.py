@@ -1,11 +1,14 @@
-"""What no worker would answer becomes an error of its invocation: stray cancellations, and ``exit()``."""
+"""What no worker would answer becomes an error of its invocation: stray cancellations, ``exit()``, promises."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+import inspect
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
+from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import being_cancelled
 
 if TYPE_CHECKING:
@@ -31,3 +34,29 @@ def always_answered(function: str) -> Iterator[None]:
         raise RuntimeError(
             f"{function} called exit({error.code!r}): a function ends by returning or raising"
         ) from error
+
+
+def refuse_promise(function: str, result: Any) -> Any:
+    """Return what a body returned, unless that is work still to be done, which would run without the lock.
+
+    It comes from a decorator of another library that wraps an async function in a plain one, or from a missing
+    ``await``. The worker would not run it either: it fails on such a value. What has not begun never does; a future is
+    cancelled.
+
+    Raises:
+        ConfigurationError: it is an awaitable, a future or a generator.
+    """
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()
+    elif isinstance(result, Future):
+        result.cancel()
+    elif isinstance(result, asyncio.Future):
+        with contextlib.suppress(RuntimeError):  # its loop is closed
+            result.get_loop().call_soon_threadsafe(result.cancel)
+    elif not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
+        return result
+    raise ConfigurationError(
+        f"@singleton on {function}: its body returned a {type(result).__name__}, work that would run without the lock. "
+        "If a decorator below @singleton wraps an async function in a plain one, have it return an async function, or "
+        "put @singleton right above the async def; else await it in the function, and return its result"
+    )

@@ -32,16 +32,24 @@ def delays(attempts: Attempts, rng: random.Random) -> Iterator[float]:
 
 
 async def acquire_by_attempts(
-    registry: Registry, address: Address, attempts: Attempts, *, timeout: float | None, owner: str
+    registry: Registry,
+    address: Address,
+    attempts: Attempts,
+    *,
+    timeout: float | None,
+    owner: str,
+    within: float | None = None,
 ) -> Hold:
     """Try as often as ``attempts`` says (D-29), or with a time-out until then; 0 asks once.
+
+    Where ``within`` is given, it ends after so many seconds in any case.
 
     Raises:
         LockNotAcquired: somebody else had it at the last attempt (D-30).
         StorageUnavailable: the storage did not answer the last attempt.
     """
     loop = asyncio.get_running_loop()
-    ends = math.inf if timeout is None else loop.time() + timeout
+    ends = loop.time() + min(math.inf if limit is None else limit for limit in (timeout, within))
     left = attempts.retries if timeout is None else math.inf
     pauses = delays(attempts, registry.rng)
     while True:

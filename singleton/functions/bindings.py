@@ -13,10 +13,15 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from singleton.base.errors import ScopeError
+from singleton.functions.ownnames import own_id
 from singleton.scopes.json_values import read_json
 
 Layer: TypeAlias = Callable[[], Mapping[str, object]]
 """A source of names, looked into only when one that comes before it lacks the name."""
+
+
+class FromJson(dict[str, object]):
+    """Names whose values are JSON that somebody has sent, in which no type is told; all others are the host's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +32,17 @@ class Payload:
         read: returns the body, bytes or text, or an object that a binding has parsed already; the same each time. A
             blob's is read then, and left to be read again.
         layers: where ``{name}`` is looked for, in this order.
-        message_id: the message's, for errors.
+        find_id: returns the message's id, for errors.
     """
 
     read: Callable[[], object]
     layers: tuple[Layer, ...] = ()
-    message_id: str | None = None
+    find_id: Callable[[], str | None] = lambda: None
+
+    @property
+    def message_id(self) -> str | None:
+        """The message's own id; None where it has none, or its body's took its place (H-80)."""
+        return self.find_id()
 
 
 def is_message(value: object) -> bool:
@@ -56,7 +66,7 @@ def payload_of(parameter: str, value: Any, path: str = "") -> Payload | None:
     if _can(value, "get_body"):
         return _request(value) if hasattr(value, "route_params") else _message(value)
     if _can(value, "get_json"):
-        return Payload(read=value.get_json, layers=(partial(_envelope, value),), message_id=_text(value, "id"))
+        return Payload(read=value.get_json, layers=(partial(_envelope, value),), find_id=partial(_text, value, "id"))
     if _is_sdk_message(value):
         return _sdk_message(value)
     if _is_streamed_request(value):
@@ -95,7 +105,7 @@ def _message(message: Any) -> Payload:
     """The body's properties win over the message's own (H-47)."""
     read: Callable[[], object] = message.get_body
     layers = (partial(_json_properties, read), partial(_own, message), partial(_metadata, message))
-    return Payload(read=read, layers=layers, message_id=_text(message, "id", "message_id"))
+    return Payload(read=read, layers=layers, find_id=partial(own_id, message, "id", "message_id"))
 
 
 def _own(message: Any) -> dict[str, object]:
@@ -137,7 +147,8 @@ _SAME_ON_EVENTS = ("id", "topic", "subject", "source", "type", "specversion", "t
 def _envelope(event: Any) -> dict[str, object]:
     """To the host the event as a whole is the JSON: its data's properties are ``{data.Name}``."""
     extensions = getattr(event, "extension_attrs", {})
-    return {**extensions, **_held(event, {name: name for name in _SAME_ON_EVENTS} | _EVENT), "data": event.get_json()}
+    own = _held(event, {name: name for name in _SAME_ON_EVENTS} | _EVENT)
+    return FromJson({**extensions, **own, "data": event.get_json()})
 
 
 # --- HTTP ------------------------------------------------------------------------------------------------------------
@@ -185,7 +196,9 @@ def _blob(parameter: str, blob: Any, path: str) -> Payload:
         names, layers = _held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
         read = partial(_refuse, parameter, "a client of a blob, whose content isn't downloaded for a scope")
     in_path = partial(_names_in, path, str(names.get("BlobTrigger", "")))
-    return Payload(read=read, layers=(in_path, lambda: names, *layers), message_id=_text(blob, "name", "blob_name"))
+    return Payload(
+        read=read, layers=(in_path, lambda: names, *layers), find_id=partial(_text, blob, "name", "blob_name")
+    )
 
 
 def _sdk_blob_path(blob: Any) -> dict[str, object]:
@@ -241,7 +254,9 @@ def _sdk_message(message: Any) -> Payload:
         held = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
         return {name: _of_amqp(value) for name, value in held.items()}
 
-    return Payload(read=read, layers=(partial(_json_properties, read), own), message_id=_text(message, "message_id"))
+    return Payload(
+        read=read, layers=(partial(_json_properties, read), own), find_id=partial(_text, message, "message_id")
+    )
 
 
 def _of_amqp(value: Any) -> Any:
@@ -261,9 +276,11 @@ def _plain(parameter: str, value: Any) -> Payload | None:
     def read() -> object:
         return value
 
-    names = {parameter: value, "data": value}
+    names: dict[str, object] = {parameter: value, "data": value}
     if isinstance(value, str | bytes):
         names["QueueTrigger"] = _decoded(value)
+    else:
+        names = FromJson(names)
     return Payload(read=read, layers=(partial(_json_properties, read), lambda: names))
 
 
@@ -278,4 +295,4 @@ def _json_properties(read: Callable[[], object]) -> Mapping[str, object]:
             body = read_json(body)
     except ScopeError:
         return {}
-    return body if isinstance(body, Mapping) else {}
+    return FromJson(body) if isinstance(body, Mapping) else {}

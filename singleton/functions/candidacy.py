@@ -8,11 +8,12 @@ are waited for, and then the lease goes back (W-106). Where a body does not end,
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.events import tell
+from singleton.base.naming import current
+from singleton.base.naming import log as _log
 from singleton.locking.campaign import Campaign
 from singleton.locking.section import Section
 from singleton.process.dropped import release_if_dropped
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
+    from singleton.base.naming import Invocation
     from singleton.locking.section import Turn
     from singleton.process.onthread import Work
     from singleton.process.registry import Address, Registry
@@ -28,11 +30,16 @@ if TYPE_CHECKING:
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""
 
-_log = logging.getLogger("singleton")
-
 
 async def take_seat(
-    registry: Registry, address: Address, attempt: Work[Hold], *, recovery: float | None, about: Call, owner: str
+    registry: Registry,
+    address: Address,
+    attempt: Work[Hold],
+    *,
+    recovery: float | None,
+    about: Call,
+    owner: str,
+    within: float | None = None,
 ) -> Hold:
     """Return a hold for one invocation in the process that listens; release it at the invocation's end.
 
@@ -45,9 +52,10 @@ async def take_seat(
         recovery: seconds between attempts; None: there is only the first.
         about: what events say of the candidacy.
         owner: id of the invocation.
+        within: seconds to wait for that first attempt; None: without end.
 
     Raises:
-        LockNotAcquired: another process listens.
+        LockNotAcquired: another process listens, or it is not known yet whether one does.
         StorageError: whether one does is not known: the storage refuses, or does not answer.
         LockClosed: this process is ending.
     """
@@ -57,7 +65,7 @@ async def take_seat(
             registry, about, attempt, period=address.timing.period, recovery=recovery
         )
     assert isinstance(candidacy, Candidacy)
-    return await candidacy.seat(owner)
+    return await candidacy.seat(owner, within)
 
 
 class Candidacy:
@@ -75,7 +83,7 @@ class Candidacy:
         self._decided = asyncio.Event()
         self._asking = False
         self._trouble: SingletonError | None = None
-        self._seats: set[Turn] = set()
+        self._seats: dict[Turn, Invocation | None] = {}
         self._ending = False
         self._campaign = Campaign(
             about.lock,
@@ -102,15 +110,20 @@ class Candidacy:
         if led is not None and not led.lost.is_set():
             tell("released", self._about, led)
 
-    async def seat(self, owner: str) -> Hold:
+    async def seat(self, owner: str, within: float | None = None) -> Hold:
         """Return a hold of its own for an invocation."""
-        await self._decided.wait()
+        try:
+            async with asyncio.timeout(None if self._decided.is_set() else within):
+                await self._decided.wait()
+        except TimeoutError:
+            raise self._undecided(owner) from None
         hold = self._leads()
         if self._ending or not isinstance(hold, Section):
             raise self._refusal(owner)
         seat = hold.shared(owner)
         turn = seat.turn
-        self._seats.add(turn)
+        self._seats[turn] = current()
+        seat.concerns(self._seats[turn])
         turn.ended.add_done_callback(lambda _: self._vacate(turn))
         release_if_dropped(seat)
         return seat
@@ -165,12 +178,19 @@ class Candidacy:
             )
         return self._trouble.another(owner)
 
+    def _undecided(self, owner: str) -> SingletonError:
+        name = self._about.lock
+        text = f"{self._about.function}: this process does not listen yet, and still asks for lock {name!r}"
+        return LockNotAcquired(text, lock=name, owner=owner)
+
     # --- seats --------------------------------------------------------------------------------------------------------
 
     def _vacate(self, turn: Turn) -> None:
         turn.lost.freeze()
         turn.settled.set_result(None)
-        self._seats.discard(turn)
+        del self._seats[turn]
+        if isinstance(self._hold, Section):
+            self._hold.concerns(next(reversed(self._seats.values()), None))
 
     async def _drained(self, within: float) -> bool:
         """Wait some seconds for the bodies to end; tell whether they did."""

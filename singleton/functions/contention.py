@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from singleton.base.errors import ConfigurationError
+from singleton.functions.ownnames import own, replaced_names
 
 if TYPE_CHECKING:
     from singleton.base.events import Call
@@ -25,8 +26,10 @@ class Contention:
         function: name of the function.
         lock: name of the lock's blob.
         owner: the invocation's id.
-        message_id: id of the message, where the trigger has one.
-        dequeue_count: how often the message has been received, this time included; 0 where that is not known.
+        message_id: id of the message, where the trigger has one. None where the body has an ``Id``: the host shows that
+            in its place (H-80).
+        dequeue_count: how often the message has been received, this time included; 0 where that is not known, as where
+            the body has a ``DequeueCount``.
     """
 
     function: str
@@ -40,8 +43,9 @@ class Contention:
         """Return the contention of an invocation; its trigger may be unknown."""
         values = call.arguments.values() if trigger is None else [call.arguments.get(trigger.parameter)]
         message = next((value for value in values if callable(getattr(value, "get_body", None))), None)
-        name = getattr(message, "id", None) or getattr(message, "message_id", None)
-        count = getattr(message, "dequeue_count", None) or getattr(message, "delivery_count", None)
+        replaced = frozenset() if message is None else replaced_names(message, trigger)
+        name = own(message, "id", replaced) or own(message, "message_id", replaced)
+        count = own(message, "dequeue_count", replaced) or own(message, "delivery_count", replaced)
         return cls(
             function=call.function,
             lock=call.lock,

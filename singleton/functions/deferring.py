@@ -1,31 +1,30 @@
 """What ``"defer"`` needs of a function and its messages, and the work that puts one back.
 
-A storage queue's message carries all that is needed: its id, its receipt, and when it ends. What can't be deferred is
-refused at the declaration where the trigger is known, else at the invocation, which then fails: nothing is lost.
+What can't be deferred is refused at the declaration where the trigger is known, else at the invocation, which then
+fails: nothing is lost.
 """
 
 from __future__ import annotations
 
-import base64
-import logging
-import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired, StorageError
 from singleton.base.events import tell
+from singleton.base.naming import log as _log
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
-from singleton.defer.queueplace import Encoding, QueuePlace, queue_place
-from singleton.defer.strikes import note_strikes, strikes_of
+from singleton.defer.queueplace import QueuePlace, queue_place
+from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
+from singleton.functions.misdeclared import OF_THE_APP
+from singleton.functions.queuemessage import is_damaged, is_whole, received
 from singleton.functions.triggers import QUEUE
-from singleton.settings.connection import StorageAccount, resolve_queue_account
+from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from singleton.base.events import Call
@@ -38,10 +37,6 @@ LONGEST_WAIT: Final = 240.0
 _LONGEST_DELAY: Final = 604_800  # the service's limit, seven days
 JITTER: Final = 0.25
 """By how much of itself a delay may be longer or shorter."""
-_NO_END: Final = 9000  # messages that never expire do so in the year 9999
-_REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
-
-_log = logging.getLogger("singleton")
 
 
 def check_deferrable(function: str, wait: float | None, trigger: Trigger | None) -> None:
@@ -76,25 +71,27 @@ def _check_installed() -> None:
     if found is None:
         raise ConfigurationError(
             "on_contention='defer' needs azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
-            "(pip install 'azure-functions-singleton[defer]')"
+            "(pip install 'azure-functions-singleton[defer]')",
+            reason=OF_THE_APP,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Deferring:
-    """Puts the messages of one function back.
+    """Puts the messages of one function back. Its queue's place is worked out once; an error is not kept.
 
     Attributes:
         trigger: its trigger, where it is known.
         app_dir: the folder that has host.json.
         delay: seconds for which a message stays away, give or take a quarter.
-        notes: the container that remembers how often a message has failed.
+        notes: returns the container that remembers how often a message has failed.
     """
 
     trigger: Trigger | None
     app_dir: Path | None
     delay: float
-    notes: Place
+    notes: Callable[[], Place]
+    _places: dict[bool, QueuePlace] = field(default_factory=dict, init=False, repr=False)
 
     async def put_back(self, call: Call, contended: LockNotAcquired, locks: Locks) -> None:
         """Put the message of a call back; afterwards the invocation may end as a success.
@@ -106,36 +103,59 @@ class Deferring:
             StorageError: its queue did not do it; it comes back by itself.
         """
         _check_installed()
-        place, message = self._message(call)
+        trigger = check_message(call.function, self.trigger, call.arguments)
+        place = self._place(trigger)
+        message = received(call.function, trigger, call.arguments[trigger.parameter], place.encoding)
         try:
             await locks.call_async(partial(self._deferred, call=call, place=place, message=message))
         except MessageElsewhere:
-            _log.info("%s: message %s can't be put back, its receipt is too old", call.function, message.id)
+            _log.info("%s: %s can't be put back, its receipt is too old", call.function, message)
             contended.add_note("Its message could not be put back: another receiver may have it by now.")
             raise contended from None
 
-    async def strike(self, call: Call, locks: Locks) -> None:
-        """Count a failure: a message that has failed too often, in all its lives, is poison.
+    async def failed(self, call: Call, error: Exception, locks: Locks) -> bool:
+        """Count the failure of a body: a message that has failed too often, in all its lives, is poison.
 
-        What never was put back is the host's to count.
+        What never was put back is the host's to count, and so is what can't be. Nothing that goes wrong here takes the
+        place of the body's error.
 
-        Raises:
-            ConfigurationError: the call has no message that could have been put back.
+        Returns:
+            whether the message is in the poison queue and its host is to delete it, as nobody else can: the invocation
+            must end as a success.
         """
-        place, message = self._message(call)
-        await locks.call_async(partial(self._struck, call=call, place=place, message=message))
+        try:
+            poisoned = await self._strike(call, locks)
+        except Exception:  # noqa: BLE001 - whatever it is, it is not what the caller is to hear of
+            _log.warning("%s failed, and this could not be counted", call.function, exc_info=True)
+            return False
+        if poisoned:
+            _log.error("%s failed; its message is poison, and ends as a success", call.function, exc_info=error)
+        return poisoned
 
-    def _message(self, call: Call) -> tuple[QueuePlace, Received]:
-        trigger = check_message(call.function, self.trigger, call.arguments)
-        place = queue_place(trigger.settings, os.environ, self.app_dir, _account_named)
-        return place, received(call.function, trigger, call.arguments[trigger.parameter], place.encoding)
+    async def _strike(self, call: Call, locks: Locks) -> bool:
+        trigger = self.trigger
+        message = None if trigger is None else call.arguments.get(trigger.parameter)
+        if trigger is None or trigger.type != QUEUE or not is_whole(message, trigger) or is_damaged(message, trigger):
+            return False
+        place = self._place(trigger)
+        struck = received(call.function, trigger, message, place.encoding)
+        return await locks.call_async(partial(self._struck, call=call, place=place, message=struck))
+
+    def _place(self, trigger: Trigger) -> QueuePlace:
+        """Return where its queue is: where locks live elsewhere, queues do."""
+        from singleton.process.current import provided_account
+
+        elsewhere = provided_account(DEFAULT_CONNECTION) is not None
+        if elsewhere not in self._places:
+            self._places[elsewhere] = queue_place(trigger.settings, os.environ, self.app_dir, _account_named)
+        return self._places[elsewhere]
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     async def _deferred(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> None:
-        store = registry.store(self.notes)
-        strikes = await strikes_of(store, place.queue, message.id)
-        failures = strikes + message.dequeue_count - 1
+        store, key = registry.store(self.notes()), key_of(message)
+        strikes = await strikes_of(store, place.queue, key)
+        failures = strikes.before + (strikes.here if message.dequeue_count is None else message.dequeue_count - 1)
         # Messages that were refused together would come back together.
         seconds = round(self.delay * registry.rng.uniform(1 - JITTER, 1 + JITTER))
         seconds = min(max(1, seconds), _LONGEST_DELAY)
@@ -146,40 +166,54 @@ class Deferring:
 
         copy = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
         if copy is None:
-            _log.warning("%s: message %s was not put back in time; it comes back by itself", call.function, message.id)
+            _log.warning("%s: %s was not put back in time; it comes back by itself", call.function, message)
             return
         _log.info(
-            "%s deferred: lock %s is held by another invocation; message %s comes back in %d s as %s",
-            *(call.function, call.lock, message.id, seconds, copy),
+            "%s deferred: lock %s is held by another invocation; %s comes back in %d s as message %s",
+            *(call.function, call.lock, message, seconds, copy.id),
         )
-        if failures:
-            await note_strikes(store, place.queue, copy, failures)
         if strikes:
-            await note_strikes(store, place.queue, message.id, 0)
+            await note_strikes(store, place.queue, key, Strikes())
+        if failures:
+            await note_strikes(store, place.queue, key_of_copy(message, copy), Strikes(failures))
 
-    async def _struck(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> None:
-        store = registry.store(self.notes)
-        strikes = await strikes_of(store, place.queue, message.id)
-        failures = strikes + message.dequeue_count
-        if not strikes or failures < place.max_dequeue_count:
-            return
-        if message.dequeue_count < place.max_dequeue_count:  # otherwise the host is about to do it
-            if place.poison is None:
-                return
-            try:
-                source, poison = (registry.queue(place.account, name) for name in (place.queue, place.poison))
-                moved = await move(source, poison, message)
-            except (MessageElsewhere, StorageError) as error:
-                _log.warning("message %s failed %d times, but can't be poisoned: %s", message.id, failures, error)
-                return
-            if not moved:
-                return
-            _log.warning(
-                "message %s failed %d times in %s: moved to %s",
-                *(message.id, failures, call.function, place.poison),
-            )
-            tell("poisoned", call, message_id=message.id)
-        await note_strikes(store, place.queue, message.id, 0)
+    async def _struck(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> bool:
+        store, key, most = registry.store(self.notes()), key_of(message), place.max_dequeue_count
+        noted = await strikes_of(store, place.queue, key)
+        counted = noted if message.dequeue_count is None else replace(noted, here=message.dequeue_count)
+        if message.dequeue_count is None and not (call.owner and call.owner == noted.last):
+            counted = replace(noted, here=noted.here + 1, last=call.owner)
+        poisoned = False
+        if noted.before and counted.total >= most > counted.here:  # otherwise the host counts that far, too
+            poisoned = await self._poisoned(registry, call, place, message, failures=counted.total)
+        if poisoned or counted.here >= most:
+            if noted:
+                await note_strikes(store, place.queue, key, Strikes())
+        elif message.dequeue_count is None:
+            await note_strikes(store, place.queue, key, counted)
+        return poisoned and message.known is None
+
+    async def _poisoned(
+        self, registry: Registry, call: Call, place: QueuePlace, message: Received, *, failures: int
+    ) -> bool:
+        """Move a message to the poison queue; tell whether it is there now."""
+        if place.poison is None or (message.known is None and not may_end_as_success(self.trigger)):
+            return False
+        try:
+            source, poison = (registry.queue(place.account, name) for name in (place.queue, place.poison))
+            if not await move(source, poison, message):
+                return False
+        except (MessageElsewhere, StorageError) as error:
+            _log.warning("%s failed %d times, but can't be poisoned: %s", message, failures, error)
+            return False
+        _log.warning("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison)
+        tell("poisoned", call, message_id=message.id)
+        return True
+
+
+def may_end_as_success(trigger: Trigger | None) -> bool:
+    """Tell whether an invocation whose body failed may end as a success, with None: not beside a ``$return`` output."""
+    return trigger is None or trigger.may_end_as_none
 
 
 def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> Trigger:
@@ -194,8 +228,7 @@ def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str
         )
     _check_trigger(function, trigger)
     message = arguments.get(trigger.parameter)
-    given = [getattr(message, name, None) for name in ("id", "pop_receipt")]
-    if not all(isinstance(value, str) and value for value in given) or not hasattr(message, "get_body"):
+    if not is_whole(message, trigger):
         raise ConfigurationError(
             f"{function} can't defer: its parameter {trigger.parameter} is a {type(message).__name__} without an id "
             "and a receipt; annotate it as func.QueueMessage"
@@ -210,42 +243,3 @@ def _account_named(connection: str) -> StorageAccount:
     if provided_account(connection) is not None:
         return StorageAccount()
     return resolve_queue_account(connection, os.environ)
-
-
-def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:
-    """Read the message of an invocation, as its queue had it.
-
-    Raises:
-        ConfigurationError: its body may not be what is in the queue.
-    """
-    return Received(
-        id=message.id,
-        receipt=message.pop_receipt,
-        text=_encoded(function, trigger, message.get_body(), encoding),
-        invisible_until=_instant(getattr(message, "time_next_visible", None)),
-        expires=_end(getattr(message, "expiration_time", None)),
-        dequeue_count=getattr(message, "dequeue_count", None) or 1,
-    )
-
-
-def _encoded(function: str, trigger: Trigger, body: bytes, encoding: Encoding) -> str:
-    if _REPLACED in body and not _is_binary(trigger):
-        raise ConfigurationError(
-            f"{function} can't defer this message: its body has the character U+FFFD, with which the host replaces "
-            "bytes that are no text, so it may not be what is in the queue; give the trigger "
-            "data_type=func.DataType.BINARY"
-        )
-    return base64.b64encode(body).decode() if encoding == "base64" else body.decode()
-
-
-def _is_binary(trigger: Trigger) -> bool:
-    kind = trigger.settings.get("dataType")
-    return str(getattr(kind, "name", kind)).upper() in {"BINARY", "STREAM"}
-
-
-def _instant(date: datetime | None) -> float | None:
-    return None if date is None else date.timestamp()
-
-
-def _end(date: datetime | None) -> float | None:
-    return math.inf if date is not None and date.year > _NO_END else _instant(date)

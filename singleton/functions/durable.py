@@ -7,17 +7,20 @@ instance by the other. Nothing of the Durable package is imported: its client an
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from singleton.base import naming
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
+from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
+from singleton.functions.waiting import WaitLimit
 from singleton.layouts.naming import lock_name
 from singleton.process.current import provided_account, runtime
 from singleton.process.registry import Address, Place
@@ -31,11 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
 
-
-_log = logging.getLogger("singleton")
-
 _ENDED = ("completed", "failed", "canceled", "terminated")
 """A state that is none of these, whatever its name, stands in the way of a start."""
+_EXISTS = "already exists"
+"""What Durable says, as the client passes it on, when it refuses to replace an instance."""
 _UNTIL_VISIBLE = 10.0
 _FIRST_LOOK, _LONGEST_PAUSE = 0.05, 1.0
 
@@ -48,7 +50,7 @@ class Started:
         instance_id: the instance.
         started: whether this call started it.
         status: the instance's runtime status as last seen, such as ``"Running"``: where ``started`` is False the one
-            that stood in the way. None: it was started, and could not be seen within ten seconds.
+            that stood in the way. None: it could not be seen within ten seconds.
     """
 
     instance_id: str
@@ -69,6 +71,7 @@ async def start_singleton(
 
     All that ask for one instance id do so one after the other: the lock belongs to the app's host id and this instance
     id. It is kept until Durable shows the new instance, for ten seconds at most, so that the next one sees it too.
+    Where somebody starts the instance without it meanwhile, Durable refuses this start, and it is not ``started``.
 
     Args:
         client: the Durable client of the ``durable_client_input`` binding.
@@ -76,7 +79,7 @@ async def start_singleton(
         instance_id: the instance; equal ids exclude one another.
         client_input: input for the orchestrator.
         timeout: seconds to wait for others that start this instance, above 0; by default the option
-            ``lockAcquisitionTimeout`` (for ever, unless set).
+            ``lockAcquisitionTimeout`` (for ever, unless set). It ends before the host's ``functionTimeout`` strikes.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the lock's storage account.
 
     Raises:
@@ -85,7 +88,8 @@ async def start_singleton(
         StorageDenied, StorageUnavailable: the lock's storage refuses, or does not answer.
         ConfigurationError: an argument, option or setting is wrong.
         RuntimeError: Durable answered the question for the status with an error; nothing was started.
-        Exception: what the client raises. If its start failed, the instance has not been seen since.
+        Exception: what the client raises. If that was at the start, Durable said that it did not start the instance; or
+            it said nothing, and the instance was not seen within ten seconds, or not before the lock was lost.
 
     Example::
 
@@ -108,9 +112,9 @@ async def start_singleton(
             return Started(instance_id=instance_id, started=False, status=before.status)
         hold.raise_if_lost()
         # The caller's cancellation does not stop the start: the lock is kept until what came of it is known.
-        starting = asyncio.ensure_future(_start(client, orchestrator, instance_id, client_input, before))
+        starting = asyncio.ensure_future(_start(client, orchestrator, instance_id, client_input, before, hold))
         await to_its_end(starting, cancel=False, grace=2 * _UNTIL_VISIBLE)
-    return Started(instance_id=instance_id, started=True, status=starting.result())
+    return starting.result()
 
 
 def _check_client(client: object) -> None:
@@ -142,11 +146,21 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     address = Address.of(place, name, options)
-    hold = await locks.call_async(lambda registry: registry.acquire(address, timeout=patience, owner=""))
+    limit, invocation = _wait_limit(app_dir), naming.current()
+    hold = await locks.call_async(
+        lambda registry: limit.within(
+            registry, patience, invocation, lambda there, wait: there.acquire(address, timeout=wait, owner="")
+        )
+    )
     try:
         yield hold
     finally:
         await locks.release_async(hold)
+
+
+@cache
+def _wait_limit(app_dir: Path | None) -> WaitLimit:
+    return WaitLimit.of(app_dir, os.environ)
 
 
 class _Seen(NamedTuple):
@@ -169,18 +183,25 @@ async def _look(client: Any, instance_id: str) -> _Seen:
     return _Seen(None if status is None else str(getattr(status, "name", status)), getattr(told, "created_time", None))
 
 
-async def _start(client: Any, orchestrator: str, instance_id: str, client_input: Any, before: _Seen) -> str | None:
-    """Start the instance, and return its status once it is seen; None if that takes too long."""
+async def _start(
+    client: Any, orchestrator: str, instance_id: str, client_input: Any, before: _Seen, hold: Hold
+) -> Started:
+    """Start the instance, and wait until it is seen."""
     try:
         await client.start_new(orchestrator, instance_id, client_input)
     except Exception as error:
-        # An answer that was lost says nothing; under the lock, an instance that appears now is the one asked for.
         answered = type(error) is Exception  # the client's own, for what Durable answered
-        seen = await _until_seen(client, instance_id, before, within=0 if answered else _UNTIL_VISIBLE)
-        if seen is None:
+        exists = _EXISTS in str(error).casefold()
+        if answered and not exists:
+            raise
+        seen = await _until_seen(client, instance_id, before, within=_UNTIL_VISIBLE)
+        if answered:  # somebody started it without the lock, or while this process was stopped past its lease
+            return Started(instance_id=instance_id, started=False, status=seen)
+        # An answer that was lost says nothing. Under the lock, an instance that appears now is the one asked for.
+        if seen is None or hold.lost.is_set():
             raise
         _log.warning("the start of orchestration %r failed, but it is there: %s", instance_id, type(error).__name__)
-        return seen
+        return Started(instance_id=instance_id, started=True, status=seen)
     seen = await _until_seen(client, instance_id, before, within=_UNTIL_VISIBLE)
     if seen is None:
         _log.warning(
@@ -188,7 +209,7 @@ async def _start(client: Any, orchestrator: str, instance_id: str, client_input:
             instance_id,
             _UNTIL_VISIBLE,
         )
-    return seen
+    return Started(instance_id=instance_id, started=True, status=seen)
 
 
 async def _until_seen(client: Any, instance_id: str, before: _Seen, *, within: float) -> str | None:

@@ -7,17 +7,17 @@ invocation, so that its message is kept and tried again (W-84); only ``skip`` un
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from singleton.base.errors import LockNotAcquired, ScopeError, SingletonError
+from singleton.base import naming
+from singleton.base.errors import LockNotAcquired, ScopeError
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
-from singleton.functions.answering import always_answered
-from singleton.functions.invocation import current
+from singleton.functions.answering import always_answered, refuse_promise
+from singleton.functions.invocation import current, in_its_name
 from singleton.functions.triggers import invocation_id, refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from singleton.functions.contention import OnContention, Policy
     from singleton.functions.deferring import Deferring
     from singleton.functions.triggers import Trigger
+    from singleton.functions.waiting import Acquire, WaitLimit
     from singleton.layouts.layout import Layout
     from singleton.process.onthread import Locks, Work
     from singleton.process.registry import Address, Place
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
 
-_log = logging.getLogger("singleton")
+_log = naming.log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,8 @@ class Guard:
             check_message(function, self.trigger, arguments)
         scopes = self._scopes(arguments)
         lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
-        return Call(lock, function, invocation_id(context), arguments, self.mode)
+        storage = getattr(context, "thread_local_storage", None)
+        return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self.scope is None and not self.scope_id:
@@ -129,7 +131,8 @@ class Guard:
                     "a timer has none (use scope_id)",
                     reason="no payload",
                 )
-            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))
+            dotnet = self.layout.dotnet
+            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=dotnet))
         return scopes
 
     @cached_property
@@ -166,7 +169,7 @@ class Guard:
 
         async def on_this_thread() -> Any:
             with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
-                return body()
+                return refuse_promise(call.function, body())
 
         from singleton.process.onthread import OnThread, at_once
 
@@ -174,8 +177,13 @@ class Guard:
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
-        return await self._run(call, body, _runtime, cancel=self.options.cancel_on_loss)
 
+        async def answered() -> Any:
+            return refuse_promise(call.function, await body())
+
+        return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
+
+    @in_its_name
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
     ) -> Any:
@@ -188,8 +196,10 @@ class Guard:
             return None
         try:
             return await self._held(locks, hold, call, body, cancel=cancel)
-        except Exception:
-            await self._failed(call, locks)
+        except Exception as error:
+            # The host does not count for messages that were put back. The lock is given back by now.
+            if self._puts_back(self.trigger) and await self._deferring.failed(call, error, locks):
+                return None
             raise
 
     async def _held(
@@ -206,6 +216,7 @@ class Guard:
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
         tell("waiting", call)
+        _ = self._told
         try:
             return await locks.call_async(self._acquisition(call, self.wait))
         except LockNotAcquired as error:
@@ -231,29 +242,50 @@ class Guard:
         _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
         return None
 
-    @property
+    @cached_property
     def _deferring(self) -> Deferring:
         from singleton.functions import deferring
 
-        return deferring.Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=self._place)
+        return deferring.Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=lambda: self._place)
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages may be put back where another invocation has the lock."""
         return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
 
-    async def _failed(self, call: Call, locks: Locks) -> None:
-        """Count the failure of a body, with its lock given back: the host does not count for messages put back."""
-        if self._puts_back(self.trigger):
-            with contextlib.suppress(SingletonError):
-                await self._deferring.strike(call, locks)
-
     def _acquisition(self, call: Call, timeout: float | None) -> Work[Hold]:
+        """Acquire the lock, and wait no longer than the invocation may last."""
+        limit, invocation, acquire = self._limit, naming.current(), self._acquiring(call, timeout)
+        return lambda registry: limit.within(registry, timeout, invocation, acquire)
+
+    def _acquiring(self, call: Call, timeout: float | None) -> Acquire[Hold]:
+        """Return how the lock is acquired, within so many seconds (None: without end)."""
         address, attempts = self._address(call), self.layout.attempts
         if attempts is None:
-            return lambda registry: registry.acquire(address, timeout=timeout, owner=call.owner)
+            return lambda registry, within: registry.acquire(address, timeout=within, owner=call.owner)
         from singleton.functions.attempts import acquire_by_attempts
 
-        return lambda registry: acquire_by_attempts(registry, address, attempts, timeout=timeout, owner=call.owner)
+        return lambda registry, within: acquire_by_attempts(
+            registry, address, attempts, timeout=timeout, owner=call.owner, within=within
+        )
+
+    @cached_property
+    def _told(self) -> bool:
+        """Whether it was told what is to be said of the declaration: not at import, whose log lines get lost."""
+        for notice in self._notices():
+            _log.warning("@singleton on %s: %s", self.function, notice)
+        return True
+
+    def _notices(self) -> Iterator[str]:
+        """Yield what is to be said of the declaration."""
+        longest = self.wait if self.on_contention in ("skip", "raise") else self._patience
+        if (longer := self._limit.notice(longest)) is not None:
+            yield longer
+
+    @cached_property
+    def _limit(self) -> WaitLimit:
+        from singleton.functions.waiting import WaitLimit
+
+        return WaitLimit.of(self.app_dir, os.environ)
 
     def _decide(self, call: Call) -> Policy:
         from singleton.functions.contention import Contention, decide

@@ -1,15 +1,21 @@
-"""The hold of the invocation that runs: what ``current_hold`` returns."""
+"""The invocation that runs: its hold, which ``current_hold`` returns, and its name, under which lines are logged."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from singleton.base.naming import Invocation, under_way
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
+    from singleton.base.events import Call
     from singleton.base.hold import Hold
+
+_SelfT = TypeVar("_SelfT")
+_P = ParamSpec("_P")
 
 _current: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hold")
 
@@ -35,3 +41,15 @@ def current(hold: Hold) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def in_its_name(
+    run: Callable[Concatenate[_SelfT, Call, _P], Coroutine[Any, Any, Any]],
+) -> Callable[Concatenate[_SelfT, Call, _P], Coroutine[Any, Any, Any]]:
+    """Make what is logged while ``run`` runs a call go out in the name of its invocation."""
+
+    async def named(self: _SelfT, call: Call, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        with under_way(Invocation(call.owner, call.storage)):
+            return await run(self, call, *args, **kwargs)
+
+    return named

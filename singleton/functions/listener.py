@@ -1,41 +1,40 @@
 """``@singleton(mode="listener")``: of all processes one runs the function's invocations, for as long as it lives.
 
-Each instance's host delivers triggers, and a Python function can't stop its host from listening, as WebJobs does. So
-the guard decides at each invocation. In the process that leads, the body runs; in the others it does not: a timer is
-skipped as a success, a queue's message is put back, and whatever else was to be answered fails with
-``LockNotAcquired``.
+Each instance's host delivers messages, each app's or slot's its timers (W-111), and a Python function can't stop its
+host from listening, as WebJobs does. So the guard decides at each invocation. In the process that leads, the body runs;
+in the others it does not: a timer is skipped as a success, a queue's message is put back, and whatever else was to be
+answered fails with ``LockNotAcquired``.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from singleton.base import naming
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.base.events import tell
 from singleton.functions.guard import Guard
-from singleton.functions.triggers import QUEUE, TIMER
+from singleton.functions.triggers import QUEUE, TIMER, refuse_none
 from singleton.settings.appsettings import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from singleton.base.events import Call, EventKind
     from singleton.base.hold import Hold
     from singleton.base.kinds import Mode
     from singleton.functions.triggers import Trigger
     from singleton.process.onthread import Locks
-    from singleton.process.registry import Address
+    from singleton.process.registry import Address, Registry
     from singleton.settings.options import SingletonOptions
 
 _UNKNOWN: Final = (
     "Its trigger is not known here: put @singleton above the trigger's decorator, and a queue's message is put back "
     "instead."
 )
-_log = logging.getLogger("singleton")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +52,13 @@ class ListenerGuard(Guard):
         wrong = self._wrong_argument()
         if wrong:
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
-        if self._puts_back(trigger := self.find_trigger()):
+        trigger = self.find_trigger()
+        if self._puts_back(trigger):
             from singleton.functions.deferring import check_deferrable
 
             check_deferrable(self.function, self.timeout, trigger)
-        _warn_of_several_processes(self.function)
+        if trigger is not None and trigger.type in (QUEUE, TIMER) and self.on_contention != "raise":
+            _refuse_none(self.function, trigger)
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
@@ -105,7 +106,9 @@ class ListenerGuard(Guard):
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Guard.call``."""
         call = super().call(arguments, context)
-        if self._is_the_hosts_own():
+        if self._way(call) != "raise":
+            _refuse_none(call.function, self.trigger)
+        if self._is_the_hosts_own(call):
             raise ConfigurationError(
                 f"@singleton(mode='listener', layout='webjobs') on {call.function}: {call.lock} is the lock that the "
                 "Functions host itself has for this timer, so it would never run. Leave mode='listener' out, or, to "
@@ -117,15 +120,17 @@ class ListenerGuard(Guard):
             check_message(call.function, self.trigger, arguments)
         return call
 
-    def _is_the_hosts_own(self) -> bool:
+    def _is_the_hosts_own(self, call: Call) -> bool:
         """Tell whether the host of this very app locks that blob to listen to its timer (W-111)."""
         timer = self.trigger is not None and self.trigger.type == TIMER
-        if not (timer and self.layout.of_the_host) or self.scope_id:
+        if not (timer and self.layout.dotnet):
             return False
+        from singleton.layouts.webjobs import WebJobsLayout
         from singleton.settings.connection import DEFAULT_CONNECTION
         from singleton.settings.hostid import host_id
 
-        return self.connection == DEFAULT_CONNECTION and self._host_id == host_id(os.environ, self.app_dir)
+        hosts_own = WebJobsLayout().lock(host_id(os.environ, self.app_dir), call.function, [], listener=True)
+        return self.connection == DEFAULT_CONNECTION and call.lock == hosts_own
 
     def _scopes(self, _: Mapping[str, Any]) -> list[str]:
         if not self.scope_id:
@@ -148,11 +153,20 @@ class ListenerGuard(Guard):
         from singleton.functions.candidacy import take_seat
 
         about = replace(call, owner="", arguments={})
-        address, attempt, recovery = self._address(about), self._acquisition(about, self.wait), self._recovery
-        try:
-            return await locks.call_async(
-                lambda registry: take_seat(registry, address, attempt, recovery=recovery, about=about, owner=call.owner)
+        address, acquire, recovery = self._address(about), self._acquiring(about, self.wait), self._recovery
+        limit, invocation = self._limit, naming.current()
+
+        async def attempt(registry: Registry) -> Hold:  # the process's own: it goes on when this invocation has ended
+            return await acquire(registry, self.wait)
+
+        async def seat(registry: Registry, within: float | None) -> Hold:
+            return await take_seat(
+                registry, address, attempt, recovery=recovery, about=about, owner=call.owner, within=within
             )
+
+        _ = self._told
+        try:
+            return await locks.call_async(lambda registry: limit.within(registry, None, invocation, seat))
         except LockNotAcquired as error:
             elsewhere = error
         way = self._way(call)
@@ -164,8 +178,17 @@ class ListenerGuard(Guard):
         if way == "defer":
             await self._deferring.put_back(call, elsewhere, locks)
         else:
-            _log.debug("%s skipped: it runs in another process, which is its listener", call.function)
+            naming.log.debug("%s skipped: it runs in another process, which is its listener", call.function)
         return None
+
+    def _notices(self) -> Iterator[str]:
+        """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
+        count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+        if count.isdecimal() and int(count) > 1:
+            yield (
+                f"it has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is {count}: one process listens, and a "
+                "timer's tick that its host hands to another is skipped; set it to 1, or leave the mode out"
+            )
 
     def _way(self, call: Call) -> Literal["skip", "defer", "raise"]:
         """Say what becomes of an invocation while another process listens."""
@@ -182,15 +205,9 @@ class ListenerGuard(Guard):
         """Say nothing: the lock is the process's, and the candidacy says what becomes of it."""
 
 
-def _warn_of_several_processes(function: str) -> None:
-    """Say that the processes of one host are several candidates: a tick reaches any of them, and one runs it."""
-    count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
-    if count.isdecimal() and int(count) > 1:
-        _log.warning(
-            "%s has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is %s: one process listens, and a timer's tick "
-            "that its host hands to another is skipped; set it to 1, or leave the mode out",
-            *(function, count),
-        )
+def _refuse_none(function: str, trigger: Trigger | None) -> None:
+    """Refuse to stand by, which ends an invocation as None, where that is no answer."""
+    refuse_none(function, "mode='listener' in a process that stands by", trigger, "on_contention='raise'")
 
 
 def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:

@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from singleton.base.errors import ScopeError
-from singleton.functions.bindings import Layer, Payload, is_blob, is_message, payload_of
+from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, payload_of
 from singleton.functions.triggers import ACTIVITY, Trigger
+from singleton.scopes.template import BoundNames
 
 
-class BindingData(Mapping[str, object]):
+class BindingData(BoundNames):
     """What ``{name}`` may name: what comes with the payload, and its JSON body's properties. Case is ignored.
 
     The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. Its
@@ -31,15 +32,21 @@ class BindingData(Mapping[str, object]):
     def _layers(self) -> Iterator[dict[str, object]]:
         yield from self._read
         while self._unread:
-            layer = {str(name).casefold(): value for name, value in self._unread.pop(0)().items()}
-            self._read.append(layer)
-            yield layer
+            found = self._unread.pop(0)()
+            layer = {str(name).casefold(): value for name, value in found.items()}
+            self._read.append(FromJson(layer) if isinstance(found, FromJson) else layer)
+            yield self._read[-1]
 
     def __getitem__(self, name: str) -> object:
         for layer in self._layers():
             if name.casefold() in layer:
                 return layer[name.casefold()]
         raise KeyError(name)
+
+    def is_the_hosts(self, name: str) -> bool:
+        """See ``BoundNames.is_the_hosts``; of two layers that have the name the first one counts."""
+        layers = (layer for layer in self._layers() if name.casefold() in layer)
+        return not isinstance(next(layers, None), FromJson)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())
@@ -54,18 +61,19 @@ class BindingData(Mapping[str, object]):
 def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Payload | None:
     """Return the payload among an invocation's arguments, or None where there is none (a timer).
 
-    Where the trigger's parameter isn't known, it is the one that is a message, else the only blob, else the only one
-    that is text, bytes or parsed JSON, else a batch, for which there is an error.
+    Where the trigger's parameter isn't known, it is the one that is a message, which only triggers deliver; else the
+    only one that is a blob, text, bytes, parsed JSON or a batch, for which there is an error. A timer has none,
+    whatever is bound beside it.
 
     Raises:
         ScopeError: it is a batch, or several parameters may be meant.
     """
     if trigger is not None and trigger.parameter in arguments:
         return _payload(trigger.parameter, arguments[trigger.parameter], trigger)
+    if any(map(_is_timer, arguments.values())):
+        return None
     messages = [name for name, value in arguments.items() if is_message(value) or _is_batch(value, of=is_message)]
-    blobs = [name for name, value in arguments.items() if is_blob(value)]
-    plain = [name for name, value in arguments.items() if isinstance(value, str | bytes | Mapping)]
-    candidates = messages or blobs or plain or [name for name, value in arguments.items() if _is_batch(value)]
+    candidates = messages or [name for name, value in arguments.items() if _may_be_payload(value)]
     if not candidates:
         return None
     if len(candidates) > 1:
@@ -75,6 +83,14 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
             reason="ambiguous",
         )
     return _payload(candidates[0], arguments[candidates[0]], trigger)
+
+
+def _may_be_payload(value: object) -> bool:
+    return is_blob(value) or isinstance(value, str | bytes | Mapping) or _is_batch(value)
+
+
+def _is_timer(value: object) -> bool:
+    return isinstance(getattr(value, "past_due", None), bool)
 
 
 def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,11 +19,15 @@ from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType
 
 ACTIVITY: Final = "activityTrigger"
 QUEUE: Final = "queueTrigger"
 TIMER: Final = "timerTrigger"
+NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
+"""Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
 _HTTP = "httptrigger"
+_RETURN = "$return"
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
 _REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
@@ -59,12 +64,19 @@ class Trigger:
         parameter: its parameter's name.
         settings: such as ``queueName``.
         function: the function's name to the Functions host, as far as it is known.
+        returns: the type of the output that takes the function's return value, such as ``queue``; None: there is none.
     """
 
     type: str
     parameter: str
     settings: Mapping[str, Any]
     function: str = ""
+    returns: str | None = None
+
+    @property
+    def may_end_as_none(self) -> bool:
+        """Tell whether the worker takes None for the function's return value; what it can't encode fails (H-87)."""
+        return self.returns not in NEVER_NONE
 
 
 def trigger_of(builder: Any) -> Trigger | None:
@@ -74,18 +86,21 @@ def trigger_of(builder: Any) -> Trigger | None:
     if trigger is None:
         return None
     name = str(function.get_function_name() or "")
-    return Trigger(str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name)
+    outputs = (str(binding.type) for binding in function.get_bindings() if binding.name == _RETURN)
+    return Trigger(
+        str(trigger.type), str(trigger.name), dict(trigger.get_dict_repr()), name, returns=next(outputs, None)
+    )
 
 
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     """Return the trigger of a function that is guarded below its trigger's decorator; None where that isn't known.
 
     The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
-    always a global of the function's module.
+    always a global of the function's module, or of the module that the worker imports.
     """
     found: Trigger | None = None
     users = inspect.unwrap(function)
-    for builder in _builders_in(users.__globals__):
+    for builder in _builders_in(users.__globals__, _script()):
         if inspect.unwrap(user_function(builder)) is users:
             if found not in (None, trigger_of(builder)):
                 return None
@@ -93,8 +108,14 @@ def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     return found
 
 
-def _builders_in(module: Mapping[str, Any]) -> Iterator[Any]:
-    for container in [*module.values()]:
+def _script() -> Mapping[str, Any]:
+    """Return what the app's script has, which the worker imports by the name of its file."""
+    name = os.environ.get("PYTHON_SCRIPT_FILE_NAME", "function_app.py").removesuffix(".py")
+    return getattr(sys.modules.get(name), "__dict__", {})
+
+
+def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
+    for container in [value for module in modules for value in [*module.values()]]:
         builders = inspect.getattr_static(container, "_function_builders", None)
         yield from filter(is_builder, builders if isinstance(builders, list) else ())
 
@@ -120,10 +141,23 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
             raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
 
 
-def source_file(function: Callable[..., Any]) -> str:
-    """Return the file in which the user wrote the function, also below decorators of other libraries."""
-    code = getattr(inspect.unwrap(function), "__code__", None) or function.__code__
-    return str(code.co_filename)
+def users_code(function: Callable[..., Any]) -> CodeType:
+    """Return the code that the user wrote, also below decorators of other libraries."""
+    code: CodeType = getattr(inspect.unwrap(function), "__code__", None) or function.__code__
+    return code
+
+
+def stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
+    """Have the code of ``wrapper``, two lines long, stand in the file and at the line of the user's function.
+
+    The worker takes ``context.function_directory`` from the file of the code that it calls, whatever is wrapped in it.
+    A traceback then shows the user's own declaration in place of ours, and debuggers stop there.
+    """
+    users = users_code(function)
+    wrapper.__code__ = wrapper.__code__.replace(
+        co_filename=users.co_filename,
+        co_firstlineno=max(users.co_firstlineno - 1, 0),  # its "def", so that its body is the user's first line
+    )
 
 
 def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
@@ -134,19 +168,42 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
 
 
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    """Refuse a policy that the trigger can't do: who asked over HTTP must be answered.
+    """Refuse a policy that ends an invocation as None where that is no answer.
 
     Raises:
-        ConfigurationError: it is ``"skip"`` on an HTTP trigger.
+        ConfigurationError: it is ``"skip"`` on an HTTP trigger, or ``"skip"`` or ``"defer"`` beside a ``$return``
+            output that can't be None.
     """
-    if policy != "skip":
+    if policy not in ("skip", "defer"):
         return
     is_http = any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
-    if is_http:
+    if is_http and policy == "skip":
         raise ConfigurationError(
             f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
             "must answer, or its caller gets status 500. Use 'wait' or 'raise', or answer 409 yourself: call "
             "AsyncLockClient.try_lock in the function instead"
+        )
+    refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
+
+
+def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: str) -> None:
+    """Refuse to end an invocation as None where the worker can't hand that on: it would fail, and be tried again.
+
+    Args:
+        function: its name.
+        what: what would end its invocations so.
+        trigger: its trigger, where it is known.
+        otherwise: what to declare instead, to keep the output.
+
+    Raises:
+        ConfigurationError: the return value goes to an output that can't be None.
+    """
+    if trigger is not None and not trigger.may_end_as_none:
+        raise ConfigurationError(
+            f"@singleton on {function}: {what} ends an invocation without a result, but what the function returns goes "
+            f"to its {trigger.returns!r} output, for which the worker refuses None: the invocation would fail. Give "
+            'the output a parameter of its own, such as arg_name="out" with out: func.Out[str], and set that instead '
+            f"of returning; or use {otherwise}"
         )
 
 
@@ -176,6 +233,7 @@ class Signature:
     def dress(self, wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
         """Make ``wrapper`` look like ``function`` to the worker."""
         functools.update_wrapper(wrapper, function)
+        stand_where(function, wrapper)
         if self._adds_context:
             parameters = list(self._users.parameters.values())
             context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, default=None)

@@ -40,13 +40,13 @@ class Layout:
 
     Attributes:
         by_host: whether the host id is part of its locks' names.
-        of_the_host: whether they are the locks of the Functions host itself.
+        dotnet: whether scopes are printed as .NET does it, which makes nothing of some values.
     """
 
     __slots__ = ()
 
     by_host: ClassVar[bool] = True
-    of_the_host: ClassVar[bool] = False
+    dotnet: ClassVar[bool] = False
 
     @property
     def attempts(self) -> Attempts | None:

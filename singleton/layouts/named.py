@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 LayoutName = Literal["default", "webjobs", "dequeueable"]
 
 
-def layout_named(name: LayoutName, settings: Mapping[str, str]) -> Layout:
+def layout_named(name: LayoutName, settings: Mapping[str, str], dotnet_name: str | None = None) -> Layout:
     """Return the layout of this name, with what the app settings say of it.
+
+    Args:
+        name: the layout's.
+        settings: the app settings.
+        dotnet_name: the full name of the C# function whose locks these are; only for ``"webjobs"``.
 
     Raises:
         ConfigurationError: a setting of it is wrong.
@@ -21,7 +26,7 @@ def layout_named(name: LayoutName, settings: Mapping[str, str]) -> Layout:
     if name == "webjobs":
         from singleton.layouts.webjobs import WebJobsLayout
 
-        return WebJobsLayout()
+        return WebJobsLayout(dotnet_name)
     if name == "dequeueable":
         from singleton.layouts.dequeueable import DequeueableLayout
         from singleton.layouts.dequeueable_options import load_dequeueable

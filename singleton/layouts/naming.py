@@ -54,6 +54,8 @@ def lock_name(
         ScopeError: a scope's value is empty.
     """
     check_parts(host_id, function, scopes, level)
+    if not all(scopes):
+        raise ScopeError(f"a scope of {quoted(function)} has an empty value: it would lock as if it had none")
     folder = f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
     encoded = [_encoded(scope) for scope in scopes]
     name = folder + ".".join(_parts(function, encoded, level))
@@ -61,15 +63,13 @@ def lock_name(
 
 
 def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level) -> None:
-    """Refuse parts of which no lock can be named. See ``lock_name`` for the errors."""
+    """Refuse parts of which no lock can be named, whatever the scopes hold. See ``lock_name`` for the errors."""
     if level not in LEVELS:
         raise ConfigurationError(f"level is {quoted(level)}: give 'function' or 'host'")
     if isinstance(scopes, str):
         raise ConfigurationError(f"scopes is the text {quoted(scopes)}: give a list of texts")
     if not host_id.strip():
         raise ConfigurationError("host_id is empty: a lock belongs to a host id; set AzureFunctionsWebHost__hostid")
-    if not all(scopes):
-        raise ScopeError(f"a scope of {quoted(function)} has an empty value: it would lock as if it had none")
     if level == "function" and not function:
         raise ConfigurationError("function is empty: a lock of level 'function' is named after its function")
     if level == "host" and not scopes:

@@ -2,8 +2,13 @@ r"""The layout of the WebJobs SDK, blob for blob: a .NET host of the same host i
 
     >>> WebJobsLayout().lock("myapp", "Ship", ["42"])
     'locks/myapp/Host.Functions.Ship.42'
+    >>> WebJobsLayout("Contoso.Shop.Orders.Ship").lock("myapp", "ship", ["42"])
+    'locks/myapp/Contoso.Shop.Orders.Ship.42'
     >>> WebJobsLayout().lock("myapp", "Ship", ["north\\3"], "host")
     'locks/myapp/north/3'
+
+A function of the Functions host, Python's too, is ``Host.Functions.{name}`` to WebJobs; a precompiled one of C# is its
+type and method (facts §9, §10), which has to be said. A scope that comes to nothing is the whole function's, as there.
 
 Names are not escaped (W-45), so different scopes may mean one lock; that one waits for the other, more than it must,
 is the price of the same blob in both runtimes. A name that would leave its folder, that no request can carry, or
@@ -13,9 +18,11 @@ WebJobs does, and nothing else (W-57), so holds have no fencing token: the .NET 
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.names import has_unsendable
 from singleton.base.words import quoted
 from singleton.layouts.layout import Layout
@@ -34,12 +41,20 @@ _PRIMARY: Final = "host"
 """The lock of the host that is the primary of its app, for as long as it lives (H-13)."""
 _MOST_CHARACTERS: Final = 1024
 _MOST_SEGMENTS: Final = 254
+_ARITY: Final = re.compile(r"`[1-9][0-9]*\Z")
+_log = logging.getLogger("singleton")
 
 
 class WebJobsLayout(Layout):
     """See the module."""
 
-    of_the_host: ClassVar[bool] = True
+    __slots__ = ("_dotnet_name", "_warned")
+
+    dotnet: ClassVar[bool] = True
+
+    def __init__(self, dotnet_name: str | None = None) -> None:
+        self._dotnet_name = dotnet_name
+        self._warned = False
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:
         """See ``Layout.adapted``: the host's container, whatever ``container`` says (W-45)."""
@@ -51,7 +66,8 @@ class WebJobsLayout(Layout):
         """Return the blob that WebJobs locks (W-28 to W-33, W-45).
 
         Raises:
-            ConfigurationError, ScopeError: as ``naming.lock_name``; or the host id is none that WebJobs can have.
+            ConfigurationError: as ``naming.lock_name``; or the host id is none that WebJobs can have.
+            ScopeError: at level "host" the scope comes to nothing.
         """
         check_parts(host_id, function, scopes, level)
         if "/" in host_id or "\\" in host_id or not host_id.strip(".") or has_unsendable(host_id):
@@ -59,12 +75,46 @@ class WebJobsLayout(Layout):
                 f"host id {quoted(host_id)} names no folder of its own: WebJobs has lower-case letters, digits and "
                 "single dashes in it, 32 at most"
             )
-        named = [*scopes] if level == "host" else [f"{_TYPE}.{function}", *scopes]
-        return _blob_name(f"locks/{host_id}/", ".".join([*named, "Listener"] if listener else named))
+        scope = ".".join(scopes)
+        if scopes and not scope:
+            self._tell_of_no_scope(function, level)
+        named = () if level == "host" else (self._dotnet_name or f"{_TYPE}.{function}",)
+        parts = (*named, *filter(None, [scope]), *(["Listener"] if listener else []))
+        return _blob_name(f"locks/{host_id}/", ".".join(parts))
+
+    def _tell_of_no_scope(self, function: str, level: Level) -> None:
+        if level == "host":
+            raise ScopeError(f"the scope of {quoted(function)} comes to nothing, and level 'host' has no other name")
+        if not self._warned:
+            _log.warning(
+                "%s: its scope came to nothing, so it takes the lock of the whole function, as a .NET host does; this "
+                "is said once",
+                function,
+            )
+        self._warned = True
 
     def stamp(self, *, listener: bool = False) -> Stamp:
         """See ``Layout.stamp``: a listener's lock has no owner (W-58)."""
         return "none" if listener else "owner"
+
+
+def check_dotnet_name(name: object) -> None:
+    """Refuse what is no full name of a .NET method: ``Namespace.Type.Method``, ``+`` before a nested type, `` `1 ``.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if not isinstance(name, str) or not _is_dotnet_name(name):
+        raise ConfigurationError(
+            f"dotnet_name is {quoted(name)}: give the full name of the C# method, its namespace, type and name, such "
+            "as 'Contoso.Shop.Orders.Ship' or, in a nested type, 'Contoso.Shop.Orders+Jobs.Ship'"
+        )
+
+
+def _is_dotnet_name(name: str) -> bool:
+    types, _, method = name.rpartition(".")
+    parts = (_ARITY.sub("", part) for part in re.split(r"[.+]", types))
+    return method.isidentifier() and all(part.isidentifier() for part in parts)
 
 
 def _blob_name(folder: str, lock_id: str) -> str:

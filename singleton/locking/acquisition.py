@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
+from singleton.base.naming import log as _log
 from singleton.locking.lease import Lease, as_failure
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.timing import Timing
 
-_log = logging.getLogger("singleton")
 
 _CALL = 5.0
 """Seconds for one request. Shorter than any lease."""

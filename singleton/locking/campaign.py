@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.base.hold import Hold
 
-_log = logging.getLogger("singleton")
 
 _PAUSE = 60.0
 """Seconds before a candidate asks again that asks once, and whose lock was taken away."""

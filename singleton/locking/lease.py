@@ -16,6 +16,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from singleton.base.naming import current, speaking_of
+from singleton.base.naming import log as _log
 from singleton.base.tasks import being_cancelled
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.kinds import LossReason
+    from singleton.base.naming import Invocation
 
-_log = logging.getLogger("singleton")
 
 MARGIN = 1 / 15
 """Part of the period by which we stop before the service does; also the clock drift that is tolerated."""
@@ -54,6 +56,7 @@ class Lease:
         self.id = lease_id
         self.lost: LossReason | None = None
         self.cause: StoreFailure | None = None
+        self.whose: Invocation | None = current()
         self._store = store
         self._sent = sent
         self._period = period
@@ -97,7 +100,8 @@ class Lease:
         self.lost = reason
         self.cause = cause or self.cause
         self._disarm()
-        _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
+        with speaking_of(self.whose):
+            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
         for watcher in self._watchers:
             watcher(reason)
 
@@ -167,7 +171,8 @@ class Lease:
             return
         level = logging.DEBUG if self.cause else logging.WARNING
         left = self._deadline - self._loop.time()
-        _log.log(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left)
+        with speaking_of(self.whose):
+            _log.log(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left)
         self.cause = failure
 
     def _call_ends(self, sent: float) -> float:

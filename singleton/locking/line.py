@@ -15,10 +15,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.base.naming import current
 from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section, closed_error
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from singleton.base.hold import Hold
+    from singleton.base.naming import Invocation
     from singleton.locking.timing import Timing
 
 _TRY_ONCE: Final = 10.0
@@ -48,6 +50,8 @@ class Waiter:
     deadline: float
     once: bool
     granted: asyncio.Future[None]
+    whose: Invocation | None = field(default_factory=current)
+    """In whose name what happens to it is logged."""
     hold: Section | None = None
     """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
 

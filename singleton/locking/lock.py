@@ -20,9 +20,10 @@ Deterministic: the running loop's clock, a seeded random source, and the store; 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
+from singleton.base.naming import log as _log
+from singleton.base.naming import speak_of
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import SECTIONS, FencingCounter
 from singleton.locking.line import Line
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from singleton.locking.lease import Lease
     from singleton.locking.timing import Timing
 
-_log = logging.getLogger("singleton")
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""
@@ -142,6 +142,7 @@ class Lock:
                 await self._line.sleep_until(self._state.aside_until)
             self._state.begin()
             while (first := self._line.first()) is not None:
+                speak_of(first.whose)
                 self._state.ask()
                 try:
                     lease = await self._acquisition.ask(first.owner)
@@ -178,7 +179,9 @@ class Lock:
                     break
                 section += 1
                 self._settle()
+                speak_of(waiter.whose)
                 hold = Section(self.name, waiter.owner, self._token(section), lease)
+                hold.concerns(waiter.whose)
                 turn = self._turn = hold.turn
                 self._line.grant(waiter, hold)
                 del waiter, hold  # it is the caller's, who may drop it (M-37)

@@ -9,6 +9,7 @@ from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold, LossSignal
 
 if TYPE_CHECKING:
+    from singleton.base.naming import Invocation
     from singleton.locking.lease import Lease
 
 
@@ -40,6 +41,10 @@ class Section(Hold):
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self._lease = lease
         self.turn = Turn(self.lost)
+
+    def concerns(self, invocation: Invocation | None) -> None:
+        """Have what becomes of the lease logged in the name of this invocation: of whoever has it now."""
+        self._lease.whose = invocation
 
     def shared(self, owner: str) -> Section:
         """Return one more hold under this one's lease, with its token, for whoever sees to its turn."""

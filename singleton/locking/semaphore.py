@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import math
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.base.naming import log as _log
+from singleton.base.naming import speak_of
 from singleton.locking.line import Line
 from singleton.locking.section import Section, Turn
 from singleton.locking.slots import Slots
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from singleton.locking.lock import Lock
     from singleton.locking.timing import Timing
 
-_log = logging.getLogger("singleton")
 
 _TOGETHER: Final = 8
 """Slots that are asked for at a time, when so many wait."""
@@ -117,7 +117,8 @@ class Semaphore:
         self._state.begin()
         everything = True
         try:
-            while self._line.first() is not None:
+            while (first := self._line.first()) is not None:
+                speak_of(first.whose)
                 self._state.ask()
                 all_taken = await self._go_over(self._slots.all() if everything else self._slots.some())
                 if all_taken and everything:
@@ -181,6 +182,7 @@ class Semaphore:
 
     async def _stand_in(self, number: int) -> None:
         first = self._line.first()
+        speak_of(first.whose if first else None)
         try:
             hold = await self._slot(number).acquire(owner=first.owner if first else "")
         except SingletonError as error:
@@ -205,5 +207,6 @@ class Semaphore:
             return
         self._turns[number] = hold.turn
         hold.owner = first.owner
+        hold.concerns(first.whose)
         self._line.grant(first, hold)
         self._stand_by(number)

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import logging
 import math
 from typing import TYPE_CHECKING, Final
+
+from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from singleton.base.errors import SingletonError
     from singleton.locking.timing import Timing
 
-_log = logging.getLogger("singleton")
 
 _PATIENCE: Final = 60.0
 """Seconds that storage may go without a usable answer before its waiters are told."""

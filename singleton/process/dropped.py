@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from singleton.base.naming import log as _log
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.locking.section import Turn
-
-_log = logging.getLogger("singleton")
 
 
 def release_if_dropped(hold: Hold) -> None:

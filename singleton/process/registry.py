@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import weakref
 from collections import OrderedDict
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.hold import Hold
+from singleton.base.naming import log as _log
 from singleton.locking.lock import Lock, release
 from singleton.locking.section import Section, closed_error
 from singleton.locking.semaphore import Semaphore
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
-_log = logging.getLogger("singleton")
 
 _CLOSING = 2.0
 """Seconds for closing the stores."""

@@ -17,6 +17,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
+from singleton.base.naming import noted
 from singleton.locking.section import CLOSED
 from singleton.process.lockloop import LockLoop
 from singleton.process.registry import Registry, holds_in
@@ -108,7 +109,9 @@ class Runtime:
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self._registry)
-        if not self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back)):
+        with noted():
+            begun = self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back))
+        if not begun:
             coro.close()
             raise self._refusal()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -12,10 +12,15 @@ from singleton.base.words import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TEXT: Final = "text"
+"""A format of ours: the value is text, whatever it looks like."""
+MACHINE: Final = timezone(timedelta(), "the machine's")
+"""The zone into which .NET puts a time that is sent with an offset: in Azure, that of UTC, but printed as an offset."""
+
 _DEFAULT_DATE: Final = "yyyy-MM-ddTHH-mm-ssK"  # W-38
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS: Final = (
+MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
@@ -50,14 +55,14 @@ def _offset(when: datetime, *, minutes: bool, digits: int = 2) -> str:
 def _zone(when: datetime) -> str:
     if when.tzinfo is None:
         return ""
-    return _offset(when, minutes=True) if when.utcoffset() else "Z"
+    return _offset(when, minutes=True) if when.utcoffset() or when.tzinfo is MACHINE else "Z"
 
 
 _DATE_TOKENS: Final[dict[str, Callable[[datetime], str]]] = {
     "yyyy": lambda when: f"{when.year:04}",
     "yy": lambda when: f"{when.year % 100:02}",
-    "MMMM": lambda when: _MONTHS[when.month - 1],
-    "MMM": lambda when: _MONTHS[when.month - 1][:3],
+    "MMMM": lambda when: MONTHS[when.month - 1],
+    "MMM": lambda when: MONTHS[when.month - 1][:3],
     "MM": lambda when: f"{when.month:02}",
     "M": lambda when: str(when.month),
     "dddd": lambda when: _DAYS[when.weekday()],
@@ -82,13 +87,13 @@ _DATE_TOKENS: Final[dict[str, Callable[[datetime], str]]] = {
 
 
 def check_format(pattern: str, subject: str) -> None:
-    """Raise a ConfigurationError unless ``pattern`` is a GUID format or a date format that is offered here.
+    """Raise a ConfigurationError unless ``pattern`` is ``text``, or a GUID or date format that is offered here.
 
     Offered are N, D, B and P for GUIDs; d, D, s, o and patterns of ``yyyy yy MMMM MMM MM M dddd ddd dd d HH H hh h mm m
     ss s f…fffffff tt zzz zz z K`` for dates. T, Z and text in quotes stand for themselves. Other letters are refused:
     .NET would print them as they are, so that ``YYYYMMdd`` gives the same scope in every year.
     """
-    if pattern not in _GUID_FORMATS:
+    if pattern not in (*_GUID_FORMATS, TEXT):
         _date_pieces(pattern, subject)
 
 
@@ -102,7 +107,7 @@ def formatted(value: object, pattern: str, subject: str) -> str:
     if guid is not None and (pattern in _GUID_FORMATS or not pattern):
         return _GUID_FORMATS[pattern or "D"](guid)
     when = _as_date(value)
-    if when is not None and pattern not in ("N", "B", "P"):
+    if when is not None and pattern not in ("N", "B", "P", TEXT):
         pieces = _date_pieces(pattern or _DEFAULT_DATE, subject)
         return "".join(piece if isinstance(piece, str) else piece(when) for piece in pieces)
     if not pattern:

@@ -28,7 +28,7 @@ def check_path(path: str) -> tuple[str, ...]:
     return segments
 
 
-def value_at(path: str, body: object, *, message_id: str | None = None) -> str:
+def value_at(path: str, body: object, *, message_id: str | None = None, dotnet: bool = False) -> str:
     """Return the text of the property at ``path`` in a JSON body (D-10 to D-17).
 
     >>> value_at("Order:Id", b'{"Order": {"Id": 419}}')
@@ -41,10 +41,12 @@ def value_at(path: str, body: object, *, message_id: str | None = None) -> str:
         path: property names with ``:`` between levels.
         body: JSON as bytes (UTF-8) or text, or what a parser made of it.
         message_id: named in errors.
+        dotnet: print the value as the WebJobs SDK does; what that makes nothing of is the empty text.
 
     Raises:
         ConfigurationError: the path is blank (D-16).
-        ScopeError: the body isn't JSON, or the property is missing, null, blank, an object or a list.
+        ScopeError: the body isn't JSON, or the property is missing, null, blank, an object or a list; or .NET prints
+            it by its type in C#, which is not known.
     """
     segments = check_path(path)
     whose = "the body" if message_id is None else f"the body of message {quoted(message_id)}"
@@ -58,7 +60,12 @@ def value_at(path: str, body: object, *, message_id: str | None = None) -> str:
             where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose
             raise ScopeError(f"scope {quoted(path)}: {where} {lacks(name, found)}", reason="missing")
         found = found[name]
-    return _filled_text(found, f"scope {quoted(path)}: its value in {whose}")
+    subject = f"scope {quoted(path)}: its value in {whose}"
+    if not dotnet:
+        return _filled_text(found, subject)
+    from singleton.scopes.dotnet import dotnet_text
+
+    return dotnet_text(found, "", subject, ".".join(segments))
 
 
 def _filled_text(value: object, subject: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,14 @@ from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import listed, quoted
 from singleton.scopes.json_values import kind_of, lacks, plain_text
 from singleton.settings.appsettings import setting
+
+
+class BoundNames(Mapping[str, object]):
+    """What an invocation's placeholders are filled with, and where it is from."""
+
+    @abstractmethod
+    def is_the_hosts(self, name: str) -> bool:
+        """Tell whether the host says what the name means, rather than JSON that somebody has sent."""
 
 
 class ScopeTemplate:
@@ -26,19 +35,23 @@ class ScopeTemplate:
     ``{rand-guid}`` is refused, and ``{DateTime}`` and ``{sys.…}`` are only looked up in the binding data: a scope that
     is new at each invocation would guard nothing.
 
+    With ``dotnet`` values are printed as the WebJobs SDK does it, and a scope that comes to nothing, or is blank, is
+    returned as it is.
+
     Attributes:
         text: the template.
         paths: the dotted paths of its placeholders, but for those that a setting takes part in.
     """
 
-    __slots__ = ("_pieces", "paths", "text")
+    __slots__ = ("_dotnet", "_pieces", "paths", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, dotnet: bool = False) -> None:
         if not isinstance(text, str):
             raise ConfigurationError(f"scope_id is {quoted(text)}: give a text such as '%REGION%-{{Zone}}'")
-        if text and not text.strip():
+        if text and not (text.strip() or dotnet):
             raise ConfigurationError("scope_id is blank: leave it out, or give a text such as '%REGION%-{Zone}'")
         self.text = text
+        self._dotnet = dotnet
         subject = f"scope_id {quoted(text)}"
         self._pieces = _parse(_settings_masked(text, subject), subject)
         self.paths = tuple(
@@ -64,13 +77,23 @@ class ScopeTemplate:
         subject = f"scope_id {quoted(self.text)}"
         resolved = _settings_filled(self.text, settings, subject)
         bound = resolved if data is None else self._filled(resolved, data, subject)
-        if self.text and not bound.strip():
+        if self.text and not (bound.strip() or self._dotnet):
             raise ScopeError(f"{subject} comes to nothing: its settings and values are empty", reason="empty")
         return bound
 
     def _filled(self, resolved: str, data: Mapping[str, object], subject: str) -> str:
         pieces = self._pieces if resolved is self.text else _parse(resolved, f"{subject}, its settings filled in,")
-        return "".join(piece if isinstance(piece, str) else piece.value(data, subject) for piece in pieces)
+        return "".join(piece if isinstance(piece, str) else self._text_of(piece, data, subject) for piece in pieces)
+
+    def _text_of(self, piece: _Placeholder, data: Mapping[str, object], subject: str) -> str:
+        found, path = piece.value(data, subject), ".".join(piece.names)
+        subject = f"{subject}: the value of {{{path}}}"
+        if not self._dotnet:
+            return _bound_text(found, piece.format, subject)
+        from singleton.scopes.dotnet import dotnet_text, dotnet_text_of_host
+
+        is_the_hosts = isinstance(data, BoundNames) and data.is_the_hosts(piece.names[0])
+        return (dotnet_text_of_host if is_the_hosts else dotnet_text)(found, piece.format, subject, path)
 
 
 def placeholders_split(pattern: str, settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -100,7 +123,7 @@ class _Placeholder(NamedTuple):
     start: int
     end: int
 
-    def value(self, data: Mapping[str, object], subject: str) -> str:
+    def value(self, data: Mapping[str, object], subject: str) -> object:
         path = ".".join(self.names)
         try:
             found = data[self.names[0]]
@@ -112,7 +135,7 @@ class _Placeholder(NamedTuple):
             ) from None
         for name in self.names[1:]:
             found = _property(found, name, f"{subject}: {{{path}}}")
-        return _bound_text(found, self.format, f"{subject}: the value of {{{path}}}")
+        return found
 
 
 def _property(found: object, name: str, subject: str) -> object:
@@ -127,7 +150,7 @@ def _property(found: object, name: str, subject: str) -> object:
 
 def _bound_text(value: object, pattern: str, subject: str) -> str:
     text = plain_text(value)
-    if text is not None and not pattern:
+    if text is not None and pattern in ("", "text"):
         return text
     if value is None:
         return ""  # W-38

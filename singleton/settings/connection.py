@@ -155,9 +155,9 @@ class _Place(NamedTuple):
         return f"https://{name}.{service}.core.windows.net"
 
     def _warn_of_disagreement(self, account: str, url: str) -> None:
-        import logging
+        from singleton.base.naming import log
 
-        logging.getLogger("singleton").warning(
+        log.warning(
             "%s__blobServiceUri, %s, is not of the account %s that %s__accountName names: the locks are at the former, "
             "while queue triggers prefer the latter",
             *(self.name, redact(url), account, self.name),

@@ -32,7 +32,7 @@ def host_id(settings: Mapping[str, str], app_dir: Path | None, *, machine: str |
     explicit = filled(settings, "AzureFunctionsWebHost__hostid")
     if explicit:
         return explicit
-    if _on_flex_consumption(settings):
+    if on_flex_consumption(settings):
         return _hashed(_site_and_slot(settings))
     if _on_app_service(settings) or _on_kubernetes(settings):
         return _fitted(_site_and_slot(settings))
@@ -48,7 +48,7 @@ def is_machine_bound(settings: Mapping[str, str]) -> bool:
 
 def runs_locally(settings: Mapping[str, str]) -> bool:
     """Tell whether these are the settings of a machine that is none of Azure's, nor of a Kubernetes cluster."""
-    platforms = (_on_flex_consumption, _on_app_service, _on_kubernetes, _on_linux_consumption)
+    platforms = (on_flex_consumption, _on_app_service, _on_kubernetes, _on_linux_consumption)
     return not any(runs_on(settings) for runs_on in platforms)
 
 
@@ -61,7 +61,8 @@ def _on_app_service(settings: Mapping[str, str]) -> bool:
     return filled(settings, "WEBSITE_INSTANCE_ID") is not None
 
 
-def _on_flex_consumption(settings: Mapping[str, str]) -> bool:
+def on_flex_consumption(settings: Mapping[str, str]) -> bool:
+    """Tell whether the host takes this for the Flex Consumption plan."""
     if (filled(settings, "WEBSITE_SKU") or "").lower() == "flexconsumption":
         return True
     container = filled(settings, "CONTAINER_NAME") or filled(settings, "WEBSITE_POD_NAME")

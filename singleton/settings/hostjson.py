@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _STRING: Final = r'"(?:\\.|[^"\\])*"'
 _COMMENT: Final = rf"{_STRING}|//[^\n]*|/\*.*?\*/"
 _LAST_COMMA: Final = rf"{_STRING}|,(?=\s*[}}\]])"
+_WHOLE: Final = r"(?P<dec>[+-]?[0-9]{1,10})|(?:0x|&h|#)(?P<hex>[0-9a-f]{1,8})"
 
 
 class _Object(dict[str, object]):
@@ -64,10 +65,36 @@ def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tup
     found: dict[str, tuple[str, object]] = {}
     for name, queues in [] if app is None else section_entries(app / "host.json", "extensions"):
         if name.casefold() == "queues" and isinstance(queues, dict):
-            found |= {key.casefold(): (f"host.json: extensions.queues.{key}", value) for key, value in queues.items()}
+            given = {key: value for key, value in queues.items() if value is not None}  # null leaves the default
+            found |= {key.casefold(): (f"host.json: extensions.queues.{key}", value) for key, value in given.items()}
     for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
         found[key] = f"app setting {spelt}", text
     return found
+
+
+def as_text(value: object) -> str | None:
+    """Return a value as the host's configuration has it, which knows texts only (H-31, H-94).
+
+    None where it is no single value.
+
+    >>> as_text(4.0), as_text(True), as_text("0x4")
+    ('4', 'True', '0x4')
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def whole_number(value: object) -> int | None:
+    """Return the whole number that .NET reads in a value: decimal, or hexadecimal behind ``0x``, ``&h`` or ``#``.
+
+    >>> whole_number(4.0), whole_number("0x1F"), whole_number("4.0")
+    (4, 31, None)
+    """
+    match = re.fullmatch(_WHOLE, (as_text(value) or "").strip(), flags=re.IGNORECASE | re.ASCII)
+    if match is None:
+        return None
+    return int(match["dec"]) if match["dec"] else int(match["hex"], 16)
 
 
 def read_object(path: Path) -> _Object:

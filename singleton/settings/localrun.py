@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from singleton.base.naming import log as _log
 from singleton.settings.hostid import in_development, is_machine_bound, runs_locally
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from singleton.settings.options import SingletonOptions
 
-_log = logging.getLogger("singleton")
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _EMULATORS_ACCOUNT: Final = "devstoreaccount1"

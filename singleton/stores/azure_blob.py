@@ -133,7 +133,7 @@ def _failure(error: AzureError) -> StoreFailure:
     headers: Mapping[str, str] = getattr(response, "headers", None) or {}
     code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
     code = str(getattr(code, "value", code)) if code else None
-    return StoreFailure(status, code, "", _seconds(headers.get("Retry-After")), _instant(headers.get("Date")))
+    return StoreFailure(status, code, "", _seconds(headers.get("Retry-After")), clock(headers))
 
 
 def _unanswered(error: AzureError) -> str:
@@ -155,12 +155,12 @@ def _seconds(retry_after: str | None) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _instant(date: str | None) -> float | None:
-    """Read the service's clock in a reply; a date that is none is no clock."""
+def clock(headers: Mapping[str, str]) -> float | None:
+    """Read the service's clock in the headers of a reply; a date that is none is no clock."""
     from email.utils import parsedate_to_datetime
 
     try:
-        return parsedate_to_datetime(date or "").timestamp()
+        return parsedate_to_datetime(headers.get("Date") or "").timestamp()
     except ValueError:
         return None
 

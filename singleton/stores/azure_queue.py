@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from singleton.stores.azure_blob import done, judged
+from singleton.stores.azure_blob import clock, done, judged
 from singleton.stores.messages import Hidden, Sent
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from azure.core.pipeline import PipelineRequest
+    from datetime import datetime
+
+    from azure.core.pipeline import PipelineRequest, PipelineResponse
     from azure.storage.queue.aio import QueueClient
 
 
@@ -26,11 +29,19 @@ class AzureMessageStore:
         """See ``MessageStore.create``."""
         await done(self._client.create_queue(), "QueueAlreadyExists")
 
+    async def now(self) -> float:
+        """See ``MessageStore.now``."""
+        replies: list[PipelineResponse[Any, Any]] = []
+        await judged(self._client.get_queue_properties(raw_response_hook=replies.append))
+        now = clock(replies[0].http_response.headers)
+        if now is None:
+            raise StoreFailure(detail="an answer without a date")
+        return now
+
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""
         reply = await judged(self._client.update_message(id, receipt, visibility_timeout=seconds))
-        until = reply.next_visible_on
-        return Hidden(str(reply.pop_receipt), until.timestamp() if until is not None else 0.0)
+        return Hidden(str(reply.pop_receipt), _seconds(reply.next_visible_on))
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         """See ``MessageStore.send``."""
@@ -40,7 +51,7 @@ class AzureMessageStore:
                 text, visibility_timeout=delay, time_to_live=until, raw_request_hook=_keep_carriage_returns
             )
         )
-        return Sent(str(reply.id), str(reply.pop_receipt))
+        return Sent(str(reply.id), str(reply.pop_receipt), _seconds(reply.inserted_on))
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""
@@ -50,6 +61,10 @@ class AzureMessageStore:
         """See ``MessageStore.aclose``."""
         for closable in self._close_with:
             await closable.close()
+
+
+def _seconds(date: datetime | None) -> float:
+    return 0.0 if date is None else date.timestamp()
 
 
 def _keep_carriage_returns(request: PipelineRequest[Any]) -> None:

@@ -49,6 +49,10 @@ class MemoryMessageStore:
         """See ``MessageStore.create``."""
         self._begin("create")
 
+    async def now(self) -> float:
+        """See ``MessageStore.now``."""
+        return self._begin("now")
+
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""
         now = self._begin("hide")
@@ -63,7 +67,7 @@ class MemoryMessageStore:
             raise StoreFailure(400, "OutOfRangeQueryParameterValue", f"a delay of {delay} s in a life of {life} s")
         message = self.put(text, life=math.inf if life is None else life)
         message.visible, message.receipt = message.inserted + delay, self._number("receipt")
-        return Sent(message.id, message.receipt)
+        return Sent(message.id, message.receipt, message.inserted)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""

@@ -22,10 +22,14 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that was put into a queue: its id, and the receipt with which it can be deleted again."""
+    """A message that was put into a queue: its id, the receipt with which it can be deleted again, and when that was.
+
+    The time is the service's, since 1970.
+    """
 
     id: str
     receipt: str
+    inserted: float
 
 
 class MessageStore(Protocol):
@@ -33,6 +37,9 @@ class MessageStore(Protocol):
 
     async def create(self) -> None:
         """Make the queue. One that is there already is no failure."""
+
+    async def now(self) -> float:
+        """Return the service's clock, since 1970."""
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002 - the service's own word
         """Hide a received message for so many seconds from now. Its earlier receipts are void from then on."""

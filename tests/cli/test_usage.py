@@ -81,7 +81,7 @@ TIMER = (
     '@app.timer_trigger(arg_name="timer", schedule="0 0 * * * *")\ndef tick(timer: func.TimerRequest) -> None: ...\n'
 )
 QUEUE = (
-    '@app.queue_trigger(arg_name="m", queue_name="q1q", connection="X")\ndef take(m: func.QueueMessage) -> None: ...\n'
+    '@app.queue_trigger(arg_name="m", queue_name="q1q", connection="")\ndef take(m: func.QueueMessage) -> None: ...\n'
 )
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import psutil
 
 from simulator.azurite.server import Azurite
 from simulator.checks.verdict import Verdict, judge
@@ -106,25 +105,24 @@ class _Fleet:
         return [host for host in self.hosts if host.name in alive]
 
     def kill(self, host: RunningHost) -> None:
-        process = psutil.Process(host.running.pid)
-        process.suspend()
+        host.signal(signal.SIGSTOP)
         time.sleep(0.01)  # what it had begun to write is written
         self.look()
         inside = [each for each in self.board.inside() if each.host == host.name]
         holds = [
             {"lock": each.lock, "function": each.function, "owner": each.owner, "token": each.token} for each in inside
         ]
-        self.journal.write("kill", host=host.name, pid=process.pid, holds=holds)
+        self.journal.write("kill", host=host.name, pid=host.running.pid, holds=holds)
         host.close()
-        self.board.take(Record(0.0, host.name, "kill", {"pid": process.pid, "holds": holds}))
+        self.board.take(Record(0.0, host.name, "kill", {"pid": host.running.pid, "holds": holds}))
 
     def pause(self, host: RunningHost) -> None:
         self.paused.add(host.name)
         self.journal.write("pause", host=host.name)
-        psutil.Process(host.running.pid).suspend()
+        host.signal(signal.SIGSTOP)
 
     def resume(self, host: RunningHost) -> None:
-        psutil.Process(host.running.pid).resume()
+        host.signal(signal.SIGCONT)
         self.journal.write("resume", host=host.name)
         self.paused.discard(host.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -90,6 +91,7 @@ class RunningHost:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.environment},
+                start_new_session=True,
             )
         return self
 
@@ -125,8 +127,12 @@ class RunningHost:
 
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
-            self.process.kill()
+            self.signal(signal.SIGKILL)
             self.process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the host and its workers at one moment."""
+        os.killpg(self.running.pid, number)
 
 
 @contextmanager

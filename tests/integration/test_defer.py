@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from azure.storage.queue.aio import QueueClient
 
 from singleton.base.errors import StorageError
 from singleton.defer.deferral import MessageElsewhere, put_back
-from singleton.defer.strikes import note_strikes, strikes_of
-from singleton.functions.deferring import received
+from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
+from singleton.functions.queuemessage import received
 from singleton.functions.triggers import Trigger
 from singleton.process.opening import open_container, open_queue
 from singleton.settings.connection import StorageAccount
@@ -32,11 +33,14 @@ class AsWorkerGivesIt:
     """A received message as a function gets it."""
 
     def __init__(self, raw: QueueMessage) -> None:
-        self.id = raw.id
+        text = str(raw.content)
+        body = json.loads(text) if text.startswith("{") else {}
+        self.id = body.get("Id", raw.id)
+        self.insertion_time = raw.inserted_on
         self.pop_receipt = raw.pop_receipt
         self.expiration_time = raw.expires_on
         self.time_next_visible = raw.next_visible_on
-        self._body = str(raw.content).encode()
+        self._body = text.encode()
 
     def get_body(self) -> bytes:
         return self._body
@@ -52,7 +56,8 @@ async def defer(connection: str, queue: str, raw: Any) -> str | None:
     store = open_queue(StorageAccount(connection), queue)
     try:
         message = received("job", TRIGGER, AsWorkerGivesIt(raw), "none")
-        return await put_back(store, message, delay=1, handed_on=lambda _: None)
+        copy = await put_back(store, message, delay=1, handed_on=lambda _: None)
+        return None if copy is None else copy.id
     finally:
         await store.aclose()
 
@@ -104,6 +109,28 @@ async def test_a_receipt_that_its_own_host_renewed_is_no_loss(connection_string:
         assert (await take(client)).id == copy
 
 
+async def test_a_message_whose_body_has_an_id_goes_back_too_and_its_copy_is_known_again(
+    connection_string: str, container_name: str
+) -> None:
+    store = open_queue(StorageAccount(connection_string), container_name)
+    async with QueueClient.from_connection_string(connection_string, container_name) as client:
+        await client.create_queue()
+        await client.send_message('{"Id": ".."}', time_to_live=3600)
+        first = await take(client)
+        message = received("job", TRIGGER, AsWorkerGivesIt(first), "none")
+        copy = await put_back(store, message, delay=1, handed_on=lambda _: None)
+        await client.delete_message(first)  # the host, as the invocation ends as a success
+        await asyncio.sleep(1.5)
+        again = await take(client)
+        assert copy is not None
+        assert (again.id, again.content, again.dequeue_count) == (copy.id, first.content, 1)
+        assert abs(again.expires_on - first.expires_on) <= timedelta(seconds=1)
+        same = received("job", TRIGGER, AsWorkerGivesIt(again), "none")
+        assert key_of(same) == key_of_copy(message, copy)
+        assert (await client.get_queue_properties()).approximate_message_count == 1
+    await store.aclose()
+
+
 async def test_a_queue_that_is_gone_fails_the_invocation(connection_string: str, container_name: str) -> None:
     async with QueueClient.from_connection_string(connection_string, container_name) as client:
         await client.create_queue()
@@ -118,12 +145,12 @@ async def test_a_messages_failures_are_noted_on_a_blob(connection_string: str, c
     store = open_container(StorageAccount(connection_string), container_name)
     try:
         await store.create("locks/made-with-its-container")
-        assert await strikes_of(store, "orders", "m-1") == 0
-        await note_strikes(store, "orders", "m-1", 3)
-        await note_strikes(store, "orders", "m-1", 4)
-        assert await strikes_of(store, "orders", "m-1") == 4
-        await note_strikes(store, "orders", "m-1", 0)
-        assert await strikes_of(store, "orders", "m-1") == 0
+        assert not await strikes_of(store, "orders", "m-1")
+        for strikes in (Strikes(3), Strikes(4), Strikes(0, 1, "inv-1"), Strikes(4, 2, "inv-2")):
+            await note_strikes(store, "orders", "m-1", strikes)
+            assert await strikes_of(store, "orders", "m-1") == strikes
+        await note_strikes(store, "orders", "m-1", Strikes())
+        assert not await strikes_of(store, "orders", "m-1")
     finally:
         await store.aclose()
 
@@ -152,7 +179,8 @@ def test_a_message_that_always_fails_is_poison_after_five_failures_however_often
         singleton={"deferDelay": "00:00:01"},
         extensions={"queues": {"visibilityTimeout": "00:00:01"}},
     )
-    with Queue(connection_string, name) as queue, hosts(app, connection_string, tmp_path, count=2) as running:
+    three = hosts(app, connection_string, tmp_path, count=3, visibility=20.0)
+    with Queue(connection_string, name) as queue, three as running:
         queue.create().send({"Id": "a", "Bad": True}, *[{"Id": "a", "Number": number} for number in range(12)])
         wait_until(lambda: queue.length() == 0, within=120)
         put_back = [record for host in running for record in host.records("lock", kind="deferred")]

@@ -271,6 +271,23 @@ def test_scopes_of_all_kinds_mean_the_blob_that_they_mean_in_dotnet(
         webjobs.release(lease)
 
 
+def test_a_compiled_c_sharp_function_excludes_ours_by_its_full_name_alone(
+    connection_string: str, host_id: str, webjobs: WebJobsHost, start: Start
+) -> None:
+    """W-32: without the name it is another function's lock."""
+    settings = settings_for(connection_string, host_id)
+    ours: dict[str, Any] = {"layout": "webjobs", "scope": "Id", "on_contention": "raise"}
+    lease = webjobs.try_lock(f"{host_id}/Contoso.Shop.Orders.Ship.42", None)
+    assert lease is not None
+    named = start("named", settings, 1, dotnet_name="Contoso.Shop.Orders.Ship", **ours)
+    unnamed = start("unnamed", settings, 1, **ours)
+    for worker in (named, unnamed):
+        worker.begin('{"Id": 42}')
+    assert ["refused" in line for line in named.end()] == [True]
+    assert not any("refused" in line for line in unnamed.end())
+    webjobs.release(lease)
+
+
 def test_the_holder_of_a_webjobs_lock_is_its_function_instance(
     connection_string: str, host_id: str, webjobs: WebJobsHost
 ) -> None:

@@ -11,4 +11,5 @@ from simulator.virtual.worlds.runtime import prepare_process
 def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
     prepare_process()

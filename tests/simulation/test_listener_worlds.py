@@ -31,10 +31,12 @@ async def ship(msg: func.QueueMessage) -> None:
     await asyncio.sleep(2)
 
 @app.queue_trigger(arg_name="msg", queue_name="bills", connection="AzureWebJobsStorage")
+@app.queue_output(arg_name="out", queue_name="{Id}-outs", connection="AzureWebJobsStorage")
 @singleton(mode="listener")
 @singleton(scope="Id")
-async def bill(msg: func.QueueMessage) -> None:
+async def bill(msg: func.QueueMessage, out: func.Out[str]) -> None:
     await asyncio.sleep(0.5)
+    out.set("nobody reads this")
 """
 OPTIONS = {
     "listenerLockPeriod": "00:00:15",

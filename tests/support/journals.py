@@ -67,11 +67,12 @@ class Story:
         owner = owner or f"invocation-{next(self._numbers)}"
         function = "ship" if "ship" in lock else "import_eligibility"
         asked = start if asked is None else asked
-        about: dict[str, Any] = {} if message is None else {"message": message}
-        about |= {} if keys is None else {"keys": keys}
+        about = {} if message is None else {"message": message}
         if seen is not None:
             self.sight(host, *seen, invocation=owner, function=function)
         self.add(asked, host, "invocation_started", function=function, invocation=owner, **about)
+        if keys is not None:
+            self.add(asked, host, "expected", invocation=owner, keys=keys)
         self.lock(asked, host, "waiting", lock, owner)
         if held:
             self.lock(start, host, "acquired", lock, owner, token=token)

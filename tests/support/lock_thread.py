@@ -95,7 +95,7 @@ class LockThread:
 def an_app(folder: Path, environment: pytest.MonkeyPatch, host_json: str = '{"version": "2.0"}') -> None:
     """Make ``folder`` the Functions app that declarations find, with settings of its own."""
     for name in [*os.environ]:
-        if name.lower().startswith(("azurefunctionsjobhost__singleton", "website_", "container_name")):
+        if name.lower().startswith(("azurefunctionsjobhost__", "website_", "container_name")):
             environment.delenv(name)
     (folder / "host.json").write_text(host_json)
     environment.setenv("AzureWebJobsScriptRoot", str(folder))

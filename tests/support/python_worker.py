@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import logging
 import sys
 import uuid
 from types import SimpleNamespace
@@ -38,11 +39,25 @@ class BindingInfo(Message):
     undefined = 0
 
 
+class TypedData(Message):
+    """A value on its way; refuses what Protocol Buffers refuse."""
+
+    def __init__(self, **content: Any) -> None:
+        super().__init__(**content)
+        if "string" in content:
+            content["string"].encode()
+        if "int" in content:
+            if isinstance(content["int"], bool):
+                raise TypeError("Field TypedData.int: Expected an int, got a boolean.")
+            content["int"].to_bytes(8, signed=True)
+
+
 class Protocol:
     """All the messages that the worker makes."""
 
     StatusResult = StatusResult
     BindingInfo = BindingInfo
+    TypedData = TypedData
 
     def __getattr__(self, name: str) -> type[Message]:
         return Message
@@ -118,19 +133,69 @@ async def invoke(function_id: str, trigger: str, body: Any) -> dict[str, Any]:
         trace_context=Message(trace_parent="", trace_state="", attributes={}),
         retry_context=Message(retry_count=0, max_retry_count=0, exception=None),
     )
+    setattr(asyncio.current_task(), IN_A_TASK, invocation.invocation_id)
     try:
         answer = await runtime.invocation_request(request(invocation_request=invocation))
     except BaseException as error:  # noqa: BLE001 - what is never to happen
         return {"escaped": repr(error)}
     http = getattr(getattr(answer, "return_value", None), "http", None)
-    return {"id": invocation.invocation_id, "error": failure_of(answer), "status": http and http.status_code}
+    return {
+        "id": invocation.invocation_id,
+        "error": failure_of(answer),
+        "status": http and http.status_code,
+        "sent": sent(answer),
+        "log": LOG.lines.pop(invocation.invocation_id, []),
+    }
+
+
+def sent(answer: Any) -> list[tuple[str, str]]:
+    """Return the kind and the value of all data that it brings, the return value's last."""
+    outputs = [parameter.data for parameter in getattr(answer, "output_data", [])]
+    given = [vars(data) for data in (*outputs, getattr(answer, "return_value", None)) if data is not None]
+    return [(kind, repr(value)) for data in given for kind, value in data.items()]
+
+
+# --- what is logged: the proxy worker's rules -------------------------------------------------------------------------
+
+IN_A_TASK = "__azure_function_invocation_id__"
+
+
+class Task(asyncio.Task[Any]):
+    """A task of the worker's loop; one that another starts belongs to the same invocation."""
+
+    def __init__(self, *what: Any, **more: Any) -> None:
+        super().__init__(*what, **more)
+        known = getattr(asyncio.current_task(), IN_A_TASK, None)
+        if known is not None:
+            setattr(self, IN_A_TASK, known)
+
+
+class Log(logging.Handler):
+    """Sends lines with the invocation that it finds, as the proxy worker does; the host drops those of nobody."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: dict[str | None, list[str]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            known = getattr(asyncio.current_task(), IN_A_TASK, None)
+        except RuntimeError:
+            known = None
+        self.lines.setdefault(known or runtime.invocation_id_cv.get(), []).append(record.getMessage())
+
+
+LOG = Log()
 
 
 async def main(folder: str) -> None:
     """Serve until the input ends."""
     runtime.start_threadpool_executor()
-    functions = await index(folder)
     loop = asyncio.get_running_loop()
+    loop.set_task_factory(lambda loop, coro, **more: Task(coro, loop=loop, **more))
+    logging.getLogger().addHandler(LOG)
+    logging.getLogger().setLevel(logging.INFO)
+    functions = await index(folder)
     print(json.dumps(sorted(functions)), flush=True)  # noqa: T201 - the protocol with the test
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         wanted = [(functions[name], trigger, body) for name, trigger, body in json.loads(line)]

@@ -1,4 +1,8 @@
-"""The parts of ``host.json`` that the simulated triggers obey: the schema's version and ``extensions.queues``."""
+"""The parts of ``host.json`` that the simulated host obeys: the schema's version, ``functions``, ``extensions.queues``.
+
+Values are read as .NET reads them (H-94): the host's configuration has texts only, so ``4.0`` and ``"0x4"`` are 4, and
+a bare number as a time span is days.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.timespan import parse_timespan
+from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import quoted
 from singleton.defer.queueplace import Encoding, max_dequeue_count, message_encoding
-from singleton.settings.appsettings import setting
-from singleton.settings.hostjson import queue_values, read_object
+from singleton.settings.appsettings import section, setting
+from singleton.settings.hostid import in_development
+from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 _MOST: Final = 2**31 - 1
+_IN_DEVELOPMENT: Final = 2.0  # maxPollingInterval's default there (H-90)
+_TIMEOUT_SETTING: Final = "AzureFunctionsJobHost__functionTimeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,31 +54,56 @@ def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
     Raises:
         ConfigurationError: host.json can't be used, its version is not "2.0", or a value is out of range.
     """
-    path = app / "host.json"
-    version = read_object(path).get("version")
-    if path.is_file() and version != "2.0":  # a missing file is an empty one (H-30)
+    found = read_object(app / "host.json")
+    version = found.get("version")
+    if found and version != "2.0":  # a missing file is an empty one (H-30)
         raise ConfigurationError(f'host.json: "version" is {quoted(version)}; it must be "2.0"')
     values = queue_values(app, settings)
     defaults = QueueOptions()
+    longest = _IN_DEVELOPMENT if in_development(settings) else defaults.max_polling_interval
     batch_size = _integer(values, "batchSize", defaults.batch_size, 1, 32)
     processors = 1 if (setting(settings, "WEBSITE_SKU") or "") == "Dynamic" else os.cpu_count() or 1
     return QueueOptions(
         batch_size=batch_size,
         new_batch_threshold=_integer(values, "newBatchThreshold", batch_size // 2 * processors, 0, _MOST),
-        max_polling_interval=_duration(values, "maxPollingInterval", defaults.max_polling_interval, 0.1),
-        visibility_timeout=_duration(values, "visibilityTimeout", defaults.visibility_timeout, 0.0),
+        max_polling_interval=_duration(values, "maxPollingInterval", longest, 0.1),
+        # The queue's client cuts fractions of a second off.
+        visibility_timeout=float(int(_duration(values, "visibilityTimeout", defaults.visibility_timeout, 0.0))),
         max_dequeue_count=max_dequeue_count(app, settings),
         message_encoding=message_encoding(app, settings),
     )
 
 
+def function_timeout(app: Path, settings: Mapping[str, str]) -> float | None:
+    """Return how long an invocation may take, in seconds; None for no limit (H-32, H-85).
+
+    Raises:
+        ConfigurationError: the real host does not start with such a value.
+    """
+    consumption = (setting(settings, "WEBSITE_SKU") or "") == "Dynamic"
+    found = {key.casefold(): value for key, value in read_object(app / "host.json").entries}
+    where, value = "host.json: functionTimeout", found.get("functiontimeout")
+    if (override := setting(settings, _TIMEOUT_SETTING)) is not None:
+        where, value = f"app setting {_TIMEOUT_SETTING}", override
+    if value is None:
+        return 300.0 if consumption else 1800.0
+    if str(value).strip() == "-1" and not consumption:
+        return None
+    most = 600.0 if consumption else FOREVER
+    try:
+        seconds = parse_timespan(value) if isinstance(value, str) else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not 1.0 <= seconds <= most:
+        limits = "1 second to 10 minutes" if consumption else "1 second or more, or -1 for no limit"
+        raise ConfigurationError(f'{where} is {quoted(value)}: give a time span "hh:mm:ss", {limits}')
+    return seconds
+
+
 def _integer(values: Mapping[str, tuple[str, object]], key: str, default: int, least: int, most: int) -> int:
     where, value = values.get(key.lower(), ("", default))
-    try:
-        number = int(value) if isinstance(value, str | int) and not isinstance(value, bool) else least - 1
-    except ValueError:
-        number = least - 1
-    if not least <= number <= most:
+    number = whole_number(value)
+    if number is None or not least <= number <= most:
         limits = f"{least} or more" if most == _MOST else f"{least} to {most}"
         raise ConfigurationError(f"{where} is {quoted(value)}: give a whole number, {limits}")
     return number
@@ -82,9 +114,22 @@ def _duration(values: Mapping[str, tuple[str, object]], key: str, default: float
     if value is None:
         return default
     try:
-        seconds = parse_timespan(value) if isinstance(value, str) else -1.0
+        seconds = parse_timespan(as_text(value) or "", days=True)
     except ValueError as error:
         raise ConfigurationError(f"{where} is {quoted(value)}: {error}") from error
     if seconds < least:
         raise ConfigurationError(f'{where} is {quoted(value)}: give a time span "hh:mm:ss", {least:g} seconds or more')
     return seconds
+
+
+def allowed_functions(app: Path, settings: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the functions that ``functions`` allows to run, in lower case; None: all (H-86).
+
+    Raises:
+        ConfigurationError: host.json can't be used.
+    """
+    listed = next((value for key, value in read_object(app / "host.json").items() if key.lower() == "functions"), None)
+    entries = dict(enumerate(listed)) if isinstance(listed, list) else {}
+    names = {str(index): as_text(value) for index, value in entries.items()}
+    names |= {key: text for _, key, text in section(settings, "AzureFunctionsJobHost__functions")}
+    return frozenset(name.lower() for name in names.values() if name is not None) if names else None

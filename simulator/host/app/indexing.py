@@ -1,7 +1,8 @@
 """Index one function by the rules of the Python worker, and say at least as clearly as it does what is wrong.
 
 The rules were read in azure-functions-runtime 1.3 and hold for the classic worker as well: names of parameters equal
-the bindings, ``context`` may come on top, annotations fit the binding, and only outputs may be ``func.Out``.
+the bindings, ``context`` or a client that settles messages may come on top, annotations fit the binding, and only
+outputs may be ``func.Out``. What it refuses of one function loses all functions of the app.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Any, Final
 
 from simulator.host.app.errors import AppError
 from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.app.rules import refused
 
 _IN: Final = 0
 _OUT: Final = 1
 _RETURN: Final = "$return"
 _CONTEXT: Final = "context"
+_SETTLES: Final = "client that settles messages"
 # Classes of `List[int]` and of the bare `List`; `list[int]` and `X | None` are no generics to the worker.
 _ALIASES: Final = (type(typing.List[int]), type(typing.List))  # noqa: UP006
 
@@ -59,6 +62,7 @@ class _Indexer:
     def index(self, place: str) -> IndexedFunction:
         bindings, returning, implicit = self._bindings()
         wants_context = self._takes_context(bindings)
+        settling = self._takes_settlement(bindings)
         self._check_names(bindings)
         parameters = {name: self._parameter(name, binding) for name, binding in bindings.items()}
         trigger = self.function.get_trigger()
@@ -71,7 +75,8 @@ class _Indexer:
             is_async=inspect.iscoroutinefunction(self.call),
             wants_context=wants_context,
             trigger=parameters[trigger.name],
-            inputs={
+            inputs=settling
+            | {
                 name: parameters[name]
                 for name, binding in bindings.items()
                 if binding.direction == _IN and binding is not trigger
@@ -80,19 +85,24 @@ class _Indexer:
             returns=self._return(returning),
             may_return=returning is not None or implicit,
             retry=dict(retry) if retry else None,
+            refused=refused(self.name, [binding.name for binding in self.function.get_bindings()]),
         )
 
     def _bindings(self) -> tuple[dict[str, Any], Any, bool]:
         """Return the bindings of parameters, that of the return value, and whether one implies a return value."""
         bindings: dict[str, Any] = {}
         returning, implicit = None, False
+        try:
+            self.function.get_raw_bindings()
+        except (TypeError, ValueError) as error:
+            raise self.refuse(f"its bindings can't be written as JSON: {error}") from error
         for binding in self.function.get_bindings():
             if binding.direction not in (_IN, _OUT):
                 raise self.refuse(f'the binding {binding.name!r} is "inout", which the worker does not support')
             if binding.name == _RETURN:
                 if binding.direction != _OUT:
                     raise self.refuse('the "$return" binding must have the direction "out"')
-                returning = binding
+                returning = returning or binding
             else:
                 implicit = implicit or _implies_return(binding.type)
                 bindings[binding.name] = binding
@@ -103,9 +113,20 @@ class _Indexer:
             return False
         del self.parameters[_CONTEXT]
         annotation = self.annotations.get(_CONTEXT)
-        if _CONTEXT in self.annotations and getattr(annotation, "__name__", None) != "Context":
+        is_context = isinstance(annotation, type) and annotation.__name__ == "Context"
+        if _CONTEXT in self.annotations and not is_context:
             raise self.refuse(f'its parameter "context" must be azure.functions.Context, not {_shown(annotation)}')
         return True
+
+    def _takes_settlement(self, bindings: Mapping[str, Any]) -> dict[str, Parameter]:
+        """Take the one parameter that is bound to nothing, if the extension base package gives what it asks for."""
+        unbound = [name for name in self.parameters if name not in bindings]
+        annotation = self.annotations.get(unbound[0]) if len(unbound) == 1 else None
+        check = getattr(_deferred_registry(), "check_supported_grpc_client_type", None)
+        if annotation is None or check is None or not check(annotation):
+            return {}
+        del self.parameters[unbound[0]]
+        return {unbound[0]: Parameter(name=unbound[0], binding=_SETTLES, converter=_SETTLES, deferred=True)}
 
     def _check_names(self, bindings: Mapping[str, Any]) -> None:
         unbound = sorted(set(self.parameters) - set(bindings))
@@ -154,7 +175,9 @@ class _Indexer:
 
     def _check_type(self, name: str, converter: str, binding: str, kind: Any, *, output: bool) -> None:
         direction = "output" if output else "input"
-        check = getattr(binding_class(converter), f"check_{direction}_type_annotation", None)
+        check = _http_check(converter, output=output)
+        if check is None:
+            check = getattr(binding_class(converter), f"check_{direction}_type_annotation", None)
         try:
             fits = bool(check(kind)) if check is not None else _fits_generic(kind, output=output)
         except TypeError:
@@ -213,10 +236,32 @@ def _is_out(kind: Any) -> bool:
     return getattr(origin if origin is not None else kind, "__name__", None) == "Out"
 
 
+def _extension_base() -> Any:
+    """Return the base package of the worker's extensions, if the app has imported one; to the worker that decides."""
+    return sys.modules.get("azurefunctions.extensions.base")
+
+
+def _deferred_registry() -> Any:
+    base = _extension_base()
+    return None if base is None else base.get_binding_registry()
+
+
 def _is_deferred(annotation: Any) -> bool:
     """Tell whether the annotation is an SDK type, which the extension base package (if imported) converts."""
-    base = sys.modules.get("azurefunctions.extensions.base")
-    return base is not None and bool(base.get_binding_registry().check_supported_type(annotation))
+    registry = _deferred_registry()
+    return registry is not None and bool(registry.check_supported_type(annotation))
+
+
+def _http_check(converter: str, *, output: bool) -> Callable[[Any], bool] | None:
+    """Return the check of an HTTP function's types where an HTTP v2 extension brings types of its own."""
+    base = _extension_base()
+    if converter != ("http" if output else "httpTrigger") or base is None:
+        return None
+    if not base.HttpV2FeatureChecker.http_v2_enabled():
+        return None
+    tracker = base.ResponseTrackerMeta if output else base.RequestTrackerMeta
+    check: Callable[[Any], bool] = tracker.check_type
+    return check
 
 
 def _place_of(call: Any, app: Path) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +16,14 @@ from simulator.host.app.indexing import index_function
 from singleton.settings.appsettings import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from simulator.host.app.model import IndexedFunction
 
 _DEFAULT_SCRIPT: Final = "function_app.py"
+_OURS: Final = "simulator"
+_SHOWN: Final = 5
 _SCRIPT_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py\Z")
 
 
@@ -39,7 +42,8 @@ def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFuncti
         # After what is installed, as in the worker; but before the simulator's own checkout, if it runs from one.
         root = str(Path(__file__).resolve().parents[3])
         sys.path.insert(sys.path.index(root) if root in sys.path else len(sys.path), str(app))
-    module = _import(script, app)
+    with _room_for(app):
+        module = _import(script, app)
     found = _app_object(module, functions_library.FunctionRegister, script.name)
     try:
         functions = found.get_functions()
@@ -50,20 +54,58 @@ def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFuncti
     return [index_function(function, app) for function in functions]
 
 
+def check_folder(app: Path) -> None:
+    """Make sure that the app's folder is one.
+
+    Raises:
+        AppError: it is not.
+    """
+    if not app.is_dir():
+        raise AppError(f"{app} is not a folder")
+
+
 def script_name(app: Path, settings: Mapping[str, str]) -> str:
     """Return the name of the app's script, which is there.
 
     Raises:
-        AppError: the folder or the script is missing, or the script's name is not allowed.
+        AppError: the script is missing, or its name is not allowed.
     """
-    if not app.is_dir():
-        raise AppError(f"{app} is not a folder")
     name = setting(settings, "PYTHON_SCRIPT_FILE_NAME") or _DEFAULT_SCRIPT
     if not _SCRIPT_NAME.match(name):
         raise AppError(f"PYTHON_SCRIPT_FILE_NAME is {name!r}: the worker takes a file name such as {_DEFAULT_SCRIPT}")
     if not (app / name).is_file():
+        v1 = sorted(path.parent.name for path in app.glob("*/function.json"))
+        if v1:
+            raise AppError(
+                f"no {name} in {app}, but a function.json for each of {_listed(v1)}: this is an app of the v1 "
+                "programming model, which is not run; only the v2 model (decorators) is"
+            )
         raise AppError(f"no {name} in {app}: give the folder of a Python v2 Functions app")
     return name
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+@contextmanager
+def _room_for(app: Path) -> Iterator[None]:
+    """Hide our own modules while an app is imported that has a ``simulator`` of its own; they are loaded already.
+
+    Afterwards ours are back under their names. What the app imports of its own only when it runs is looked for as well.
+    """
+    if not ((app / f"{_OURS}.py").is_file() or (app / _OURS).is_dir()):
+        yield
+        return
+    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == _OURS}
+    for name in ours:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(ours)
+        ours[_OURS].__path__.append(str(app / _OURS))
 
 
 def _azure_functions() -> Any:

@@ -51,6 +51,7 @@ class IndexedFunction:
         returns: the binding of its return value, or None.
         may_return: whether a value that is not None may be returned.
         retry: its retry policy as the app declares it, or None.
+        refused: why the Functions host does not run it, though the worker has indexed it, or None.
     """
 
     name: str
@@ -65,6 +66,7 @@ class IndexedFunction:
     returns: Parameter | None = None
     may_return: bool = False
     retry: Mapping[str, Any] | None = None
+    refused: str | None = None
 
     @property
     def kind(self) -> TriggerKind:
@@ -85,6 +87,8 @@ class IndexedFunction:
     @property
     def not_driven(self) -> str | None:
         """Why the simulator never calls this function, or None if it does."""
+        if self.refused is not None:
+            return self.refused
         if self.kind == "other":
             return f"its {self.trigger.binding} is not driven by the simulator"
         if self.trigger.deferred:

@@ -33,7 +33,7 @@ _FILES: Final = ("local.settings.json", "local.settings.example.json")
 
 
 def local_settings(app: Path) -> dict[str, str]:
-    """Return the ``Values`` of the app's local settings, or those of its example of them, or nothing.
+    """Return the ``Values`` and ``ConnectionStrings`` of the app's local settings, or of its example, or nothing.
 
     Raises:
         ConfigurationError: the file is no JSON object.
@@ -43,12 +43,19 @@ def local_settings(app: Path) -> dict[str, str]:
     if path is None:
         return {}
     raw = read_object(path)
-    values = raw.get("Values", {})
-    if not isinstance(values, dict):
-        raise SettingsError(f'{path.name}: "Values" must be an object of settings')
     if raw.get("IsEncrypted"):
         raise SettingsError(f"{path.name} is encrypted: run `func settings decrypt` first")
-    return {name: _text(path.name, name, value) for name, value in values.items()}
+    values = _section(raw, "Values", path.name)
+    for name, value in _section(raw, "ConnectionStrings", path.name).items():
+        values[f"ConnectionStrings:{name}"] = value.get("ConnectionString") if isinstance(value, dict) else value
+    return {name: _text(path.name, name, value) for name, value in values.items() if value is not None}
+
+
+def _section(raw: Mapping[str, object], name: str, file: str) -> dict[str, object]:
+    found = raw.get(name, {})
+    if not isinstance(found, dict):
+        raise SettingsError(f"{file}: {quoted(name)} must be an object of settings")
+    return dict(found)
 
 
 def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
@@ -82,15 +89,27 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
 def redirect(environment: MutableMapping[str, str], connections: Iterable[str], storage: str) -> None:
     """Point every spelling of each connection at ``storage`` (H-21), and drop its identity settings (H-23)."""
     for connection in connections:
-        name = connection or DEFAULT_CONNECTION
-        wanted = {normalised(place + base) for place in _PLACES for base in (name, _PREFIX + name)}
+        wanted = _spellings(connection)
         for spelt in list(environment):
             known = normalised(spelt)
             if known in wanted:
                 environment[spelt] = storage
-            elif any(known.startswith(f"{spelling}__") for spelling in wanted):
+            elif known.startswith(tuple(f"{spelling}__" for spelling in wanted)):
                 del environment[spelt]
-        environment[name] = storage
+        environment[connection.strip() or DEFAULT_CONNECTION] = storage
+
+
+def is_set(settings: Mapping[str, str], connection: str) -> bool:
+    """Tell whether the host finds settings for a connection of this name (H-21, H-22)."""
+    wanted = _spellings(connection)
+    sections = tuple(f"{spelling}__" for spelling in wanted)
+    known = {normalised(spelt) for spelt, value in settings.items() if value.strip()}
+    return any(name in wanted or name.startswith(sections) for name in known)
+
+
+def _spellings(connection: str) -> set[str]:
+    name = connection.strip() or DEFAULT_CONNECTION
+    return {normalised(place + base) for place in _PLACES for base in (name, _PREFIX + name)}
 
 
 def resolve(text: str, settings: Mapping[str, str], where: str) -> str:

@@ -1,4 +1,4 @@
-"""Turn what the host has into what the function takes, and what it gives into messages, by the worker's own converters.
+"""Turn what the host has into what the function takes, by the worker's own converters.
 
 ``azure.functions`` brings the converters; plain text and bytes go through the worker's "generic" binding, whose few
 rules are repeated here.
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
+from simulator.host.triggers.bindingdata import BINARY, properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from simulator.host.app.model import Parameter
     from simulator.host.triggers.messages import Message
 
-_BINARY: Final = (2, 3)
 _EARLIEST: Final = "0001-01-01T00:00:00+00:00"
 
 
@@ -58,9 +58,13 @@ class Out:
 
 
 def queue_input(parameter: Parameter, message: Message) -> Any:
-    """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for."""
-    binary = parameter.data_type in _BINARY
-    body = message.body if binary else message.body.decode("utf-8", "replace")
+    """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for.
+
+    Raises:
+        UnicodeDecodeError: the body is no UTF-8, and the binding does not ask for binary data (H-81).
+    """
+    binary = parameter.data_type in BINARY
+    body = message.body if binary else message.body.decode()
     if parameter.converter == "generic":
         # As in the worker, the annotation does not decide: bytes come only with data_type=BINARY.
         return body
@@ -75,16 +79,33 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
         "DequeueCount": _datum(json.dumps(message.dequeue_count), "json"),
         **{name: _datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
     }
-    return binding_class(parameter.converter).decode(
-        _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata
-    )
+    replaced = {} if isinstance(body, bytes) else _replaced_by(body, metadata)
+    try:
+        return binding_class(parameter.converter).decode(
+            _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata | replaced
+        )
+    except ValueError as error:
+        raise ValueError(f"the body's own {', '.join(replaced)} took the place of the message's: {error}") from error
 
 
-def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool) -> Any:
-    """Return the trigger's value: a ``TimerRequest``, or its JSON where text is asked for."""
+def _replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
+    """Return what a body puts in the place of its message's metadata: its top-level properties, in any case (H-80)."""
+    theirs = {name.casefold(): value for name, value in properties(body).items()}
+    replaced = {name: theirs[name.casefold()] for name in metadata if name.casefold() in theirs}
+    return {
+        name: _datum(json.dumps(value), "json") if isinstance(value, dict) else _datum(value, "string")
+        for name, value in replaced.items()
+    }
+
+
+def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool, adjusts: bool = True) -> Any:
+    """Return the trigger's value: a ``TimerRequest``, or its JSON where text is asked for.
+
+    ``adjusts`` tells whether the schedule follows daylight saving: cron does, a time span does not (H-92).
+    """
     info = json.dumps(
         {
-            "Schedule": {"AdjustForDST": True},
+            "Schedule": {"AdjustForDST": adjusts},
             "ScheduleStatus": None if status is None else status.to_json(),
             "IsPastDue": past_due,
         }
@@ -92,50 +113,6 @@ def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due
     if parameter.converter == "generic":
         return info
     return binding_class(parameter.converter).decode(_datum(info, "json"), trigger_metadata=None)
-
-
-def queue_bodies(parameter: Parameter, value: Any) -> list[bytes]:
-    """Return the bodies that the host enqueues for the value of a queue output or return value.
-
-    Raises:
-        TypeError: the worker can't send such a value.
-    """
-    if parameter.converter == "generic":
-        return _generic_bodies(value)
-    try:
-        datum = binding_class(parameter.converter).encode(value, expected_type=parameter.annotation)
-    except NotImplementedError:  # so the converters of azure.functions refuse a type that they do not know
-        raise TypeError(
-            f'unable to encode outgoing data: unsupported type "{parameter.converter}" for Python type '
-            f'"{type(value).__name__}"'
-        ) from None
-    if datum is None or datum.value is None:
-        return []
-    if datum.type != "json":
-        return [_bytes(datum.value)]
-    parsed = json.loads(datum.value)
-    return [_bytes(_body(item)) for item in (parsed if isinstance(parsed, list) else [parsed])]
-
-
-def _generic_bodies(value: Any) -> list[bytes]:
-    if isinstance(value, list):
-        return [_bytes(_body(item)) for item in value]
-    if isinstance(value, str | bytes | bytearray | dict | int | float):
-        return [_bytes(_body(value))]
-    raise TypeError(f'unable to encode outgoing data: unsupported Python type "{type(value).__name__}"')
-
-
-def _body(item: Any) -> str | bytes:
-    if isinstance(item, dict) and set(item) == {"id", "body"}:
-        # A func.QueueMessage on its way through JSON.
-        return str(item["body"])
-    if isinstance(item, bytes | bytearray):
-        return bytes(item)
-    return item if isinstance(item, str) else json.dumps(item)
-
-
-def _bytes(body: str | bytes | Iterable[int]) -> bytes:
-    return body.encode() if isinstance(body, str) else bytes(body)
 
 
 def _datum(value: Any, kind: str) -> Any:

@@ -13,7 +13,7 @@ import calendar
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
-from datetime import MAXYEAR, date, datetime, timedelta
+from datetime import MAXYEAR, date, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -91,14 +91,14 @@ class CronExpression:
         return cls(*(fields if len(fields) == 6 else [(0,), *fields]))
 
     def next(self, after: datetime) -> datetime | None:
-        """Return the first occurrence strictly after ``after``, at a whole second (H-54); None where there is none."""
-        try:
-            start = after.replace(microsecond=0) + timedelta(seconds=1)
-        except OverflowError:
-            return None
-        for day in self._days_from(start.date()):
-            earliest = (start.hour, start.minute, start.second) if day == start.date() else (0, 0, 0)
-            time = self._first_time(*earliest)
+        """Return the first occurrence strictly after ``after``, at a whole second (H-54); None where there is none.
+
+        On the day of ``after`` the library has a rule of its own for seconds (H-92, NCrontab before 3.3.3): it looks
+        for the next second first and keeps it even where a later minute comes, so some occurrences are passed over.
+        """
+        for day in self._days_from(after.date()):
+            today = day == after.date()
+            time = self._later_today(after) if today else (self.hours[0], self.minutes[0], self.seconds[0])
             if time is not None:
                 return datetime(day.year, day.month, day.day, *time, tzinfo=after.tzinfo)
         return None
@@ -133,16 +133,20 @@ class CronExpression:
                     if day >= first and day.isoweekday() % 7 in self.weekdays:
                         yield day
 
-    def _first_time(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
-        """Return the first time of day at or after the given one."""
-        for h in self.hours[bisect_left(self.hours, hour) :]:
-            from_minute = minute if h == hour else 0
-            for m in self.minutes[bisect_left(self.minutes, from_minute) :]:
-                from_second = second if (h, m) == (hour, minute) else 0
-                index = bisect_left(self.seconds, from_second)
-                if index < len(self.seconds):
-                    return h, m, self.seconds[index]
-        return None
+    def _later_today(self, after: datetime) -> tuple[int, int, int] | None:
+        """Return the next time of day on the same day, as the library finds it: second, minute, hour, each once."""
+        second, next_minute = _following(self.seconds, after.second + 1)
+        minute, next_hour = _following(self.minutes, after.minute + next_minute)
+        hour, next_day = _following(self.hours, after.hour + next_hour)
+        if next_day:
+            return None
+        return hour, self.minutes[0] if hour > after.hour else minute, second
+
+
+def _following(values: Values, least: int) -> tuple[int, bool]:
+    """Return the first value that is not below ``least``, or the very first and True: the next field moves on."""
+    index = bisect_left(values, least)
+    return (values[index], False) if index < len(values) else (values[0], True)
 
 
 def _parse_field(kind: _Kind, token: str) -> Values:

@@ -1,58 +1,57 @@
-"""What becomes of the outputs of a function: queue messages are sent, everything else is noted once."""
+"""What becomes of the outputs of a function: messages for queues, and everything else is noted once."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simulator.host.app.errors import SettingsError
+from simulator.host.app.errors import HostError, SettingsError
 from simulator.host.app.settings import resolve
-from simulator.host.triggers.bindings import queue_bodies
-from simulator.host.triggers.messages import HostQueues, encode, is_queue_name
+from simulator.host.triggers.bindingdata import bound
+from simulator.host.triggers.messages import encode, is_queue_name
+from simulator.host.triggers.written import written
+from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from simulator.history.journal import Write
     from simulator.host.app.model import Parameter
+    from simulator.host.triggers.typed import Typed
     from singleton.defer.queueplace import Encoding
 
 _log = logging.getLogger(__name__)
 
 
 class Outputs:
-    """Sends the outputs of the functions of one host."""
+    """Makes messages of what the functions of one host give back."""
 
-    def __init__(
-        self,
-        *,
-        service: HostQueues,
-        encoding: Encoding,
-        settings: Mapping[str, str],
-        write: Write,
-    ) -> None:
-        self._service = service
+    def __init__(self, *, encoding: Encoding, settings: Mapping[str, str], write: Write) -> None:
         self._encoding: Encoding = encoding
         self._settings = settings
         self._write = write
         self._noted: set[tuple[str, str]] = set()
 
-    async def send(self, function: str, outputs: Iterable[tuple[Parameter, Any]]) -> None:
-        """Send what a function set, in order.
+    def messages(
+        self, function: str, outputs: Iterable[tuple[Parameter, Typed]], data: Callable[[], Mapping[str, object]] = dict
+    ) -> tuple[tuple[tuple[str, str], ...], str | None]:
+        """Return the messages that are to be sent, each as its queue's name and its text, and an error or None.
 
-        Raises:
-            TypeError: a value can't be sent.
-            SettingsError: the queue's name can't be resolved.
-            StoreFailure: the queue does not take it.
+        ``data`` tells what the trigger gives for ``{names}`` in queues' names. An output that can't be sent fails the
+        invocation, but keeps none of the others from being sent.
         """
+        messages: list[tuple[str, str]] = []
+        failure: str | None = None
         for parameter, value in outputs:
             if parameter.binding.lower() != "queue":
                 self._note(function, parameter)
                 continue
-            queue = queue_name(parameter, self._settings, f"output {parameter.name!r} of {function}")
-            for body in queue_bodies(parameter, value):
-                sent = await self._service.send(queue, encode(body, self._encoding))
-                self._write("message_sent", queue=queue, id=sent, function=function)
+            try:
+                queue = queue_name(parameter, self._settings, "its queue", data)
+                messages += [(queue, encode(body, self._encoding)) for body in written(value)]
+            except (ValueError, HostError) as error:
+                failure = failure or f"OutputError: output {parameter.name!r}: {redact(str(error))}"
+        return tuple(messages), failure
 
     def _note(self, function: str, parameter: Parameter) -> None:
         if (function, parameter.name) not in self._noted:
@@ -62,13 +61,20 @@ class Outputs:
             _log.warning("%s: %s", function, message)
 
 
-def queue_name(parameter: Parameter, settings: Mapping[str, str], where: str) -> str:
-    """Return the name of the queue that a binding means, settings resolved.
+def queue_name(
+    parameter: Parameter,
+    settings: Mapping[str, str],
+    where: str,
+    data: Callable[[], Mapping[str, object]] | None = None,
+) -> str:
+    """Return the name of the queue that a binding means, settings resolved, and ``{names}`` of an output by ``data``.
 
     Raises:
-        SettingsError: a setting is missing, or the name is none that a queue may have.
+        SettingsError: a setting or value is missing, or the name is none that a queue may have.
     """
     name = resolve(str(parameter.settings.get("queueName") or ""), settings, where)
+    if data is not None and ("{" in name or "}" in name):
+        name = bound(name, data(), where)
     # As the storage extension does: queue names are written in lower case.
     name = name.lower()
     if not is_queue_name(name):

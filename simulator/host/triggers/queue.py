@@ -170,21 +170,27 @@ class QueueListener:
             self._write("message_completed", queue=self.queue, id=message.id, function=self._function)
 
     async def _retry_later(self, message: Message) -> None:
-        timeout = self._options.visibility_timeout
+        if poison_queue(self.queue) is None:
+            self._left(message, "failed")
+            return
+        timeout = int(self._options.visibility_timeout)  # the service counts whole seconds, and the host cuts them off
         if await self._settle(message, lambda: self._service.set_visibility(self.queue, message, timeout)):
             self._returned(message, "failed")
 
     async def _poison(self, message: Message, why: str) -> None:
         poison = poison_queue(self.queue)
         if poison is None:
-            # Nowhere to go: it stays invisible for its time, and is then tried, or passed over, again (H-40).
-            self._returned(message, f"{why}; this queue has no poison queue")
+            self._left(message, why)
             return
         # Copied first, then deleted: a crash in between leaves both (H-39).
         if not await self._settle(message, lambda: self._service.send(poison, message.text)):
             return
         self._write("message_poisoned", queue=self.queue, id=message.id, poison=poison, reason=why)
         await self._settle(message, lambda: self._service.delete(self.queue, message))
+
+    def _left(self, message: Message, why: str) -> None:
+        """Leave it invisible for its time; then it is tried, or past the maximum passed over, again (H-40)."""
+        self._returned(message, f"{why}; this queue has no poison queue")
 
     async def _settle(self, message: Message, request: Callable[[], Awaitable[object]]) -> bool:
         """Make a request until it works; tell whether it did."""

@@ -8,8 +8,9 @@ the clocks change need rules (H-57): a time in the spring gap runs shifted by th
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import MAXYEAR, UTC, datetime, tzinfo
 from typing import Final
 
 from simulator.host.triggers.ncrontab import CronError, CronExpression
@@ -18,6 +19,9 @@ from singleton.base.timespan import parse_timespan
 NEVER: Final = math.inf
 # How many occurrences are looked at to tell the longest gap between two ticks.
 _LOOK_AHEAD: Final = 20
+# The host looks so many occurrences ahead to log them (H-73).
+_SHOWN: Final = 5
+_LONGEST: Final = datetime(MAXYEAR, 12, 30, tzinfo=UTC).timestamp()
 
 
 class ScheduleError(ValueError):
@@ -54,14 +58,16 @@ class Schedule:
             return cls(text=text, cron=CronExpression.parse(text), zone=zone, pace=pace)
         except CronError as error:
             cron_error = error
-        if ":" not in text or " " in text.strip():
+        if " " in text.strip() or not text.strip():
             raise ScheduleError(str(cron_error))
         try:
-            span = parse_timespan(text.strip())
+            span = parse_timespan(text, days=True)  # a single number is one, too (H-92)
         except ValueError as error:
             raise ScheduleError(f"{text!r} is neither an NCRONTAB expression nor a time span (hh:mm:ss)") from error
         if span <= 0:
             raise ScheduleError(f"the time span {text!r} must be longer than nothing")
+        if span * _SHOWN > _LONGEST - time.time():
+            raise ScheduleError(f"the time span {text!r} leads past the year {MAXYEAR}, where .NET's dates end")
         return cls(text=text, span=span, zone=zone, pace=pace)
 
     def next(self, after: float) -> float:
@@ -83,6 +89,11 @@ class Schedule:
             gaps.append(following - previous)
             previous = following
         return max(gaps)
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether it follows daylight saving, as the function is told (H-92)."""
+        return self.cron is not None
 
     @property
     def is_sub_minute(self) -> bool:

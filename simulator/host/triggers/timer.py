@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from simulator.host.triggers.bindings import ScheduleStatus
@@ -46,12 +46,13 @@ class StatusStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One firing of a timer: when it was due, and what the function is told."""
+    """One firing of a timer: when it was due, and what the function is told; ``adjusts`` is `Schedule.adjusts`."""
 
     due: float
     past_due: bool = False
     status: ScheduleStatus | None = None
     reason: str = "schedule"
+    adjusts: bool = True
 
 
 Run = Callable[[Tick], Awaitable[None]]
@@ -121,7 +122,7 @@ class TimerListener:
     async def _fire(self, tick: Tick, status: ScheduleStatus) -> ScheduleStatus:
         started = self._clock.now()
         try:
-            await self._run(tick)
+            await self._run(replace(tick, adjusts=self._schedule.adjusts))
         except Exception:  # noqa: BLE001 - whatever happens to one run, the schedule goes on (H-68)
             _log.exception("timer %s", self._function)
         if tick.reason == "schedule":

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 from simulator.host.app.loading import load_functions
 from simulator.host.app.settings import local_settings, redirect
 from simulator.host.plan import Plan, connections, make_plans
-from simulator.host.triggers.bindings import Out, queue_bodies, queue_input, timer_input
+from simulator.host.triggers.bindingdata import binding_data
+from simulator.host.triggers.bindings import Out, queue_input, timer_input
 from simulator.host.triggers.messages import encode
+from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.timer import Tick, TimerListener
+from simulator.host.triggers.typed import given_back
+from simulator.host.triggers.written import written
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.workloads.hosting import Feed, QueueWorld, VirtualClock
 from simulator.virtual.workloads.invocations import invoke, run_function, told_of
@@ -26,7 +30,9 @@ from simulator.work.feed import KEYS, make_body
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simulator.host.app.model import IndexedFunction, Parameter
     from simulator.host.triggers.messages import Message
+    from simulator.host.triggers.typed import Typed
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
@@ -120,13 +126,13 @@ class _Runner:
 
     async def on_message(self, plan: Plan, message: Message) -> bool:
         """Run the function of a queue's trigger; tell whether it succeeded."""
-        return await self._invoke(plan, partial(queue_input, plan.function.trigger, message), received=message.id)
+        return await self._invoke(plan, partial(queue_input, plan.function.trigger, message), received=message)
 
     async def on_tick(self, plan: Plan, tick: Tick) -> None:
         """Run the function of a timer's trigger."""
         await self._invoke(plan, partial(timer_input, plan.function.trigger, tick.status, past_due=tick.past_due))
 
-    async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: str | None = None) -> bool:
+    async def _invoke(self, plan: Plan, value: Callable[[], Any], *, received: Message | None = None) -> bool:
         function = plan.function
         invocation = f"{self._machine.name}/{function.name}/{next(self._numbers)}"
         outputs = {name: Out() for name in function.outputs}
@@ -135,22 +141,29 @@ class _Runner:
             arguments = {function.trigger.name: value(), **outputs}
             if function.wants_context:
                 arguments["context"] = Context(function.name, invocation)
-            await run_function(function.call, arguments)
+            result = await run_function(function.call, arguments)
+            self._send(function, given_back(function, outputs, result), received)
 
         outcome = await invoke(
-            self._world, self._machine, function.name, invocation, work, message=received, failures=(Exception,)
+            self._world,
+            self._machine,
+            function.name,
+            invocation,
+            work,
+            message=None if received is None else received.id,
+            failures=(Exception,),
         )
-        if outcome == "ok":
-            self._send(plan, outputs)
         self._world.oracle.reached[f"invocation: {outcome}"] += 1
         return outcome == "ok"
 
-    def _send(self, plan: Plan, outputs: dict[str, Out]) -> None:
-        for name, out in outputs.items():
-            parameter = plan.function.outputs[name]
-            if parameter.binding == "queue" and out.get() is not None:
-                for body in queue_bodies(parameter, out.get()):
-                    queue = str(parameter.settings.get("queueName"))
+    def _send(
+        self, function: IndexedFunction, outputs: tuple[tuple[Parameter, Typed], ...], received: Message | None
+    ) -> None:
+        for parameter, value in outputs:
+            if parameter.binding == "queue":
+                where = f"output {parameter.name!r} of {function.name}"
+                queue = queue_name(parameter, os.environ, where, lambda: binding_data(function.trigger, received))
+                for body in written(value):
                     self._hosting.queues.send(queue, encode(body, "base64"))
 
 

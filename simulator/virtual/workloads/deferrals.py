@@ -1,5 +1,7 @@
 """The workload ``defer``: messages of some customers, put back while their customer's lock is busy.
 
+Some bodies have an ``Id``, in whose place the host hides the message's own: these go back without it (H-80).
+
 Beside what holds for every queue:
 
 burnt       a message was received twice under one id although nothing went wrong
@@ -10,22 +12,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from simulator.host.app.model import Parameter
 from simulator.host.triggers.bindings import queue_input
+from simulator.host.triggers.messages import decode, encode
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
 from simulator.virtual.workloads.jobs import Job, some_jobs, without_options
 from singleton import singleton
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
 
     from simulator.host.triggers.messages import Message
     from simulator.virtual.time.machine import Machine
+    from simulator.virtual.workloads.hosting import Feed
     from simulator.virtual.worlds.world import World
 
 _QUEUE = "deferred-orders"
@@ -43,7 +48,15 @@ def start_deferrals(world: World) -> None:
     for machine in world.machines:
         hosting.listen(machine, kind, _QUEUE, partial(counter.deliver, machine, kind))
     work = sum(job.steps * job.pause + 13.0 for job in jobs)
-    hosting.feed(orders(rng, _QUEUE, len(jobs), within=30.0), seconds=work + 200.0)
+    feeds = orders(rng, _QUEUE, len(jobs), within=30.0)
+    hosting.feed([_named(rng, feed) for feed in feeds], seconds=work + 200.0)
+
+
+def _named(rng: random.Random, feed: Feed) -> Feed:
+    """Give half of the bodies an ``Id``."""
+    name: object = rng.choice((*[None] * 5, "k", "..", "", 7, {}))
+    body = json.loads(decode(feed.text, "base64")) | {"iD": name}
+    return replace(feed, text=encode(json.dumps(body).encode(), "base64"))
 
 
 @dataclass(slots=True)

@@ -93,13 +93,17 @@ class QueueWorld:
     async def _feed(self, messages: Sequence[Feed]) -> None:
         for feed in messages:
             await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
-            name = self.queues.send(feed.queue, feed.text)
+            name = self.queues.send(feed.queue, feed.text).id
             self.world.note("world", "message_sent", queue=feed.queue, id=name)
-        while self.queues.left() and any(not machine.crashed for machine, _ in self._listeners):  # noqa: ASYNC110
+        # What the app sends to queues that it doesn't read stays there.
+        read = {listener.queue: None for _, listener in self._listeners}
+        while not read.keys().isdisjoint(self.queues.left()) and any(  # noqa: ASYNC110
+            not machine.crashed for machine, _ in self._listeners
+        ):
             await asyncio.sleep(1.0)
         for _, listener in self._listeners:
             listener.stop()
-        for queue in {listener.queue: None for _, listener in self._listeners}:
+        for queue in read:
             self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
         self._settle()
 

@@ -39,12 +39,11 @@ def told_of(name: str, guard: Guard | None, *, queue: str, is_async: bool) -> di
     return {**told, "guarded": True, "mode": guard.mode, "on_contention": policy, "lease": guard.period}
 
 
-async def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+async def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a function as the worker does: a sync one on a thread."""
     if inspect.iscoroutinefunction(function):
-        await function(**arguments)
-    else:
-        await Baton.run(lambda: function(**arguments))
+        return await function(**arguments)
+    return await Baton.run(lambda: function(**arguments))
 
 
 async def invoke_one(

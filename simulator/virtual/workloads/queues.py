@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class Stored:
     id: str
     text: str
     visible: float
+    inserted: float
     receipt: int = 0
     dequeued: int = 0
 
@@ -38,12 +40,12 @@ class Queues:
     _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
     _number: int = 0
 
-    def send(self, queue: str, text: str, delay: float = 0.0) -> str:
+    def send(self, queue: str, text: str, delay: float = 0.0) -> Stored:
         """Put a message into a queue, which is made if need be; nobody sees it for ``delay`` seconds."""
         self._number += 1
-        message = Stored(f"m{self._number}", text, self.loop.now + delay)
+        message = Stored(f"m{self._number}", text, self.loop.now + delay, self.loop.now)
         self._queues.setdefault(queue, {})[message.id] = message
-        return message.id
+        return message
 
     def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
         """Take up to ``count`` visible messages, the oldest first."""
@@ -72,7 +74,14 @@ class Queues:
         stored.visible = self.loop.now + visibility
         stored.receipt += 1
         stored.dequeued += 1
-        return Message(id=stored.id, text=stored.text, dequeue_count=stored.dequeued, pop_receipt=str(stored.receipt))
+        return Message(
+            id=stored.id,
+            text=stored.text,
+            dequeue_count=stored.dequeued,
+            pop_receipt=str(stored.receipt),
+            inserted=datetime.fromtimestamp(stored.inserted, UTC),
+            next_visible=datetime.fromtimestamp(stored.visible, UTC),
+        )
 
     def _find(self, queue: str, id: str, receipt: str) -> Stored:  # noqa: A002
         stored = self._queues.get(queue, {}).get(id)
@@ -103,6 +112,11 @@ class VirtualQueue:
         """See ``MessageStore.create``."""
         await self._send("queue create", lambda: None)
 
+    async def now(self) -> float:
+        """See ``MessageStore.now``."""
+        now: float = await self._send("queue time", lambda: self._queues.loop.now)
+        return now
+
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""
         void = await self._send("queue update", partial(self._queues.set_visibility, self._name, id, receipt, seconds))
@@ -110,8 +124,8 @@ class VirtualQueue:
 
     async def send(self, text: str, *, delay: int, life: int | None) -> Sent:  # noqa: ARG002 - no world lives so long
         """See ``MessageStore.send``."""
-        name = await self._send("queue send", partial(self._queues.send, self._name, text, delay))
-        return Sent(name, "0")
+        stored = await self._send("queue send", partial(self._queues.send, self._name, text, delay))
+        return Sent(stored.id, "0", stored.inserted)
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""

@@ -42,7 +42,7 @@ def _chain(world: World) -> None:
 
 
 def _skip(world: World) -> None:
-    """Timers: all hosts fire together, one runs, the others skip."""
+    """Timers: the hosts are apps of their own, so all fire together; one runs, the others skip."""
     every = world.rng_work.choice([5.0, 10.0, 20.0])
     for machine in world.machines:
         work = _ticks(world, machine, world.rng_work, every, rounds=world.rng_work.randint(3, 8))

@@ -44,9 +44,10 @@ class VirtualRuntime(OnLoop):
 
 
 def prepare_process() -> None:
-    """Set what the decorator asks of a process: an account that nobody calls, and one host id for all."""
+    """Set what the decorator asks of a process: an account that nobody calls, a host id, waits without end."""
     os.environ.setdefault("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     os.environ["AzureFunctionsWebHost__hostid"] = "explored"
+    os.environ["AzureFunctionsJobHost__functionTimeout"] = "-1"
 
 
 def stores(network: Network, service: Service, *, sdk: bool) -> Callable[[Machine], LeaseStore]:

@@ -124,6 +124,17 @@ def test_a_thread_that_waits_in_vain_is_told_so_and_leaves_nothing() -> None:
     assert hold.lost._callbacks == []
 
 
+def test_a_wait_may_be_longer_than_a_thread_can_wait() -> None:
+    hold = Hold("a")
+    seen: list[bool] = []
+    waiting = threading.Thread(target=lambda: seen.append(hold.lost.wait(10_675_199 * 86_400.0)))
+    waiting.start()
+    time.sleep(0.02)
+    hold.lost.fire("stolen")
+    waiting.join(10.0)
+    assert seen == [True]
+
+
 def test_many_threads_see_one_loss() -> None:
     for _ in range(20):
         hold = Hold("a")

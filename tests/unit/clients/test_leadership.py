@@ -246,7 +246,7 @@ def test_a_thread_that_waits_is_told_when_it_leads_when_its_time_is_up_and_when_
         thread.push_clock(31)
         assert hold.lost.wait(5)
         assert hold.lost.reason == "blob gone"
-        two = pool.submit(leadership.wait)
+        two = pool.submit(leadership.wait, 10_675_199 * 86_400.0)  # longer than a thread can wait
         time.sleep(0.05)
         leadership.stop()
         assert isinstance(two.exception(5), LockClosed)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
-from singleton.defer.deferral import MessageElsewhere, Received, put_back
+from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 from singleton.stores.protocol import StoreFailure
 from tests.support.world import now, until, virtual
@@ -31,6 +32,10 @@ class Network:
         self.queue = queue
         self.before: dict[str, list[Any]] = {}
         self.after: dict[str, list[Any]] = {}
+
+    async def now(self) -> float:
+        now: float = await self._send("now", self.queue.now)
+        return now
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         hidden: Hidden = await self._send("hide", lambda: self.queue.hide(id, receipt, seconds))
@@ -79,7 +84,8 @@ async def a_message(queue: MemoryMessageStore, *, life: float = WEEK, visibility
 
 
 async def deferred(network: Network, message: Received, *, delay: int = 10) -> str | None:
-    return await put_back(network, message, delay=delay, handed_on=lambda _: None)
+    copy = await put_back(network, message, delay=delay, handed_on=lambda _: None)
+    return None if copy is None else copy.id
 
 
 def host_ends_it(queue: MemoryMessageStore, message: Received) -> bool:
@@ -87,7 +93,7 @@ def host_ends_it(queue: MemoryMessageStore, message: Received) -> bool:
     stored = next((each for each in queue.messages() if each.id == message.id), None)
     if stored is None or stored.receipt != message.receipt:
         return False
-    del queue._messages[message.id]
+    del queue._messages[stored.id]
     return True
 
 
@@ -274,11 +280,12 @@ async def test_a_receipt_that_its_own_host_renewed_is_no_loss_the_copy_goes_and_
     queue = MemoryMessageStore()
     received = await a_message(queue)
     await until(300)
-    renewed = await queue.hide(received.id, received.receipt, 600)
+    assert received.known is not None
+    renewed = await queue.hide(*received.known, 600)
     await until(310)
     copy = await deferred(Network(queue), received)
     assert len([*queue.messages()]) == 2
-    await queue.delete(received.id, renewed.receipt)  # the host, as the invocation ends as a success
+    await queue.delete(received.known[0], renewed.receipt)  # the host, as the invocation ends as a success
     assert [each.id for each in queue.messages()] == [copy]
 
 
@@ -331,3 +338,50 @@ async def test_the_copy_is_told_of_before_the_original_ends() -> None:
     )
     assert len(seen) == 1
     assert message.id in seen[0]
+
+
+# --- whose body hides its id ------------------------------------------------------------------------------------------
+
+
+async def a_hidden_message(queue: MemoryMessageStore, *, life: float = WEEK, visibility: float = 600.0) -> Received:
+    return replace(await a_message(queue, life=life, visibility=visibility), id=None)
+
+
+@virtual
+async def test_a_message_whose_id_is_not_known_goes_back_in_two_requests_and_its_host_deletes_it() -> None:
+    queue = MemoryMessageStore()
+    message = await a_hidden_message(queue, life=100.0)
+    (original,) = queue.messages()
+    await until(20)
+    copy = await deferred(Network(queue), message)
+    assert dict(queue.calls) == {"now": 1, "send": 1}
+    assert host_ends_it(queue, as_received(original))
+    (left,) = queue.messages()
+    assert (left.id, left.visible, left.expires) == (copy, 30, 100)
+
+
+@virtual
+async def test_a_message_whose_id_is_not_known_is_left_to_whoever_may_have_received_it_since() -> None:
+    queue = MemoryMessageStore()
+    message = await a_hidden_message(queue, visibility=30.0)
+    await until(30)
+    with pytest.raises(MessageElsewhere):
+        await deferred(Network(queue), message)
+    assert len([*queue.messages()]) == 1
+
+
+@virtual
+async def test_a_message_whose_id_is_not_known_is_copied_to_the_other_queue_and_left_for_its_host_to_delete() -> None:
+    queue, poison = MemoryMessageStore(), MemoryMessageStore()
+    assert await move(queue, poison, await a_hidden_message(queue))
+    assert [len([*each.messages()]) for each in (queue, poison)] == [1, 1]
+
+
+@virtual
+async def test_without_the_services_clock_no_copy_is_sent() -> None:
+    queue = MemoryMessageStore()
+    network = Network(queue)
+    network.before["now"] = [StoreFailure(403, "AuthorizationPermissionMismatch")]
+    with pytest.raises(StorageDenied, match="a message whose body has an Id of its own: asking for the time"):
+        await deferred(network, await a_hidden_message(queue))
+    assert len([*queue.messages()]) == 1

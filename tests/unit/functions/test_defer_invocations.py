@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 import pytest
-from azure.functions.queue import QueueMessage
 
+from simulator.host.app.model import Parameter
+from simulator.host.triggers.bindings import queue_input
+from simulator.host.triggers.messages import Message
 from singleton import ConfigurationError, LockNotAcquired, singleton
 from singleton.decorator import guards_of
 from singleton.defer.queueplace import message_encoding
@@ -65,8 +67,8 @@ class Queue:
     async def texts(self) -> list[str]:
         return [message.text for message in self.store.messages()]
 
-    def message(self, body: bytes = b"{}", **changes: Any) -> QueueMessage:
-        """Put a message into the queue and receive it."""
+    def message(self, body: bytes = b"{}", **changes: Any) -> Any:
+        """Put a message into the queue and receive it: as the host does, with the body's names over its own."""
 
         async def receive() -> Any:
             self.store.put(base64.b64encode(body).decode())
@@ -74,7 +76,7 @@ class Queue:
 
         return self._given(self.thread.do(receive), body, **changes)
 
-    def delivered(self, *, count: int | None = None) -> QueueMessage:
+    def delivered(self, *, count: int | None = None) -> Any:
         """Receive the one message that is in the queue, whatever its delay; ``count``: it was received before."""
 
         async def receive() -> Any:
@@ -85,11 +87,27 @@ class Queue:
         stored = self.thread.do(receive)
         return self._given(stored, base64.b64decode(stored.text), dequeue_count=count or stored.dequeued)
 
-    def _given(self, stored: Any, body: bytes, **changes: Any) -> QueueMessage:
-        known = {"id": stored.id, "pop_receipt": stored.receipt, "dequeue_count": 1, "expiration_time": LATER}
-        kind: Any = QueueMessage
-        made: QueueMessage = kind(body=body, **{"time_next_visible": LATER, **known, **changes})
-        return made
+    def _given(self, stored: Any, body: bytes, *, binary: bool = False, **changes: Any) -> Any:
+        self._last = (stored.id, stored.receipt)
+        inserted = datetime.fromtimestamp(stored.inserted, UTC)
+        known = {"pop_receipt": stored.receipt, "dequeue_count": 1, "inserted": inserted}
+        ends = {"expires": LATER, "next_visible": LATER}
+        trigger = Parameter(
+            name="msg", binding="queueTrigger", converter="queueTrigger", data_type=2 if binary else None
+        )
+        return queue_input(trigger, Message(id=stored.id, text="", body=body, **{**known, **ends, **changes}))
+
+    def ended_by_the_host(self) -> bool:
+        """Delete the message that was received last, as the host does after a success; tell whether it was there."""
+
+        async def delete() -> bool:
+            try:
+                await self.store.delete(*self._last)
+            except StoreFailure:
+                return False
+            return True
+
+        return self.thread.do(delete)
 
     def left(self, name: str = "orders") -> list[tuple[str, bytes, int]]:
         """Return id, body and dequeue count of what is in the queue."""
@@ -144,10 +162,10 @@ def test_the_message_goes_back_and_the_invocation_ends_as_a_success(
     thread: LockThread, queue: Queue, kind: str
 ) -> None:
     thread.taken_by_another_process(LOCK)
-    message = queue.message(b'{"Id": 7}')
+    message = queue.message(b'{"Key": 7}')
     assert call(a_function(kind), message) is None
     ((copy, body, dequeued),) = queue.left()
-    assert (body, dequeued) == (b'{"Id": 7}', 0)
+    assert (body, dequeued) == (b'{"Key": 7}', 0)
     assert copy != message.id
     assert thread.kinds() == ["waiting", "contended:defer", "deferred"]
     told = thread.events[-1]
@@ -241,7 +259,7 @@ def test_a_message_whose_receipt_is_too_old_to_tell_whose_it_is_waits_for_its_tu
         return await hide(id, receipt, seconds)
 
     queue.store.hide = given_back_meanwhile  # type: ignore[method-assign]
-    message = queue.message(pop_receipt="an older one", time_next_visible=LONG_AGO)
+    message = queue.message(pop_receipt="an older one", next_visible=LONG_AGO)
     assert call(a_function(kind), message) is None
     assert thread.kinds() == ["waiting", "contended:defer", "acquired", "body_started", "body_ended:ok", "released"]
     assert [name for name, _, _ in queue.left()] == [message.id]
@@ -254,7 +272,7 @@ def test_a_message_that_can_not_be_put_back_fails_when_its_time_to_wait_is_over(
 ) -> None:
     (tmp_path / "host.json").write_text('{"singleton": {"lockAcquisitionTimeout": "00:00:00.1"}}')
     thread.taken_by_another_process(LOCK)
-    message = queue.message(pop_receipt="an older one", time_next_visible=LONG_AGO)
+    message = queue.message(pop_receipt="an older one", next_visible=LONG_AGO)
     with pytest.raises(LockNotAcquired):
         call(a_function(kind), message)
     assert [name for name, _, _ in queue.left()] == [message.id]
@@ -296,7 +314,7 @@ def test_bytes_go_back_as_they_were_where_the_trigger_is_binary(thread: LockThre
     thread.taken_by_another_process(LOCK)
     body = b"\xff\x00" + "\N{REPLACEMENT CHARACTER}".encode()
     trigger = {"queue_name": "orders", "connection": "Orders", "data_type": func.DataType.BINARY}
-    call(a_function(trigger=trigger), queue.message(body))
+    call(a_function(trigger=trigger), queue.message(body, binary=True))
     assert [each for _, each, _ in queue.left()] == [body]
 
 
@@ -487,5 +505,5 @@ def test_the_queue_client_is_imported_with_the_lock_thread_where_a_function_defe
 def test_a_function_that_was_tested_with_locks_in_memory_notes_failures_where_its_locks_are_now() -> None:
     (guard,) = guards_of(a_function())
     with memory_locks():
-        in_memory = guard._deferring.notes
-    assert guard._deferring.notes != in_memory
+        in_memory = guard._deferring.notes()
+    assert guard._deferring.notes() != in_memory

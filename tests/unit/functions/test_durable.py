@@ -243,6 +243,104 @@ async def test_a_start_whose_answer_was_lost_is_recognised_by_the_instance() -> 
     assert (first.started, first.status, second.started, len(durable.started)) == (True, "Pending", False, 1)
 
 
+ALREADY = {"Message": "wrong", "ExceptionMessage": "An Orchestration instance with the status Running already exists."}
+
+
+class Guarding(Durable):
+    """Refuses, as the extension does by default, to replace an instance that runs."""
+
+    async def start_new(self, *what: Any) -> str:
+        if self.instance is not None and self.instance.runtime_status.name in ALIVE:
+            raise Exception(ALREADY)  # noqa: TRY002 - as the client does
+        return await super().start_new(*what)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["it runs", "it has ended by then"])
+def test_a_start_that_durable_refused_is_nobodys_but_the_other_starters(*, ended: bool) -> None:
+    """Somebody without the lock starts it between the look and the start."""
+
+    @virtual
+    async def story() -> None:
+        class Raced(Guarding):
+            async def start_new(self, *what: Any) -> str:
+                self.begin("other", "order-7", None)
+                await asyncio.sleep(0.1)
+                try:
+                    return await super().start_new(*what)
+                finally:
+                    if ended:
+                        self.ended("Completed", self.instance.created_time)
+
+        with host(service := MemoryLeaseStore()):
+            answer = await import_order(durable := Raced())
+        assert (answer.started, answer.status) == (False, "Completed" if ended else "Pending")
+        assert [name for _, name, *_ in durable.started] == ["other"]
+        await asyncio.sleep(1)
+        assert service.leased() == {}
+
+    story()
+
+
+@virtual
+async def test_a_starter_that_was_stopped_past_its_lease_just_before_its_start_is_told_that_another_started() -> None:
+    service = MemoryLeaseStore()
+
+    class Stopped(Guarding):
+        async def start_new(self, *what: Any) -> str:
+            if not self.started and not hasattr(self, "asleep"):
+                self.asleep = True
+                service.delete(LOCK)
+                await asyncio.sleep(30)
+            return await super().start_new(*what)
+
+    durable = Stopped()
+    with host(service, 1):
+        first = asyncio.ensure_future(import_order(durable))
+    await until(20)
+    with host(service, 2):
+        second = await import_order(durable)
+    late = await first
+    assert (second.started, late.started, late.status, len(durable.started)) == (True, False, "Pending", 1)
+
+
+@virtual
+async def test_an_answer_that_was_lost_proves_nothing_when_the_lock_was_lost_too() -> None:
+    service = MemoryLeaseStore()
+
+    class Lost(Durable):
+        async def start_new(self, *_: Any) -> str:
+            service.delete(LOCK)
+            await asyncio.sleep(20)
+            self.begin("other", "order-7", None)
+            raise ConnectionResetError("reset")
+
+    with host(service), pytest.raises(ConnectionResetError):
+        await import_order(Lost())
+
+
+@virtual
+async def test_an_answer_that_says_no_is_believed_whoever_started_the_instance_meanwhile() -> None:
+    class Both(Refused):
+        async def start_new(self, *what: Any) -> str:
+            self.begin("other", "order-7", None)
+            return await super().start_new(*what)
+
+    with host(MemoryLeaseStore()), pytest.raises(Exception, match="doesn't exist"):
+        await import_order(Both())
+
+
+@virtual
+async def test_a_wait_for_other_starters_ends_before_the_hosts_time_out_strikes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "00:00:40")
+    service = MemoryLeaseStore()
+    await occupy(service, LOCK)
+    with host(service), pytest.raises(LockNotAcquired, match="functionTimeout") as caught:
+        await import_order(Durable())
+    assert (now(), caught.value.reason) == (35.0, "functionTimeout")
+
+
 @virtual
 async def test_a_start_that_was_refused_fails_at_once() -> None:
     with host(service := MemoryLeaseStore()), pytest.raises(Exception, match="doesn't exist"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -113,9 +114,13 @@ def test_a_path_that_is_not_there_is_a_scope_error_of(kind: str) -> None:
 
 
 def test_the_message_is_named_in_the_error() -> None:
-    assert "message 'm-1'" in refusal({"msg": queue_message()}, scope="Nope")
+    assert "message 'm-1'" in refusal({"msg": queue_message(b"{}")}, scope="Nope")
     assert "message 'sb-1'" in refusal({"msg": service_bus_message()}, scope="Nope")
     assert "message 'e-1'" in refusal({"msg": event_grid_event()}, scope="Nope")
+
+
+def test_a_message_whose_body_has_an_id_is_not_called_by_that() -> None:
+    assert "the body has no property" in refusal({"msg": queue_message(b'{"ID": 5}', id="5")}, scope="Nope")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +168,16 @@ def test_two_texts_are_ambiguous_below_the_trigger_and_the_remedy_is_named() -> 
     message = refusal({"msg": "{}", "blob": b"{}"}, scope="Id")
     assert "may be any of the parameters msg, blob" in message
     assert "put @singleton above the trigger's decorator" in message
+
+
+@pytest.mark.parametrize("beside", [io.BytesIO(b'{"Id": "wrong"}'), [{"Id": "wrong"}], {"Id": "wrong"}])
+def test_a_text_beside_what_an_input_binding_may_deliver_is_ambiguous(beside: Any) -> None:
+    message = refusal({"msg": BODY.decode(), "extra": beside}, scope="Id")
+    assert "may be any of the parameters msg, extra" in message
+
+
+def test_a_timer_has_no_payload_whatever_is_bound_beside_it() -> None:
+    assert "a timer has none" in refusal({"timer": TimerRequest(), "blob": BODY.decode()}, scope="Id")
 
 
 def test_above_the_trigger_its_parameter_is_known() -> None:

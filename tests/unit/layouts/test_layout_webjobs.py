@@ -9,7 +9,7 @@ import pytest
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.layouts import webjobs
-from singleton.layouts.webjobs import WebJobsLayout
+from singleton.layouts.webjobs import WebJobsLayout, check_dotnet_name
 from singleton.settings.options import SingletonOptions
 
 if TYPE_CHECKING:
@@ -93,12 +93,79 @@ def test_without_a_host_id_there_is_no_lock() -> None:
         LAYOUT.lock(" ", "Ship", [])
 
 
-def test_an_empty_scope_is_refused_rather_than_merged_with_the_function_s_own_lock() -> None:
-    """W-38."""
-    with pytest.raises(ScopeError, match="empty value"):
-        LAYOUT.lock("hid", "Ship", [""])
+@pytest.mark.parametrize("listener", [False, True])
+def test_an_empty_scope_is_the_lock_of_the_whole_function_and_said_once(
+    caplog: pytest.LogCaptureFixture, listener: bool
+) -> None:
+    """As .NET has it (facts §9)."""
+    layout = WebJobsLayout()
+    whole = layout.lock("hid", "Ship", [], listener=listener)
+    assert caplog.messages == []
+    for _ in range(3):
+        assert layout.lock("hid", "Ship", [""], listener=listener) == whole
+    assert [text.partition(",")[0] for text in caplog.messages] == ["Ship: its scope came to nothing"]
+
+
+def test_a_blank_scope_is_a_scope() -> None:
+    """As .NET has it (facts §9)."""
+    assert LAYOUT.lock("hid", "Ship", [" "]) == "locks/hid/Host.Functions.Ship. "
+    assert LAYOUT.lock("hid", "Ship", ["", "b"]) == "locks/hid/Host.Functions.Ship..b"
+
+
+def test_at_level_host_an_empty_scope_names_no_lock() -> None:
+    with pytest.raises(ScopeError, match="the scope of 'Ship' comes to nothing, and level 'host' has no other name"):
+        LAYOUT.lock("hid", "Ship", [""], "host")
     with pytest.raises(ConfigurationError, match="level 'host' needs a scope"):
         LAYOUT.lock("hid", "Ship", [], "host")
+
+
+@pytest.mark.parametrize(
+    ("scopes", "listener", "expected"),
+    [
+        ([], False, "Contoso.Shop.Orders.Ship"),
+        (["42"], False, "Contoso.Shop.Orders.Ship.42"),
+        ([""], False, "Contoso.Shop.Orders.Ship"),
+        ([], True, "Contoso.Shop.Orders.Ship.Listener"),
+        (["east"], True, "Contoso.Shop.Orders.Ship.east.Listener"),
+    ],
+)
+def test_a_c_sharp_function_s_locks_are_named_after_its_method(
+    scopes: list[str], listener: bool, expected: str
+) -> None:
+    """W-32, facts §10."""
+    layout = WebJobsLayout("Contoso.Shop.Orders.Ship")
+    assert layout.lock("hid", "ship_order", scopes, listener=listener) == f"locks/hid/{expected}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Orders.Ship",
+        "Contoso.Shop.Orders.Ship",
+        "A.B+C.D",
+        "A+B+C.D",
+        "A.B`1.C",
+        "A.B`2+C`1.D",
+        "_A.É1._x",
+        "A.Jobs.Ähm",
+    ],
+)
+def test_a_full_name_of_a_method_is_taken(name: str) -> None:
+    check_dotnet_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", " ", "Ship", ".Ship", "Orders.", "Orders..Ship", " Orders.Ship", "Orders.Ship ", "Orders.Ship()"),
+        *("Orders::Ship", "Orders/Ship", "Orders.Nested+Ship", "Orders+.Ship", "+Orders.Ship", "A.B`.C", "A.B`0.C"),
+        *("A.B<int>.C", "A.1B.C", "{A}.B", "A.B`1\n.C", 5, b"A.B"),
+    ],
+)
+def test_what_is_no_full_name_of_a_method_is_refused(name: object) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        check_dotnet_name(name)
+    assert str(caught.value).startswith(f"dotnet_name is {name!r}: give the full name of the C# method")
 
 
 def test_its_container_is_the_host_s_whatever_is_configured() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from singleton import singleton
+from singleton import ScopeError, singleton
 from singleton.layouts.dequeueable_options import _KEYS, DequeueableOptions
+from singleton.scopes.json_values import read_json
+from singleton.scopes.scope import ScopeTemplate
 from singleton.settings.options import SingletonOptions
 from tests.support.lock_thread import Context, an_app, guard_of
 
@@ -43,24 +45,75 @@ def lock_of(arguments: str) -> str:
     return lock
 
 
-def test_each_attribute_of_a_functions_app_means_the_blob_that_the_page_says() -> None:
-    table = rows("C# in a Functions app")
-    assert len(table) == 6
+@pytest.mark.parametrize(
+    ("beginning", "count", "more", "unscoped"),
+    [
+        ("C# method", 5, ", dotnet_name='Contoso.Shop.Orders.Ship'", "Contoso.Shop.Orders.Ship"),
+        ("a function `ShipOrders`", 4, "", "Host.Functions.ShipOrders"),
+    ],
+)
+def test_each_declaration_means_the_blob_that_the_page_says(
+    beginning: str, count: int, more: str, unscoped: str
+) -> None:
+    table = rows(beginning)
+    assert len(table) == count
     for _, blob, python in table:
         declared = [spelt for spelt in code(python) if spelt.startswith("@singleton")]
         declared += [f"@singleton({spelt}, …)" for spelt in code(python) if spelt.startswith("scope=")]
         assert declared
         for spelt in declared:
             arguments = spelt.removeprefix("@singleton(").removesuffix(")").replace("…", "").rstrip(", ")
-            expected = code(blob)[0] if code(blob) else "Host.Functions.ShipOrders"
-            assert lock_of(arguments) == f"locks/app/{expected}"
+            expected = code(blob)[0] if code(blob) else unscoped
+            assert lock_of(f"{arguments}{more}".removeprefix(", ")) == f"locks/app/{expected}"
 
 
-def test_each_attribute_of_a_plain_host_means_the_blob_that_the_page_says() -> None:
-    table = rows("C# | blob below")
-    assert len(table) == 3
-    for _, blob, python in table:
-        assert lock_of(f"{code(python)[0]}, level='host'") == f"locks/app/{code(blob)[0]}"
+VALUES = {
+    "a GUID": '"7F2A1C1E-3D0B-4A1E-9A55-1F2F3A4B5C6D"',
+    "a date": '"2026-11-22T10:20:30Z"',
+    "00:10:00": '"00:10:00"',
+}
+
+
+def test_each_value_is_printed_or_refused_as_the_page_says() -> None:
+    """Each row's values, with the format that it names or, where it is refused, with the remedy that it gives."""
+    table = rows("in the message")
+    assert len(table) == 12
+    shown = {
+        "text": (['"x y"'], "x y"),
+        "a whole number": (["42"], "42"),
+        "text, a GUID, `{Key:N}`": ([VALUES["a GUID"]], "7f2a1c1e3d0b4a1e9a551f2f3a4b5c6d"),
+        "text, a date, `{When:yyyy-MM-dd}`": ([VALUES["a date"]], "2026-11-22"),
+        "`true`, `1.5`, `1.0`": (["true", "1.5", "1.0"], ""),
+        "`null`, objects, lists": (["null", '{"a": 1}', "[1]"], ""),
+        "text or a number": (['"North"', "3"], None),
+        "no such property": ([], None),
+    }
+    for message, _, _, here in table:
+        found = next((value for name, value in VALUES.items() if name in message), None)
+        if message not in shown:
+            assert "refused" in here
+            assert found
+            with pytest.raises(ScopeError):
+                scope_of("{v}", found)
+            for remedy in re.findall(r"`\{\w+:([^}]+)\}`", here):
+                assert scope_of(f"{{v:{remedy}}}", found)
+            continue
+        values, printed = shown.pop(message)
+        pattern = re.search(r"`\{\w+(:[^}]+)?\}`", message)
+        for value in values:
+            scope = scope_of(f"{{v{pattern[1] or '' if pattern else ''}}}", value)
+            assert scope == printed or (printed is None and scope == json.loads(value, parse_int=str))
+    assert shown == {}
+
+
+def scope_of(template: str, value: str) -> str:
+    return ScopeTemplate(template, dotnet=True).bind({}, read_json_object(f'{{"v": {value}}}'))
+
+
+def read_json_object(body: str) -> dict[str, object]:
+    found = read_json(body)
+    assert isinstance(found, dict)
+    return found
 
 
 def test_the_settings_of_dequeueable_are_all_there_with_their_defaults() -> None:

@@ -55,4 +55,6 @@ def test_both_clients_hand_out_the_same_holds(tmp_path: Path, monkeypatch: pytes
 
 def test_a_scope_given_without_its_name_is_a_type_error_too() -> None:
     with pytest.raises(ConfigurationError, match="name the argument"):
-        singleton("Id")  # type: ignore[call-overload]
+
+        @singleton("Id")  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+        def job(msg: str) -> None: ...

@@ -57,7 +57,22 @@ def test_what_is_no_time_span_is_refused_with_the_right_spelling(text: str) -> N
         parse_timespan(text)
 
 
-@pytest.mark.parametrize(("text", "meant"), [("15", "00:00:15"), ("0", "00:00:00"), ("3600", "01:00:00")])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("2", 2 * DAY), (" -1 ", -DAY), ("10675199", 10_675_199 * DAY), ("00:00:02", 2.0)]
+)
+def test_a_bare_number_is_days_where_that_is_wanted(text: str, expected: float) -> None:
+    assert parse_timespan(text, days=True) == expected
+
+
+def test_more_days_than_a_time_span_has_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="10675200"):
+        parse_timespan("10675200", days=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("15", "00:00:15"), ("0", "00:00:00"), ("3600", "01:00:00"), ("10675199", "123.13:19:59")],
+)
 def test_a_bare_number_is_refused_because_dotnet_reads_it_as_days(text: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=f'read as days.*if seconds are meant, write "{meant}"'):
         parse_timespan(text)

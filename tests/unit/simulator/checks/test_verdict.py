@@ -178,6 +178,21 @@ def test_what_goes_wrong_is_found(spoil: Callable[[Story], None], reason: str) -
     assert any(reason in text for text in verdict.reasons), verdict.reasons
 
 
+def test_calls_that_can_not_tell_their_id_are_counted() -> None:
+    """An async body whose binding is called ``context`` knows no invocation id: its lock's events have none."""
+    story = good_story()
+    lock = key_lock("c")
+    for start in (6.0, 7.0):
+        story.add(start, "host-1", "invocation_started", function="ship", invocation=f"i{start}", message=f"m{start}")
+        for kind in ("waiting", "acquired", "body_started", "body_ended", "released"):
+            story.lock(start + 0.1, "host-1", kind, lock, "", token=int(start))
+        story.add(start + 0.2, "host-1", "invocation_ended", function="ship", invocation=f"i{start}", outcome="ok")
+    assert judge(story.end(30)).verdict == "holds"
+    past_the_guard(story)
+    reasons = judge(story.end(30)).reasons
+    assert reasons == ("1 invocation of 'ship' succeeded without passing through its guard",)
+
+
 def test_without_the_lock_every_body_is_unprotected_and_no_failover_is_measured() -> None:
     story = Story(kill=1, singleton=False)
     story.body("host-1", 1, 3, held=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,6 +127,61 @@ def test_poison_by_the_raise_policy_is_told_as_such() -> None:
     verdict = judge(poisoned("LockNotAcquired: taken").end(30))
     assert verdict.holds
     assert any("its timeout gives a delivery up each time the lock is taken" in note for note in verdict.notes)
+
+
+UNSENT = "OutputError: output '$return': unable to encode outgoing TypedData"
+
+
+def test_poison_by_outputs_that_can_not_be_sent_is_told_as_such() -> None:
+    verdict = judge(poisoned(UNSENT).end(30))
+    assert verdict.holds
+    assert (
+        f"1 message poisoned from 'orders' because its function's outputs could not be sent ({UNSENT})" in verdict.notes
+    )
+
+
+def test_poison_by_a_skipped_calls_none_is_the_guards_doing() -> None:
+    story = poisoned(UNSENT)
+    story.lock(3.1, "host-1", "contended", key_lock("a"), owner="2", reason="taken")
+    verdict = judge(story.end(30))
+    assert [reason for reason in verdict.violations if "because it was skipped" in reason]
+
+
+def failed_on_a_poison_queue(error: str, blames: str = "") -> Story:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    story.add(0.2, "host-1", "function", name="rescue", trigger="queue", queue="orders-poison")
+    story.fleet(1, "message_sent", queue="orders-poison", id="m", key="k")
+    story.add(2, "host-1", "message_received", queue="orders-poison", id="m", dequeue_count=1, function="rescue")
+    call = {"function": "rescue", "invocation": "1", "message": "m"}
+    story.add(2, "host-1", "invocation_started", **call)
+    story.add(2.5, "host-1", "invocation_ended", **call, outcome="error", error=error, blames=blames)
+    story.fleet(29, "queue_left", queue="orders", ready=0, invisible=0, ids=[])
+    story.fleet(29, "queue_left", queue="orders-poison", ready=0, invisible=1, ids=[])
+    return story
+
+
+def test_a_message_that_failed_where_there_is_no_poison_queue_is_left_and_not_stuck() -> None:
+    verdict = judge(failed_on_a_poison_queue("KeyError: 'price'").end(30))
+    assert verdict.holds
+    assert (verdict.messages.stuck, verdict.messages.poisoned) == (0, 1)
+    left = "1 message left in 'orders-poison', which has no poison queue, by its function's own errors (KeyError)"
+    assert left in verdict.notes
+    assert verdict.messages.troubles[0].what == "left in its queue after 1 invocation: KeyError: 'price'"
+
+
+def test_a_message_that_the_lock_failed_there_is_a_violation_all_the_same() -> None:
+    assert not judge(failed_on_a_poison_queue("LockLost: expired", "LockLost").end(30)).holds
+
+
+def test_many_queues_that_nobody_reads_are_counted_and_not_named() -> None:
+    story = base()
+    story.message("fine", "host-1", 0.8, 0.9)
+    for number in range(6):
+        story.fleet(1, "message_sent", queue=f"{number}-outs", id=f"m{number}")
+    verdict = judge(story.end(30))
+    assert verdict.holds
+    assert "6 messages sent to 6 queues that no function here reads" in verdict.notes
 
 
 def test_why_a_message_is_stuck_is_said() -> None:
@@ -260,6 +316,69 @@ def test_a_host_that_died_between_copy_and_original_leaves_a_duplicate_that_is_e
     assert (messages.completed, messages.duplicated, messages.redelivered, messages.troubles) == (1, 1, 1, ())
 
 
+def put_back_unnamed(story: Story, t: float, host: str, name: str, copy: str) -> None:
+    """Tell of a message whose body hides its id: the guard does not know it, and the host deletes the original."""
+    story.received(t, host, name)
+    owner = f"putting {name} back"
+    story.add(t, host, "invocation_started", function="ship", invocation=owner, message=name)
+    story.lock(t, host, "contended", key_lock("a"), owner, reason="defer")
+    story.lock(t + 0.1, host, "deferred", key_lock("a"), owner, message_id=None, copy_id=copy)
+    story.add(t + 0.2, host, "invocation_ended", function="ship", invocation=owner, outcome="ok")
+
+
+def runs(story: Story, t: float, host: str, name: str) -> None:
+    story.received(t, host, name)
+    story.body(host, t + 0.1, t + 0.4, key_lock("a"), message=name)
+    story.completed(t + 0.5, host, name)
+
+
+def test_a_copy_belongs_to_the_message_of_its_invocation() -> None:
+    story = base("defer")
+    story.body("host-1", 0.9, 1.2, key_lock("a"))
+    story.sent(1, "m")
+    put_back_unnamed(story, 1.1, "host-2", "m", "m2")
+    story.completed(1.4, "host-2", "m")
+    runs(story, 11, "host-3", "m2")
+    verdict = judge(story.end(30))
+    messages = verdict.messages
+    assert (messages.sent, messages.completed, messages.deferred, messages.troubles) == (1, 1, 1, ())
+    assert verdict.holds
+
+
+def test_an_original_that_its_host_deleted_is_not_done_with_as_long_as_its_copy_is_not() -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back_unnamed(story, 1.1, "host-2", "m", "m2")
+    story.completed(1.4, "host-2", "m")
+    story.fleet(29, "queue_left", queue="orders", ready=0, invisible=1, ids=[])
+    messages = judge(story.end(30)).messages
+    assert (messages.stuck, messages.lost) == (1, 0)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_host_that_died_before_it_deleted_the_original_excuses_a_duplicate_and_later_none(*, deleted: bool) -> None:
+    story = base()
+    story.sent(1, "m")
+    put_back_unnamed(story, 1.1, "host-2", "m", "m2")
+    if deleted:
+        story.completed(1.4, "host-2", "m")
+    story.kill(1.6, "host-2")
+    runs(story, 11, "host-3", "m2")
+    runs(story, 31, "host-1", "m")
+    messages = judge(story.end(50)).messages
+    assert messages.duplicated == 1
+    assert [trouble.what for trouble in messages.troubles] == ["ran twice without a kill"] * deleted
+
+
+def test_poison_that_the_guard_made_is_that_of_the_invocations_message() -> None:
+    story = base()
+    story.sent(1, "m")
+    story.received(1.1, "host-3", "m")
+    owner = story.body("host-3", 1.2, 1.4, key_lock("a"), message="m", outcome="error")
+    story.lock(1.35, "host-3", "poisoned", key_lock("a"), owner, message_id=None)
+    assert judge(story.end(30)).messages.poisoned == 1
+
+
 def test_poison_by_contention_alone_breaks_the_promise_of_defer() -> None:
     story = base()
     story.message("fine", "host-1", 0.8, 0.9)
@@ -290,6 +409,20 @@ def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_fun
 
 
 # --- hosts that stood still -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [0.5, 5.0])
+def test_a_host_that_stood_still_while_the_queue_answered_excuses_a_duplicate_and_an_earlier_pause_none(
+    moment: float,
+) -> None:
+    story = base()
+    story.sent(1, "m")
+    story.add(2, "host-2", "pause")
+    story.add(40, "host-2", "resume")
+    runs(story, 40 + moment, "host-2", "m")
+    runs(story, 31, "host-3", "m")
+    troubles = judge(story.end(60)).messages.troubles
+    assert bool(troubles) is (moment == 5.0)
 
 
 def test_a_message_that_others_received_while_its_host_stood_still_may_run_twice() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.checks.exclusion import overlapping
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.facts import Section
+from simulator.history.historian import read_history
 from tests.support.journals import TIMER, Story, key_lock
 
 
@@ -174,3 +175,41 @@ def test_pauses_that_were_asked_for_and_did_not_happen_prove_nothing() -> None:
     verdict = judge(story.end(50))
     assert (verdict.verdict, verdict.pauses) == ("unproven", 1)
     assert "2 pauses asked for, 1 done: no further host was caught holding a lock" in verdict.reasons
+
+
+def worker_story() -> Story:
+    story = Story()
+    story.lock(1.0, "host-1", "acquired", TIMER, "call-1", token=1, worker=1)
+    story.lock(1.0, "host-1", "body_started", TIMER, "call-1", token=1, worker=1)
+    return story
+
+
+def test_a_worker_that_ended_ends_its_bodies_and_no_others_and_the_run_does_not_hold() -> None:
+    story = worker_story()
+    story.add(2, "host-1", "worker_exited", worker=2, reason="exit code 7", timeout=False)
+    story.add(3, "host-1", "worker_exited", worker=1, reason="functionTimeout", timeout=True)
+    history = read_history(story.records)
+    assert [(body.end, body.ending) for body in history.sections] == [(1003, "crashed")]
+    assert [(end.worker, end.cut) for end in history.worker_ends] == [(2, 0), (1, 1)]
+    violations = judge(story.end(30)).violations
+    assert "a worker of host-1 ended 1 time, and cut 1 guarded body short: functionTimeout" in violations
+
+
+def test_under_a_listeners_lock_the_bodies_of_two_workers_of_a_host_overlap() -> None:
+    story = Story()
+    for worker, start in ((1, 1.0), (2, 2.0)):
+        about = {"mode": "listener", "worker": worker, "token": worker}
+        story.lock(start, "host-1", "acquired", TIMER, "", **about)
+        story.lock(start, "host-1", "body_started", TIMER, f"call-{worker}", **about)
+    for worker in (1, 2):
+        story.lock(3, "host-1", "body_ended", TIMER, f"call-{worker}", mode="listener", worker=worker)
+    assert len(judge(story.end(30)).overlaps) == 1
+
+
+def test_an_invocation_that_could_not_be_named_has_passed_its_guard_all_the_same() -> None:
+    story = Story()
+    story.add(1, "host-1", "invocation_started", function="import_eligibility", invocation="call-1")
+    for kind in ("acquired", "body_started", "body_ended", "released"):
+        story.lock(2, "host-1", kind, TIMER, "", token=1)
+    story.add(3, "host-1", "invocation_ended", function="import_eligibility", invocation="call-1", outcome="ok")
+    assert not any("passing through" in text for text in judge(story.end(30)).violations)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +16,6 @@ import simulator
 from simulator.host.app.errors import HostError
 from simulator.host.startup import apply_time_zone, describe
 from singleton.functions.deferring import JITTER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 HEAD = """
 import azure.functions as func
@@ -35,24 +29,7 @@ def ship(msg: func.QueueMessage) -> None: ...
 CLOUD = "DefaultEndpointsProtocol=https;AccountName=cloud;AccountKey=Y2xvdWQ="
 
 
-@pytest.fixture(autouse=True)
-def unchanged_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Importing an app changes the process: undo that."""
-    environment, path, folder = dict(os.environ), list(sys.path), os.getcwd()  # noqa: PTH109
-    monkeypatch.setattr("singleton.decorator._declared", [])
-    modules, level = dict(sys.modules), logging.getLogger("azure").level
-    yield
-    os.chdir(folder)
-    sys.path[:] = path
-    os.environ.clear()
-    os.environ.update(environment)
-    time.tzset()
-    for name in set(sys.modules) - set(modules):
-        if name == "function_app" or name.startswith("helper_of_"):
-            del sys.modules[name]
-    sys.modules.update(modules)
-    for noisy in ("azure", "aiohttp", "asyncio"):
-        logging.getLogger(noisy).setLevel(level)
+pytestmark = pytest.mark.usefixtures("unchanged_process")
 
 
 def write_app(folder: Path, code: str, head: str = HEAD) -> Path:
@@ -88,7 +65,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
     @app.route(route="x")
     def page(req: func.HttpRequest) -> func.HttpResponse: ...
     """
-    values = {"WHEN": "0 */5 * * * *", "QUEUE": "Orders-EU"}
+    values = {"WHEN": "0 */5 * * * *", "QUEUE": "Orders-EU", "Orders": CLOUD}
     (tmp_path / "local.settings.json").write_text(json.dumps({"Values": values}))
     host_json = {"version": "2.0", "singleton": {"lockPeriod": "00:00:30"}}
     (tmp_path / "host.json").write_text(json.dumps(host_json))
@@ -147,7 +124,7 @@ def test_functions_of_a_blueprint_in_a_module_of_the_app_are_found(tmp_path: Pat
     import azure.functions as func
     blueprint = func.Blueprint()
 
-    @blueprint.queue_trigger(arg_name="msg", queue_name="orders", connection="C")
+    @blueprint.queue_trigger(arg_name="msg", queue_name="orders", connection="")
     def from_blueprint(msg: func.QueueMessage) -> None: ...
     """
     (tmp_path / "helper_of_app.py").write_text(dedent(blueprint))
@@ -197,7 +174,7 @@ def test_the_app_sees_the_simulators_storage_only(tmp_path: Path) -> None:
         ("raise SystemExit(2)", "SystemExit: 2; an app must not exit while it is imported"),
         ("class Odd(BaseException): ...\nraise Odd", "line 6 does not import: Odd"),
         ("import helper_of_broken_app", "helper_of_broken_app.py, line 2 does not import: ZeroDivisionError"),
-        ("singleton(on_contention='wiat')(print)", "did you mean 'wait'"),
+        ("singleton(on_contention='wiat')(lambda msg: None)", "did you mean 'wait'"),
         ("", "function_app.py has no functions"),
         ("other = func.FunctionApp()" + SHIP, "2 top-level function apps (app, other)"),
         ("other = app" + SHIP, "2 top-level function apps (app, other)"),
@@ -259,16 +236,15 @@ def test_schedules_are_in_the_apps_time_zone(tmp_path: Path) -> None:
     import time
     assert time.localtime(0).tm_hour == 16, time.tzname
     """
-    (tmp_path / "local.settings.json").write_text('{"Values": {"WEBSITE_TIME_ZONE": "America/Los_Angeles"}}')
+    (tmp_path / "local.settings.json").write_text('{"Values": {"TZ": "America/Los_Angeles"}}')
     assert set(described(write_app(tmp_path, dedent(code) + SHIP))) == {"ship"}
 
 
-def test_a_time_zone_that_is_none_is_noted() -> None:
-    settings = {"WEBSITE_TIME_ZONE": "Pacific Standard Time"}
-    assert apply_time_zone(settings) == [
-        "WEBSITE_TIME_ZONE is 'Pacific Standard Time', no IANA time zone: schedules are in local time"
-    ]
-    assert "TZ" not in settings
+def test_a_time_zone_that_only_the_platform_would_apply_is_noted() -> None:
+    (note,) = apply_time_zone({"WEBSITE_TIME_ZONE": "Europe/Berlin"})
+    assert note.startswith("WEBSITE_TIME_ZONE is 'Europe/Berlin', which does nothing here")
+    assert apply_time_zone({"WEBSITE_TIME_ZONE": "Europe/Berlin", "TZ": "Europe/Berlin"}) == []
+    assert apply_time_zone({}) == []
 
 
 @pytest.mark.process

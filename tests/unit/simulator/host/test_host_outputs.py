@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import base64
+import re
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from simulator.host.app.config import HostConfig
-from simulator.host.app.errors import SettingsError
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.app.model import IndexedFunction, Parameter
 from simulator.host.listeners import make_listeners
 from simulator.host.plan import Plan
+from simulator.host.triggers.bindingdata import binding_data
+from simulator.host.triggers.messages import Message
 from simulator.host.triggers.outputs import Outputs
+from simulator.host.triggers.timer import Tick
+from simulator.host.triggers.typed import Typed
 from singleton.settings.options import SingletonOptions
 from tests.support.memory_queues import MemoryQueues
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from simulator.host.runner import Runner
@@ -31,41 +37,98 @@ def output(queue: str, binding: str = "queue") -> Parameter:
 
 
 class Given:
-    """Outputs on queues in memory."""
+    """Outputs, and the records that they write."""
 
     def __init__(self) -> None:
-        self.queues = MemoryQueues()
-        self.woken: list[str] = []
-        self.queues.tell("next-queue", lambda: self.woken.append("next-queue"))
         self.events: list[tuple[str, dict[str, object]]] = []
         self.outputs = Outputs(
-            service=self.queues,
             encoding="base64",
             settings={"NEXT": "Next-Queue"},
             write=lambda event, /, **fields: self.events.append((event, fields)),
         )
 
-
-async def test_a_message_is_sent_in_the_hosts_encoding_and_wakes_its_queue() -> None:
-    given = Given()
-    await given.outputs.send("split", [(output("%NEXT%"), ["one", "two"])])
-    assert given.queues.texts("next-queue") == ["one", "two"]
-    assert base64.b64decode(given.queues.queues["next-queue"][0].text) == b"one"
-    assert given.woken == ["next-queue", "next-queue"]
-    assert [event for event, _ in given.events] == ["message_sent", "message_sent"]
+    def give(self, *values: tuple[Parameter, Typed], data: Any = dict) -> tuple[list[tuple[str, str]], str | None]:
+        """Return the messages for these outputs with their bodies, and the error."""
+        messages, error = self.outputs.messages("split", values, data)
+        return [(queue, base64.b64decode(text).decode()) for queue, text in messages], error
 
 
-async def test_what_the_simulator_does_not_write_is_noted_once() -> None:
+ONE = Typed("string", "one")
+
+
+def test_an_outputs_messages_are_in_the_hosts_encoding() -> None:
+    messages, error = Given().give((output("%NEXT%"), Typed("json", '["one", "two"]')))
+    assert messages == [("next-queue", "one"), ("next-queue", "two")]
+    assert error is None
+
+
+def test_what_the_simulator_does_not_write_is_noted_once() -> None:
     given = Given()
     for _ in range(3):
-        await given.outputs.send("split", [(output("x", binding="table"), "row")])
+        assert given.give((output("x", binding="table"), Typed("string", "row"))) == ([], None)
     assert [event for event, _ in given.events] == ["note"]
 
 
 @pytest.mark.parametrize("queue", ["", "No_Queue", "%MISSING%"])
-async def test_a_queue_that_can_not_be_is_an_error(queue: str) -> None:
-    with pytest.raises(SettingsError, match="output 'out' of split"):
-        await Given().outputs.send("split", [(output(queue), "one")])
+def test_a_queue_that_can_not_be_is_an_error(queue: str) -> None:
+    messages, error = Given().give((output(queue), ONE))
+    assert messages == []
+    assert str(error).startswith("OutputError: output 'out': its queue: ")
+
+
+def test_one_that_can_not_be_sent_keeps_none_of_the_others_from_being_sent() -> None:
+    messages, error = Given().give((output("next"), Typed("string", "{no JSON}")), (output("next"), ONE))
+    assert messages == [("next", "one")]
+    assert str(error).startswith("OutputError: output 'out': text that begins with { must be JSON: ")
+
+
+def given_by(body: str, data_type: int | None = None) -> Callable[[], Mapping[str, object]]:
+    """Return what a message with this body gives for names."""
+    moment = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
+    message = Message(id="m-1", text="", body=body.encode(), dequeue_count=3, pop_receipt="r", inserted=moment)
+    trigger = Parameter(name="msg", binding="queueTrigger", converter="generic", data_type=data_type)
+    return lambda: binding_data(trigger, message)
+
+
+@pytest.mark.parametrize(
+    ("queue", "body", "name"),
+    [
+        ("{Id}-outs", "text", "m-1-outs"),
+        ("{id}-outs", '{"ID": 7}', "7-outs"),
+        ("try{DequeueCount}", '["Id"]', "try3"),
+        ("{Id}-outs", '{"Id": null}', "m-1-outs"),
+        ("{Id}-outs", '{"Id": [1]}', "m-1-outs"),
+        ("for-{Order.zone}", '{"order": {"Zone": "North"}}', "for-north"),
+        ("for-{flag}", "{flag: true}", "for-true"),
+        ("{QueueTrigger}", "whole", "whole"),
+        ("on-{InsertionTime:yyyyMMdd}", "", "on-20261122"),
+        ("%NEXT%-{Id}", "", "next-queue-m-1"),
+    ],
+)
+def test_names_in_a_queues_name_are_the_messages_and_its_bodys(queue: str, body: str, name: str) -> None:
+    assert Given().give((output(queue), ONE), data=given_by(body)) == ([(name, "one")], None)
+
+
+def test_a_binary_trigger_gives_no_properties_of_the_body() -> None:
+    messages, _ = Given().give((output("{Id}-outs"), ONE), data=given_by('{"Id": 7}', data_type=2))
+    assert messages == [("m-1-outs", "one")]
+
+
+def test_a_new_guid_and_the_time_are_built_in() -> None:
+    messages, _ = Given().give((output("q-{rand-guid:N}"), ONE), (output("on-{DateTime:yyyy}"), ONE))
+    assert re.fullmatch(r"q-[0-9a-f]{32}", messages[0][0])
+    assert re.fullmatch(r"on-\d{4}", messages[1][0])
+
+
+@pytest.mark.parametrize("queue", ["{Nope}-outs", "{Id.Nope}", "{QueueTrigger:yyyy}"])
+def test_a_name_that_the_trigger_does_not_give_is_an_error(queue: str) -> None:
+    messages, error = Given().give((output(queue), ONE), data=given_by("text"))
+    assert messages == []
+    assert str(error).startswith("OutputError: output 'out': its queue: ")
+
+
+def test_a_timer_gives_no_names() -> None:
+    assert binding_data(output("x"), Tick(due=0.0)) == {}
 
 
 async def test_a_listener_is_woken_for_its_own_queue_only(tmp_path: Path) -> None:

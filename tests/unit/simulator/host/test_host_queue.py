@@ -82,6 +82,34 @@ def test_the_visibility_timeout_is_the_pause_before_the_next_try() -> None:
     assert starts[1] - starts[0] >= 30.0
 
 
+def test_a_failed_message_without_a_poison_queue_stays_invisible_for_its_time_and_is_tried_again() -> None:
+    runs: list[float] = []
+
+    async def run(_: Message) -> bool:
+        runs.append(round(asyncio.get_running_loop().time()))
+        return False
+
+    host = Host(run, queue="orders-poison", max_dequeue_count=3, max_polling_interval=0.1)
+    host.queues.put("orders-poison", "bad")
+    in_virtual_time(host.listen(90))
+    assert runs == [0, 20, 40]
+    assert host.told("message_returned")[0]["reason"] == "failed; this queue has no poison queue"
+
+
+@pytest.mark.parametrize(("timeout", "waited"), [(0.9, 0), (2.5, 2)])
+def test_the_visibility_timeout_is_cut_to_whole_seconds(timeout: float, waited: int) -> None:
+    runs: list[float] = []
+
+    async def run(_: Message) -> bool:
+        runs.append(asyncio.get_running_loop().time())
+        return False
+
+    host = Host(run, visibility_timeout=timeout, max_polling_interval=0.1)
+    host.queues.put("orders", "bad")
+    in_virtual_time(host.listen(3))
+    assert int(runs[1] - runs[0]) == waited
+
+
 def test_poison_without_a_poison_queue_stays_invisible_for_its_time() -> None:
     host = Host(fails, queue="orders-poison", max_dequeue_count=1)
     host.queues.put("orders-poison", "bad")

@@ -30,7 +30,14 @@ def local_times(expression: str, start: datetime, count: int) -> list[str]:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("00:00:15", 15.0), ("01:00:00", 3600.0), ("1.00:00:00", 86_400.0), ("24:00:00", 24 * 86_400.0), ("00:05", 300.0)],
+    [
+        ("00:00:15", 15.0),
+        ("01:00:00", 3600.0),
+        ("1.00:00:00", 86_400.0),
+        ("24:00:00", 24 * 86_400.0),
+        ("00:05", 300.0),
+        ("2", 172_800.0),
+    ],
 )
 def test_a_time_span_is_counted_from_the_run_before(text: str, seconds: float) -> None:
     assert Schedule.parse(text).next(1_000.5) == 1_000.5 + seconds
@@ -41,7 +48,10 @@ def test_a_time_span_is_counted_from_the_run_before(text: str, seconds: float) -
     [
         ("every day", "2 fields"),
         ("", "0 fields"),
-        ("5", "1 field;"),
+        ("five", "neither an NCRONTAB expression nor a time span"),
+        ("-1", "longer than nothing"),
+        ("10675199.00:00:00", "leads past the year 9999"),
+        ("10675199", "leads past the year 9999"),
         ("00:00:00", "longer than nothing"),
         ("-00:00:05", "longer than nothing"),
         ("00:75:00", "neither an NCRONTAB expression nor a time span"),

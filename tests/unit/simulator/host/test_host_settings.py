@@ -9,8 +9,8 @@ import pytest
 
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import SettingsError
-from simulator.host.app.hostjson import QueueOptions, queue_options
-from simulator.host.app.settings import is_disabled, local_settings, prepare, redirect, resolve
+from simulator.host.app.hostjson import QueueOptions, allowed_functions, queue_options
+from simulator.host.app.settings import is_disabled, is_set, local_settings, prepare, redirect, resolve
 from singleton.base.errors import ConfigurationError
 from singleton.settings.connection import resolve_blob_account
 
@@ -51,6 +51,16 @@ def test_the_example_stands_in_for_missing_local_settings(tmp_path: Path) -> Non
     assert local_settings(tmp_path) == {"A": "example"}
     write_settings(tmp_path, {"A": "own"})
     assert local_settings(tmp_path) == {"A": "own"}
+
+
+def test_connection_strings_have_a_section_of_their_own_and_null_is_no_value(tmp_path: Path) -> None:
+    strings = {"Orders": CLOUD, "Bills": {"ConnectionString": CLOUD, "ProviderName": "x"}, "None": None}
+    write_settings(tmp_path, {"A": None}, ConnectionStrings=strings)
+    assert local_settings(tmp_path) == {"ConnectionStrings:Orders": CLOUD, "ConnectionStrings:Bills": CLOUD}
+    environment: dict[str, str] = {}
+    prepare(environment, make_config(tmp_path))
+    assert is_set(environment, "Orders")
+    assert CLOUD not in environment.values()
 
 
 def test_a_host_gets_its_ids_and_its_switch(tmp_path: Path) -> None:
@@ -135,10 +145,10 @@ def test_a_name_that_resolves_to_nothing_is_an_error_that_says_where(text: str, 
     [
         ("{", "local.settings.json is not valid JSON at line 1"),
         ("[]", "local.settings.json holds no JSON object"),
-        ('{"Values": []}', '"Values" must be an object'),
+        ('{"Values": []}', "'Values' must be an object"),
+        ('{"ConnectionStrings": []}', "'ConnectionStrings' must be an object"),
         ('{"IsEncrypted": true, "Values": {}}', "func settings decrypt"),
         ('{"Values": {"A": {"nested": 1}}}', "'A' must be a text"),
-        ('{"Values": {"A": null}}', "'A' must be a text"),
         ('{"Values": {"A=B": "x"}}', "'A=B'"),
         ('{"Values": {"A": "x\\u0000"}}', "'A'"),
     ],
@@ -213,11 +223,12 @@ def test_host_json_and_then_the_settings_decide(tmp_path: Path) -> None:
         ("newBatchThreshold", -1, "0 or more"),
         ("maxDequeueCount", 0, "at least 1"),
         ("maxPollingInterval", "00:00:00.05", "0.1 seconds or more"),
-        ("maxPollingInterval", 2, 'a time span "hh:mm:ss"'),
-        ("maxPollingInterval", "2", "read as days"),
+        ("maxPollingInterval", True, "is not a time span"),
+        ("maxPollingInterval", "99999999", "is not a time span"),
+        ("batchSize", "4.0", "1 to 32"),
+        ("batchSize", "0x21", "1 to 32"),
         ("visibilityTimeout", "-00:00:01", "0 seconds or more"),
         ("messageEncoding", "base63", '"base64" or "none"'),
-        ("messageEncoding", None, '"base64" or "none"'),
     ],
 )
 def test_an_option_out_of_range_is_refused_by_name_value_and_range(
@@ -230,6 +241,79 @@ def test_an_option_out_of_range_is_refused_by_name_value_and_range(
     assert f"host.json: extensions.queues.{key} is {value!r}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "field", "expected"),
+    [
+        ("batchSize", 4.0, "batch_size", 4),
+        ("batchSize", "0x4", "batch_size", 4),
+        ("batchSize", " 4 ", "batch_size", 4),
+        ("batchSize", None, "batch_size", 16),
+        ("maxDequeueCount", 3.0, "max_dequeue_count", 3),
+        ("maxDequeueCount", "#A", "max_dequeue_count", 10),
+        ("maxPollingInterval", 2, "max_polling_interval", 2 * 86_400.0),
+        ("maxPollingInterval", "2", "max_polling_interval", 2 * 86_400.0),
+        ("maxPollingInterval", 2.0, "max_polling_interval", 2 * 86_400.0),
+        ("maxPollingInterval", "10675199", "max_polling_interval", 10_675_199 * 86_400.0),
+        ("visibilityTimeout", "00:00:01.9", "visibility_timeout", 1.0),
+        ("messageEncoding", None, "message_encoding", "base64"),
+    ],
+)
+def test_values_are_read_as_dotnet_reads_them(
+    tmp_path: Path, key: str, value: object, field: str, expected: object
+) -> None:
+    write_host_json(tmp_path, {"extensions": {"queues": {key: value}}})
+    assert getattr(queue_options(tmp_path, {}), field) == expected
+
+
+def test_on_a_developers_machine_queues_are_polled_at_least_every_two_seconds(tmp_path: Path) -> None:
+    settings = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
+    assert queue_options(tmp_path, settings).max_polling_interval == 2.0
+    write_host_json(tmp_path, {"extensions": {"queues": {"maxPollingInterval": "00:00:30"}}})
+    assert queue_options(tmp_path, settings).max_polling_interval == 30.0
+
+
+def test_an_empty_host_json_is_none(tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text("{}")
+    assert queue_options(tmp_path, {"WEBSITE_SKU": "Dynamic"}) == QueueOptions()
+
+
+@pytest.mark.parametrize(
+    ("listed", "settings", "expected"),
+    [
+        (["Ship", "tick"], {}, {"ship", "tick"}),
+        ([], {}, None),
+        (None, {}, None),
+        (["Ship"], {"AzureFunctionsJobHost__functions__0": "Tick"}, {"tick"}),
+        (None, {"AzureFunctionsJobHost__functions__0": "Tick"}, {"tick"}),
+    ],
+)
+def test_host_json_may_list_the_functions_that_run(
+    tmp_path: Path, listed: object, settings: dict[str, str], expected: set[str] | None
+) -> None:
+    write_host_json(tmp_path, {} if listed is None else {"functions": listed})
+    assert allowed_functions(tmp_path, settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "connection", "expected"),
+    [
+        ({"Orders": OURS}, "Orders", True),
+        ({"AzureWebJobsOrders": OURS}, "Orders", True),
+        ({"ConnectionStrings:Orders": OURS}, "Orders", True),
+        ({"Orders__accountName": "a"}, "Orders", True),
+        ({"AzureWebJobsStorage": OURS}, "", True),
+        ({"AzureWebJobsStorage": OURS}, "Storage", True),
+        ({"Orders": " "}, "Orders", False),
+        ({"OrdersToo": OURS}, "Orders", False),
+        ({}, "Orders", False),
+    ],
+)
+def test_a_connection_is_looked_for_where_the_host_does(
+    settings: dict[str, str], connection: str, expected: bool
+) -> None:
+    assert is_set(settings, connection) is expected
+
+
 def test_a_bad_setting_is_named_rather_than_host_json(tmp_path: Path) -> None:
     name = "AzureFunctionsJobHost__extensions__queues__batchSize"
     with pytest.raises(ConfigurationError, match=f"app setting {name} is '99'"):
@@ -238,7 +322,13 @@ def test_a_bad_setting_is_named_rather_than_host_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "named"),
-    [("{", "is not valid JSON"), ("[]", "JSON object"), ("{}", '"version" is None'), ('{"version": "1.0"}', "'1.0'")],
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "JSON object"),
+        ('{"functions": []}', '"version" is None'),
+        ('{"version": "1.0"}', "'1.0'"),
+        ('{"version": 2.0}', "2.0"),
+    ],
 )
 def test_host_json_needs_its_version(tmp_path: Path, content: str, named: str) -> None:
     (tmp_path / "host.json").write_text(content)

@@ -224,3 +224,10 @@ def test_weeks_are_waited_in_pieces() -> None:
     timer = Timer("40.00:00:00")
     timer.listen(40 * 86_400 + 1)
     assert timer.runs == [40 * 86_400.0]
+
+
+def test_the_function_is_told_whether_its_schedule_follows_daylight_saving() -> None:
+    for schedule, adjusts in (("*/5 * * * * *", True), ("00:00:05", False)):
+        timer = Timer(schedule)
+        timer.listen(6)
+        assert [tick.adjusts for tick in timer.ticks] == [adjusts]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,6 @@ from simulator.host.worker import Outcome, Worker, describe, thread_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
 
     from simulator.host.app.model import IndexedFunction
 
@@ -36,7 +37,14 @@ class running_worker:  # noqa: N801 - used as a context manager
 
     def __init__(self, threads: int) -> None:
         self.worker = Worker({"PYTHON_THREADPOOL_THREAD_COUNT": str(threads)}, Witness(lambda *_, **__: None))
-        self.thread = threading.Thread(target=self.worker.run)
+        self.ended_with: list[BaseException] = []
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self) -> None:
+        try:
+            self.worker.run()
+        except BaseException as error:  # noqa: BLE001 - what ends a worker's process
+            self.ended_with.append(error)
 
     def __enter__(self) -> Worker:
         self.thread.start()
@@ -47,6 +55,15 @@ class running_worker:  # noqa: N801 - used as a context manager
         self.thread.join(WAIT)
         self.worker.close()
         assert not self.thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def runtime_as_before() -> Iterator[None]:
+    """What the worker shows of the real one's runtime, by which others know that they are in a worker, goes again."""
+    before = sys.modules.get("azure_functions_runtime")
+    yield
+    if before is None:
+        sys.modules.pop("azure_functions_runtime", None)
 
 
 def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedFunction:
@@ -60,8 +77,14 @@ def indexed(body: Callable[..., Any], *outputs: str, **binding: Any) -> IndexedF
 
 
 def submit(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Future[Outcome]:
+    answered: Future[Outcome] = Future()
+
+    async def answer(outcome: Outcome) -> None:
+        answered.set_result(outcome)
+
     call = {"invocation": "id-1", "value": lambda: "the message", "retry": RetryContext(), "told": {}, **changes}
-    return worker.submit(indexed(body, *outputs), **call)
+    worker.submit(indexed(body, *outputs), answer=answer, **call)
+    return answered
 
 
 def invoke(worker: Worker, body: Callable[..., Any], *outputs: str, **changes: Any) -> Outcome:
@@ -133,6 +156,9 @@ def test_the_context_is_passed_by_name_and_knows_the_invocation(worker: Worker) 
     assert (context.retry_context.retry_count, context.retry_context.max_retry_count) == (1, 3)
     assert context.trace_context.trace_parent == context.trace_context.Traceparent
     assert not isinstance(context, func.Context)
+    context.mine = context.retry_context.mine = "the app's own"
+    with pytest.raises(AttributeError):
+        context.invocation_id = "another"
     with pytest.raises(AttributeError):
         _ = context.retry_context.exception
 
@@ -144,16 +170,12 @@ def test_what_a_body_raises_is_the_outcome(worker: Worker) -> None:
     async def fails_too(msg: str) -> None:
         raise KeyError("order")
 
-    def stops(msg: str) -> None:
-        raise StopIteration
-
     assert invoke(worker, fails).error == "ValueError: no such order"
     assert invoke(worker, fails_too).error == "KeyError: 'order'"
-    assert invoke(worker, stops).error == "RuntimeError: coroutine raised StopIteration"
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()])
-def test_nothing_that_a_body_raises_ends_the_worker(worker: Worker, error: BaseException) -> None:
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit()])
+def test_what_is_no_exception_is_never_answered_and_the_worker_goes_on(worker: Worker, error: BaseException) -> None:
     def sync_body(msg: str) -> None:
         raise error
 
@@ -162,28 +184,46 @@ def test_nothing_that_a_body_raises_ends_the_worker(worker: Worker, error: BaseE
 
     async def well(msg: str) -> None: ...
 
-    for body in (sync_body, async_body):
-        outcome = invoke(worker, body)
-        assert outcome.error is not None
-        assert type(error).__name__ in outcome.error
-        assert "real worker" in outcome.error
+    never = [submit(worker, body) for body in (sync_body, async_body)]
     assert invoke(worker, well) == Outcome()
+    assert not any(answer.done() for answer in never)
 
 
-def test_a_task_of_the_app_that_exits_does_not_end_the_worker(worker: Worker) -> None:
-    async def careless(msg: str) -> None:
-        async def leave() -> None:
-            raise SystemExit(1)
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_ends_a_process_ends_the_worker(error: BaseException, is_async: bool) -> None:
+    def sync_body(msg: str) -> None:
+        raise error
 
-        asyncio.get_running_loop().call_soon(
-            lambda: asyncio.ensure_future(leave()).add_done_callback(asyncio.Task.exception)
-        )
-        await asyncio.sleep(0)
+    async def async_body(msg: str) -> None:
+        raise error
 
-    async def well(msg: str) -> None: ...
+    running = running_worker(threads=1)
+    running.thread.start()
+    answer = submit(running.worker, async_body if is_async else sync_body)
+    running.thread.join(WAIT)
+    running.worker.close()
+    assert running.ended_with == [error]
+    assert not answer.done()
 
-    assert invoke(worker, careless) == Outcome()
-    assert invoke(worker, well) == Outcome()
+
+def test_a_stream_of_the_apps_own_that_can_not_be_flushed_fails_the_invocation(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(msg: str) -> None:
+        monkeypatch.setattr("sys.stdout", object())
+
+    assert invoke(worker, body).error == "AttributeError: 'object' object has no attribute 'flush'"
+
+
+def test_a_sync_body_finds_its_invocation_where_the_real_worker_has_it(worker: Worker) -> None:
+    seen: list[Any] = []
+
+    def body(msg: str) -> None:
+        seen.append(sys.modules["azure_functions_runtime"].invocation_id_cv.get())
+
+    assert invoke(worker, body) == Outcome()
+    assert seen == ["id-1"]
 
 
 def test_a_value_without_a_return_binding_fails_the_invocation(worker: Worker) -> None:
@@ -217,23 +257,35 @@ def test_outputs_and_the_return_value_are_collected_if_they_were_set(worker: Wor
 
     body.__annotations__["return"] = str
 
-    def silent(msg: str, out: func.Out[str]) -> str:
-        return None  # type: ignore[return-value]
+    def silent(msg: str, out: func.Out[str]) -> None: ...
 
     outcome = invoke(worker, body, "out", "$return")
-    assert [(parameter.name, value) for parameter, value in outcome.outputs] == [
+    assert [(parameter.name, data.value) for parameter, data in outcome.outputs] == [
         ("out", "by out"),
         ("$return", "returned"),
     ]
-    assert invoke(worker, silent, "out", "$return") == Outcome()
+    assert invoke(worker, silent, "out") == Outcome()
+
+
+def test_what_can_not_be_sent_fails_the_invocation(worker: Worker) -> None:
+    def body(msg: str, out: func.Out[str]) -> None:
+        out.set("by out")
+
+    del body.__annotations__["return"]
+    assert invoke(worker, body, "out", "$return").error == (
+        "OutputError: output '$return': unable to encode outgoing TypedData: unsupported type \"queue\" for Python "
+        'type "NoneType": '
+        "return a value each time, or give it to a func.Out parameter, which may stay unset"
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "cores", "expected"),
-    [(None, 2, 6), (None, 64, 32), ("3", 2, 3), ("0", 2, 6), ("many", 2, 6), (" 7 ", 2, 7), ("-1", 2, 6)],
+    ("value", "expected"),
+    [(None, 1000), ("", 1000), ("3", 3), (" 7 ", 7), ("0", None), ("many", None), ("-1", None)],
 )
-def test_the_pool_has_the_workers_size(
-    monkeypatch: pytest.MonkeyPatch, value: str | None, cores: int, expected: int
+def test_the_pool_has_the_size_that_the_host_sets_where_the_app_sets_none(
+    value: str | None, expected: int | None
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
-    assert thread_count({} if value is None else {"PYTHON_THREADPOOL_THREAD_COUNT": value}) == expected
+    settings = {} if value is None else {"PYTHON_THREADPOOL_THREAD_COUNT": value}
+    assert thread_count(settings) == expected
+    assert settings["PYTHON_THREADPOOL_THREAD_COUNT"] == ("1000" if expected == 1000 else value)

@@ -56,6 +56,7 @@ def full_story() -> Story:
 def test_a_verdict_that_holds_is_told_in_plain_words() -> None:
     assert told(judge(full_story().end(30))).splitlines() == [
         "HOLDS: never two at once and failover was in time.",
+        "3 hosts, each an app of its own",
         "7 guarded bodies ran on 3 locks: 0 overlaps",
         "host-2 (pid 100) was killed at 4.5 s while it held ship.a; host-1 took it over after 15.5 s (bound 20.0 s)",
         "4 messages sent: 4 processed, none lost or poisoned",
@@ -71,6 +72,20 @@ def test_what_was_not_tried_is_in_the_headline() -> None:
     assert headline(verdict).text == ("HOLDS, as far as it was tried: no renewal was seen (bodies take 1 s at most).")
     assert verdict.to_dict()["untried"] == ["no renewal was seen (bodies take 1 s at most)"]
     assert verdict.to_dict()["exercised"]["renewals"] == 0
+
+
+@pytest.mark.parametrize(
+    ("same_app", "words"),
+    [(False, "3 hosts, each an app of its own"), (True, "3 hosts, instances of one app")],
+)
+def test_what_the_hosts_are_is_told_from_the_start_to_the_end(same_app: bool, words: str) -> None:
+    story = Story(same_app=same_app)
+    assert (
+        drawn(view(board(story), progress(), height=24), width=80)
+        .splitlines()[0]
+        .startswith(f"singleton-sim  {words}  ")
+    )
+    assert summary(judge(story.end(30)))[0].text == words
 
 
 def test_a_violation_is_told_with_who_where_and_when() -> None:

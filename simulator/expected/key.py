@@ -1,0 +1,209 @@
+"""The expected key: equal keys must exclude one another, whatever the lock of the product is called.
+
+Read from the specification (W-28 to W-44, D-10 to D-18, H-47, H-80) and the documentation; it shares no code with the
+product. `docs/triggers.md` says which names a payload has, `docs/layouts.md` what the layouts do with values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from simulator.expected.answers import CantTell, NoKey, Refused, Unclear
+from simulator.expected.document import document, value_at
+from simulator.expected.printing import printed
+from simulator.expected.template import folded, setting, with_names, with_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CantTell", "Declared", "Delivered", "NoKey", "expected_key"]
+
+_SECTION_SCOPE: Final = "Dequeueable:Singleton:Scope"
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
+_NO_NAME: Final = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]|\A/|\Alocks/|/\Z|\.(?:/|\Z)")
+_MOST_CHARACTERS: Final = 1024
+_MOST_SEGMENTS: Final = 254
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A ``@singleton`` declaration, and where it stands.
+
+    Attributes:
+        function: the function's name to the Functions host.
+        host_id: under which the host keeps locks.
+    """
+
+    function: str
+    host_id: str
+    mode: Literal["function", "listener"] = "function"
+    level: Literal["function", "host"] = "function"
+    scope: str | None = None
+    scope_id: str = ""
+    layout: Literal["default", "webjobs", "dequeueable"] = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """What a function was triggered with.
+
+    Attributes:
+        trigger: the binding's type, such as ``queueTrigger``.
+        parameter: the trigger's parameter.
+        body: the message's, decoded.
+        own: the message's own names as the host has them (``Id``, ``DequeueCount``, ``InsertionTime``…), before the
+            body replaces any; None where the function takes the bare text or bytes and is told none of them.
+        binary: whether the trigger has ``data_type`` BINARY.
+    """
+
+    trigger: str
+    parameter: str = ""
+    body: bytes | str = b""
+    own: Mapping[str, object] | None = field(default_factory=dict)
+    binary: bool = False
+
+
+def expected_key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> str | NoKey | CantTell:
+    """Return the key of an invocation's lock, a JSON list: layout, host id, whose lock, and the scope's values.
+
+    >>> ship = Declared(function="ship", host_id="app", scope="Id")
+    >>> expected_key(ship, Delivered(trigger="queueTrigger", body=b'{"Id": 42}'), {})
+    '["default", "app", "function", "ship", "42"]'
+
+    `NoKey` where the invocation must fail without asking for a lock, `CantTell` where this reading ends. What the
+    worker itself can't hand to the function (H-80, H-81) never gets as far as a lock, and is not looked for here.
+
+    Args:
+        declared: the declaration.
+        delivered: the message, or the tick of a timer.
+        settings: the app settings.
+    """
+    try:
+        # Half a surrogate pair is written as JSON escapes it, which no other text is.
+        return (
+            json.dumps(_key(declared, delivered, settings), ensure_ascii=False)
+            .encode(errors="backslashreplace")
+            .decode()
+        )
+    except Refused as refused:
+        return NoKey(str(refused))
+    except Unclear as unclear:
+        return CantTell(str(unclear))
+
+
+def _key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> list[str]:
+    if not declared.host_id.strip():
+        raise Refused("there is no host id")  # W-31
+    if declared.layout == "dequeueable":
+        return [declared.layout, _dequeueable_value(declared, delivered, settings)]
+    place = [declared.layout, declared.host_id]
+    if declared.mode == "listener":
+        return [*place, "listener", declared.function, *_listeners_values(declared, settings)]
+    values = _values(declared, delivered, settings)
+    if declared.level == "function":
+        return [*place, "function", declared.function, *values]
+    if not values:
+        raise Refused("level 'host' needs a scope")  # W-10
+    return [*place, "host", *values]
+
+
+def _values(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> list[str]:
+    """Return the values that name the lock: the template's, then the path's."""
+    texts, text_of = [], _printed_alike if declared.layout == "webjobs" else printed
+    if declared.scope_id:
+        texts.append(with_names(with_settings(declared.scope_id, settings), _Names(delivered), text_of))
+    if declared.scope is not None:
+        _look_into(delivered)
+        texts.append(text_of(value_at(declared.scope, delivered.body)))
+    return [_not_blank(text, declared.layout) for text in texts]
+
+
+def _printed_alike(value: object, pattern: str = "") -> str:
+    if pattern or (type(value) is not str and not _WHOLE_NUMBER.fullmatch(printed(value))):
+        raise Unclear("a value that .NET prints otherwise, in the layout webjobs")
+    return printed(value, pattern)
+
+
+def _listeners_values(declared: Declared, settings: Mapping[str, str]) -> list[str]:
+    """A listener is chosen before there is a message: its scope is filled from settings only (W-44)."""
+
+    def no_value(name: str) -> object:
+        raise Refused(f"{{{name}}} means nothing to a listener")
+
+    if declared.scope is not None or declared.level == "host":
+        raise Refused("a listener has neither a scope in messages nor level 'host'")  # W-11
+    if not declared.scope_id:
+        return []
+    text = with_names(with_settings(declared.scope_id, settings), no_value, printed)
+    return [_not_blank(text, declared.layout)]
+
+
+def _dequeueable_value(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> str:
+    """Return the only value, which is the blob's name; host id, function and level are no part of it (D-1, D-18)."""
+    scope = declared.scope
+    if scope is None and not declared.scope_id:
+        scope = setting(settings, _SECTION_SCOPE)
+    if declared.mode == "listener" or (scope is None) == (not declared.scope_id):
+        raise Refused("the layout dequeueable locks one value around each invocation")
+    (value,) = _values(replace(declared, scope=scope), delivered, settings)
+    if len(value) > _MOST_CHARACTERS or value.count("/") >= _MOST_SEGMENTS or _NO_NAME.search(value):
+        raise Refused("the value is no name of a blob that storage keeps as it is")
+    return value
+
+
+def _not_blank(value: str, layout: str) -> str:
+    if value.strip():
+        return value
+    if layout == "webjobs":
+        raise Unclear("an empty value in the layout webjobs")
+    raise Refused("the scope comes to nothing")  # D-14
+
+
+def _look_into(delivered: Delivered) -> None:
+    """Refuse a timer, which has no payload; leave payloads alone that this reading does not know."""
+    if delivered.trigger == "timerTrigger":
+        raise Refused("a timer has no payload")
+    if delivered.trigger != "queueTrigger":
+        raise Unclear(f"payloads of a {delivered.trigger} are not read here")
+
+
+class _Names:
+    """What ``{name}`` means, looked for when the first one is asked for: of a template without any, nothing is read."""
+
+    def __init__(self, delivered: Delivered) -> None:
+        self._delivered = delivered
+        self._names: dict[str, object] | None = None
+
+    def __call__(self, name: str) -> object:
+        if self._names is None:
+            _look_into(self._delivered)
+            self._names = _names(self._delivered)
+        if folded(name) not in self._names:
+            raise Refused(f"there is no value for {{{name}}}")  # W-39
+        return self._names[folded(name)]
+
+
+def _names(delivered: Delivered) -> dict[str, object]:
+    """Return the names of a queue's message: its own, and over them the properties of a JSON body (H-47).
+
+    Null and lists replace nothing that is there, and no property replaces the message's own with BINARY (H-80).
+    """
+    body = delivered.body
+    text = body if isinstance(body, str) else body.decode(errors="replace")
+    names = {folded(name): value for name, value in (delivered.own or {}).items() if value is not None}
+    names[folded("QueueTrigger")] = text
+    if delivered.own is None and not delivered.binary:
+        names |= {folded(delivered.parameter): text, folded("data"): text}
+    try:
+        properties = document(body)
+    except Refused:
+        return names
+    kept = frozenset(names) if delivered.binary and delivered.own is not None else frozenset()
+    for spelt, value in properties.items() if isinstance(properties, dict) else ():
+        name = folded(spelt)
+        if name not in kept and not (name in names and (value is None or isinstance(value, list))):
+            names[name] = value
+    return names

@@ -1,0 +1,132 @@
+"""Values as text: numbers as they are spelt, and GUIDs and dates in .NET's formats (D-11, D-12, W-38, W-40)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+from simulator.expected.answers import Refused, Unclear
+
+_HEX: Final = "[0-9a-fA-F]"
+_HYPHENED: Final = f"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+_GUID: Final = re.compile(rf"{_HEX}{{32}}|{_HYPHENED}|\{{{_HYPHENED}\}}|\({_HYPHENED}\)")
+_DATE: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,7}))?)?(?:(Z)|([+-])(\d\d):(\d\d))?)?", re.ASCII
+)
+_DEFAULT: Final = "yyyy-MM-ddTHH-mm-ssK"
+_STANDARD: Final = {
+    "d": "MM/dd/yyyy",
+    "D": "dddd, dd MMMM yyyy",
+    "s": "yyyy-MM-ddTHH:mm:ss",
+    "o": "yyyy-MM-ddTHH:mm:ss.fffffffK",
+    "O": "yyyy-MM-ddTHH:mm:ss.fffffffK",
+}
+_PIECE: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"|([a-zA-Z])\3*|[^a-zA-Z'\"\\]")
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def printed(value: object, pattern: str = "") -> str:
+    """Return the text of a value in a format; the empty one is none.
+
+    Raises:
+        Refused: it is an object or a list, or the format is not for such a value.
+        Unclear: it may be a date in another notation, or the format is none that is read here.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, dict | list):
+        raise Refused("the value is an object or a list")
+    if isinstance(value, datetime):
+        return _written(value, f"{value.microsecond:06}0", pattern or _DEFAULT)
+    if pattern:
+        return _formatted(value, pattern)
+    if isinstance(value, str | int):
+        return str(value)  # `true` is "True" to .NET, too
+    raise Unclear(f"a value of type {type(value).__name__}")
+
+
+def _formatted(value: object, pattern: str) -> str:
+    """Return a text that is a GUID or a date in this format. A number that looks like one is a number."""
+    text = value if type(value) is str else ""
+    if _GUID.fullmatch(text):
+        return _guid(text.lower(), pattern)
+    date = _DATE.fullmatch(text)
+    if date is None and any(char.isdigit() for char in text):
+        raise Unclear("it may be a date or a GUID in another notation")
+    if date is None or pattern in ("N", "B", "P"):
+        raise Refused(f"the value is nothing for the format {pattern!r}")
+    *numbers, fraction, utc, sign, hours, minutes = date.groups()
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
+    year, month, day, hour, minute, second = (int(number or 0) for number in numbers)
+    try:
+        zone = UTC if utc else timezone(offset) if sign else None
+        when = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+    except ValueError as error:
+        raise Unclear("it is spelt like a date and is none") from error
+    return _written(when, f"{fraction or '':0<7}", pattern)  # .NET counts tenths of a microsecond
+
+
+def _guid(text: str, pattern: str) -> str:
+    digits = re.sub("[^0-9a-f]", "", text)
+    hyphened = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    written = {"N": digits, "D": hyphened, "B": f"{{{hyphened}}}", "P": f"({hyphened})"}
+    if pattern not in written:
+        raise Refused(f"a GUID has no format {pattern!r}")
+    return written[pattern]
+
+
+def _written(when: datetime, fraction: str, pattern: str) -> str:
+    whole = _STANDARD.get(pattern, pattern)
+    parts, at = [], 0
+    while at < len(whole):
+        piece = _PIECE.match(whole, at)
+        if piece is None or (len(whole) == 1 and piece[3]):
+            raise Unclear(f"the format {pattern!r} is not read here")
+        quoted = piece[1] if piece[1] is not None else piece[2]
+        parts.append(_run(when, fraction, piece[0]) if piece[3] else piece[0] if quoted is None else quoted)
+        at = piece.end()
+    return "".join(parts)
+
+
+def _run(when: datetime, fraction: str, run: str) -> str:
+    """Return what a run of one letter stands for in a date's format."""
+    letter, length = run[0], len(run)
+    numbers = {"M": when.month, "d": when.day, "H": when.hour, "m": when.minute, "s": when.second}
+    numbers["h"] = (when.hour + 11) % 12 + 1
+    if letter in numbers and length <= 2:
+        return f"{numbers[letter]:0{length}}"
+    if letter == "f" and length <= len(fraction):
+        return fraction[:length]
+    if letter in "TZ":
+        return run
+    names = {
+        "yyyy": f"{when.year:04}",
+        "yy": f"{when.year % 100:02}",
+        "MMMM": _MONTHS[when.month - 1],
+        "MMM": _MONTHS[when.month - 1][:3],
+        "dddd": _DAYS[when.weekday()],
+        "ddd": _DAYS[when.weekday()][:3],
+        "tt": "AM" if when.hour < 12 else "PM",
+        **_zone(when.utcoffset()),
+    }
+    if run not in names:
+        raise Unclear(f"{run!r} in a format is not read here")
+    return names[run]
+
+
+def _zone(offset: timedelta | None) -> dict[str, str]:
+    minutes = round((offset or timedelta()).total_seconds() / 60)
+    sign = "-" if minutes < 0 else "+"
+    hours, rest = divmod(abs(minutes), 60)
+    full = f"{sign}{hours:02}:{rest:02}"
+    return {
+        "z": f"{sign}{hours}",
+        "zz": f"{sign}{hours:02}",
+        "zzz": full,
+        "K": "" if offset is None else full if offset else "Z",
+    }

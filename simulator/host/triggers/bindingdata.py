@@ -1,0 +1,111 @@
+"""What ``{names}`` in an output's queue name stand for: the message's own data, its body's properties, built-ins."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.app.errors import SettingsError
+from simulator.host.triggers.jsonnet import UNDEFINED, plain, read
+from simulator.host.triggers.messages import Message
+from singleton.base.errors import SingletonError
+from singleton.base.words import listed, quoted
+from singleton.scopes.formats import formatted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simulator.host.app.model import Parameter
+
+BINARY: Final = (2, 3)
+"""Data types of a trigger that gets bytes."""
+_PIECE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_SHOWN_DATE: Final = "MM/dd/yyyy HH:mm:ss zzz"
+
+
+def binding_data(trigger: Parameter, cause: object) -> dict[str, object]:
+    """Return the binding data of what caused an invocation: a queue message (H-47); a timer has none.
+
+    Properties of a JSON object in its body replace what the message has under the same name, in any case of letters;
+    null and lists don't, and nothing does where the trigger's data type is binary (H-80).
+    """
+    if not isinstance(cause, Message):
+        return {}
+    text = cause.body.decode("utf-8", "replace")
+    dates = {
+        "InsertionTime": cause.inserted,
+        "ExpirationTime": cause.expires,
+        "NextVisibleTime": cause.next_visible,
+    }
+    data: dict[str, object] = {
+        "QueueTrigger": text,
+        "Id": cause.id,
+        "PopReceipt": cause.pop_receipt,
+        "DequeueCount": str(cause.dequeue_count),
+        **{name: date for name, date in dates.items() if date is not None},
+    }
+    for name, value in ({} if trigger.data_type in BINARY else properties(text)).items():
+        spelt = next((known for known in data if known.casefold() == name.casefold()), name)
+        data[spelt] = value
+    return data
+
+
+def bound(text: str, data: Mapping[str, object], where: str) -> str:
+    """Replace each ``{name}``, ``{name.of.property}`` and ``{name:format}`` by its value.
+
+    Raises:
+        SettingsError: there is no such value, or it has no such format.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        path, _, pattern = match[1].partition(":")
+        found: Any = {**_built_in(), **data}
+        for name in path.split("."):
+            found = _looked_up(found, name)
+            if found is None:
+                raise SettingsError(
+                    f"{where}: there is no value for {{{path}}} of {quoted(text)}; the trigger gives "
+                    f"{listed(data) or 'none'}"
+                )
+        if isinstance(found, datetime):
+            pattern = pattern or _SHOWN_DATE
+        elif not pattern:
+            return plain(found)
+        try:
+            return formatted(found, pattern, f"{where}: {{{match[1]}}}")
+        except SingletonError as error:
+            raise SettingsError(str(error)) from error
+
+    return _PIECE.sub(value, text)
+
+
+def properties(text: str) -> dict[str, Any]:
+    """Return what a body adds to the binding data, or replaces in it: its top-level properties, as texts or objects."""
+    try:
+        found = read(text, dates=True)
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    shown = {name: value if isinstance(value, dict) else plain(value) for name, value in found.items()}
+    absent = {name for name, value in found.items() if value is None or value is UNDEFINED or isinstance(value, list)}
+    return {name: value for name, value in shown.items() if name not in absent}
+
+
+def _looked_up(found: Any, name: str) -> Any:
+    if not isinstance(found, dict):
+        return None
+    return next((value for known, value in found.items() if known.casefold() == name.casefold()), None)
+
+
+def _built_in() -> dict[str, object]:
+    now = datetime.now(UTC)
+    return {
+        "rand-guid": str(uuid.uuid4()),
+        "DateTime": now,
+        "sys": {"RandGuid": str(uuid.uuid4()), "UtcNow": now},
+    }

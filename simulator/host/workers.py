@@ -1,0 +1,236 @@
+"""The workers of a host, as processes: started, given calls in turn, ended when a call takes too long, started again.
+
+As with the real host, whatever is under way in a worker that ends fails with it; its messages are delivered again at
+once. A worker that ends by itself is started again, but not for ever (H-84).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import cycle
+from multiprocessing import Pipe, get_context
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.app.errors import HostError
+from simulator.host.calls import Answer, Call, Refusal
+from simulator.host.workprocess import work
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from simulator.history.journal import Write
+    from simulator.host.app.config import HostConfig
+    from simulator.host.startup import Prepared
+
+DEATHS_EACH: Final = 3
+"""So often the workers may end by themselves, times their number, before the host gives up."""
+_log = logging.getLogger(__name__)
+
+
+class WorkerProcess:
+    """One process of a worker, from its start to its end."""
+
+    def __init__(self, config: HostConfig, number: int) -> None:
+        # A fork is quick, for all is imported; and right as long as there is no other thread.
+        forks = hasattr(os, "fork") and threading.active_count() == 1
+        context: Any = get_context("fork" if forks else "spawn")
+        self._ours, theirs = Pipe()
+        arguments = (config, number, theirs, self._ours if forks else None)
+        self._process = context.Process(target=work, args=arguments, name=f"worker-{number}")
+        self._process.start()
+        theirs.close()
+        # A worker that holds the interpreter's lock doesn't read, and must not hold up the host.
+        self._sending = ThreadPoolExecutor(1, thread_name_prefix=f"to worker {number}")
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid or 0
+
+    def send(self, call: Call) -> None:
+        """Hand a call over; a worker that is gone by then does not get it."""
+
+        def hand_over() -> None:
+            with suppress(OSError):
+                self._ours.send(call)
+
+        self._sending.submit(hand_over)
+
+    async def messages(self) -> AsyncIterator[Answer | Prepared | Refusal]:
+        """Yield what the worker says, until it is gone."""
+        loop = asyncio.get_running_loop()
+        heard: asyncio.Queue[Answer | Prepared | Refusal | None] = asyncio.Queue()
+
+        def listen() -> None:
+            with suppress(EOFError, OSError):
+                while True:
+                    loop.call_soon_threadsafe(heard.put_nowait, self._ours.recv())
+            with suppress(RuntimeError):  # the loop is over
+                loop.call_soon_threadsafe(heard.put_nowait, None)
+
+        threading.Thread(target=listen, name="from a worker", daemon=True).start()
+        while (message := await heard.get()) is not None:
+            yield message
+
+    def kill(self) -> None:
+        """End the process, whatever it is at."""
+        self._process.kill()
+
+    def bury(self) -> int:
+        """Wait until the process is gone; return its exit code."""
+        self._process.kill()
+        self._process.join()
+        self._sending.shutdown(wait=False)
+        return self._process.exitcode or 0
+
+
+class Slot:
+    """A worker's place in the host: one process after another."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.process: WorkerProcess | None = None
+        self.ready = asyncio.Event()
+        self.calls: dict[str, asyncio.Future[Answer]] = {}
+        self.late: dict[str, str] = {}
+        """Calls that took too long, with their errors: the worker is ended for them."""
+
+
+class Workers:
+    """Gives calls to the workers of one host."""
+
+    def __init__(self, config: HostConfig, write: Write) -> None:
+        self._config = config
+        self._write = write
+        self._slots = [Slot(1)]
+        self._turns = cycle(self._slots)
+        self._prepared: Prepared | None = None
+        self._trouble = ""
+        self._known = asyncio.Event()  # what the app is, or that it can't be used
+        self._over = asyncio.Event()
+        self._deaths = 0
+        self._watching: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start the first worker, before there is any other thread; the others come when the app is known."""
+        self._open(self._slots[0])
+
+    async def prepared(self) -> Prepared:
+        """Return what the first worker has found in the app.
+
+        Raises:
+            HostError: the app can't be used, or its worker did not live that long.
+        """
+        self._watch(self._slots[0])
+        await self._known.wait()
+        prepared = self._prepared
+        if prepared is None:
+            raise HostError(self._trouble)
+        for number in range(2, prepared.workers + 1):
+            slot = Slot(number)
+            self._slots.append(slot)
+            self._open(slot)
+            self._watch(slot)
+        self._turns = cycle(self._slots)
+        for slot in self._slots:
+            await slot.ready.wait()
+        return prepared
+
+    async def failed(self) -> str:
+        """Return why the host has given its workers up; wait for that."""
+        await self._over.wait()
+        return self._trouble
+
+    async def invoke(self, call: Call, limit: float | None) -> Answer:
+        """Have a worker run a function, for ``limit`` seconds at most; return its answer, or what became of it."""
+        slot = next(self._turns)
+        while not slot.ready.is_set():
+            await slot.ready.wait()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        slot.calls[call.invocation] = answer
+        assert slot.process is not None
+        slot.process.send(call)
+        await asyncio.wait({answer}, timeout=limit)
+        if not answer.done():
+            assert limit is not None
+            error = f"FunctionTimeoutException: Timeout value of {_span(limit)} exceeded by function {call.function}"
+            _log.error("%s: its worker is ended, with all that is in it", error)
+            slot.late[call.invocation] = error
+            slot.ready.clear()
+            slot.process.kill()
+        return await answer
+
+    def end(self) -> None:
+        """End all workers, whatever they are at."""
+        for task in self._watching:
+            task.cancel()
+        for slot in self._slots:
+            if slot.process is not None:
+                slot.process.bury()
+
+    def _open(self, slot: Slot) -> None:
+        slot.process = WorkerProcess(self._config, slot.number)
+        self._write("worker_started", worker=slot.number, pid=slot.process.pid)
+
+    def _watch(self, slot: Slot) -> None:
+        self._watching.append(asyncio.create_task(self._keep(slot)))
+
+    async def _keep(self, slot: Slot) -> None:
+        """Listen to a worker, and start it again when it has ended, until the host gives up."""
+        while slot.process is not None:
+            async for message in slot.process.messages():
+                self._take(slot, message)
+            code = await asyncio.to_thread(slot.process.bury)
+            if not self._over.is_set():
+                self._end_of(slot, code)
+            if self._over.is_set():
+                return
+            self._open(slot)
+
+    def _take(self, slot: Slot, message: Answer | Prepared | Refusal) -> None:
+        if isinstance(message, Answer):
+            answer = slot.calls.pop(message.invocation, None)
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+        elif isinstance(message, Refusal):
+            self._give_up(message.message)
+        else:
+            self._prepared = self._prepared or message
+            self._known.set()
+            slot.ready.set()
+
+    def _end_of(self, slot: Slot, code: int) -> None:
+        """Write down that a worker is gone, and fail all that was under way in it."""
+        slot.ready.clear()
+        why = next(iter(slot.late.values()), f"it ended by itself with exit code {code}")
+        self._write("worker_exited", worker=slot.number, code=code, reason=why, timeout=bool(slot.late))
+        self._deaths += not slot.late
+        calls, late = dict(slot.calls), dict(slot.late)
+        slot.calls.clear()
+        slot.late.clear()
+        for invocation, answer in calls.items():
+            error = late.get(invocation, f"WorkerProcessExitException: the worker that ran it ended: {why}")
+            if not answer.done():
+                answer.set_result(Answer(invocation=invocation, error=error))
+        if not self._known.is_set():
+            self._give_up(f"its worker ended with exit code {code} while it read the app")
+        elif self._deaths >= DEATHS_EACH * len(self._slots):
+            self._give_up(f"its workers ended by themselves {self._deaths} times: it gives up, as the real host does")
+
+    def _give_up(self, why: str) -> None:
+        self._trouble = why
+        self._over.set()
+        self._known.set()
+
+
+def _span(seconds: float) -> str:
+    """Return a time span as .NET writes it."""
+    whole = int(seconds)
+    fraction = f".{round((seconds - whole) * 10_000_000):07}" if seconds != whole else ""
+    days, rest = divmod(whole, 86400)
+    return f"{f'{days}.' if days else ''}{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}{fraction}"

@@ -1,0 +1,152 @@
+"""A worker's process: it imports the app, tells the host what is in it, and answers calls until the host is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from simulator.history.journal import Journal
+from simulator.host.app.errors import HostError
+from simulator.host.calls import Answer, Refusal
+from simulator.host.expecting import expected_keys
+from simulator.host.startup import Prepared, prepare_app
+from simulator.host.triggers.bindingdata import binding_data
+from simulator.host.triggers.bindings import queue_input, timer_input
+from simulator.host.triggers.messages import Message
+from simulator.host.triggers.outputs import Outputs
+from simulator.host.witness import Witness
+from simulator.host.worker import Worker, describe
+from singleton.base.events import LockEvent, subscribe
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from simulator.history.journal import Write
+    from simulator.host.app.config import HostConfig
+    from simulator.host.app.model import IndexedFunction
+    from simulator.host.calls import Call
+    from simulator.host.triggers.timer import Tick
+    from simulator.host.worker import Outcome
+
+ENDED: Final = 1
+_log = logging.getLogger(__name__)
+
+
+def work(config: HostConfig, number: int, connection: Connection, host_end: Connection | None) -> None:
+    """Be worker ``number`` of the host that ``config`` describes, at the other end of ``connection``.
+
+    ``host_end`` is the host's own end of it, which a fork has left open here.
+    """
+    if host_end is not None:
+        host_end.close()
+    # The host alone is told to stop, and kills its workers at the end (H-89); Ctrl-C reaches them, too.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    journal = Journal(config.journal, config.name)
+    try:
+        _serve(config, number, connection, journal.write)
+    except BaseException as error:  # noqa: BLE001 - as in the real worker, an app's SystemExit ends it
+        _log.error("worker %s ends with %s", number, describe(error), exc_info=error)
+    leave(ENDED)
+
+
+def _serve(config: HostConfig, number: int, connection: Connection, write: Write) -> None:
+    try:
+        prepared = prepare_app(config)
+    except HostError as error:
+        connection.send(Refusal(str(error)))
+        return
+
+    def on_lock_event(event: LockEvent) -> None:
+        write("lock", worker=number, **asdict(event))
+
+    def seen(event: str, /, **fields: object) -> None:
+        write(event, worker=number, **fields)
+
+    subscribe(on_lock_event)
+    for plan in prepared.plans:
+        write("function", **plan.to_json())
+    witness = Witness(seen)
+    witness.watch(plan.function for plan in prepared.plans)
+    worker = Worker(os.environ, witness)
+    answering = _Answering(prepared, worker, connection, write, config.lock_host_id)
+    connection.send(prepared.bare())
+    threading.Thread(target=answering.run, name="host", daemon=True).start()
+    worker.run()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without waiting for threads that the app may have left: the real worker is killed, too."""
+    # The app may have put anything in the place of its streams.
+    with suppress(Exception):
+        logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+class _Answering:
+    """Takes calls from the host, has the worker run them, and sends the answers."""
+
+    def __init__(self, prepared: Prepared, worker: Worker, connection: Connection, write: Write, host_id: str) -> None:
+        self._plans = {plan.function.name: plan for plan in prepared.plans}
+        encoding = prepared.queue_options.message_encoding
+        self._outputs = Outputs(encoding=encoding, settings=os.environ, write=write)
+        self._worker = worker
+        self._host_id = host_id
+        self._write = write
+        self._connection = connection
+
+    def run(self) -> None:
+        """Take calls until the host is gone: then the worker ends at once."""
+        with suppress(EOFError, OSError):
+            while True:
+                self._start(self._connection.recv())
+        os._exit(ENDED)
+
+    def _start(self, call: Call) -> None:
+        plan = self._plans[call.function]
+        function = plan.function
+        if plan.guards:
+            keys = expected_keys(plan, call.cause, os.environ, self._host_id)
+            self._write("expected", invocation=call.invocation, keys=keys)
+        self._worker.submit(
+            function,
+            call.invocation,
+            lambda: _value(function, call.cause),
+            call.retry,
+            partial(self._send, call),
+            told=_told(call),
+        )
+
+    async def _send(self, call: Call, outcome: Outcome) -> None:
+        trigger, cause = self._plans[call.function].function.trigger, call.cause
+        message = cause if isinstance(cause, Message) else None
+        messages, failed = self._outputs.messages(
+            call.function, outcome.outputs, lambda: binding_data(trigger, message)
+        )
+        self._connection.send(
+            Answer(invocation=call.invocation, error=outcome.error or failed, blames=outcome.blames, messages=messages)
+        )
+
+
+def _told(call: Call) -> dict[str, object]:
+    """Return what is written down with each body of a call."""
+    told: dict[str, object] = {"attempt": call.retry.retry_count}
+    if isinstance(call.cause, Message):
+        told |= {"message": call.cause.id, "dequeue_count": call.cause.dequeue_count}
+    return told
+
+
+def _value(function: IndexedFunction, cause: Message | Tick) -> Any:
+    if isinstance(cause, Message):
+        return queue_input(function.trigger, cause)
+    return timer_input(function.trigger, cause.status, past_due=cause.past_due, adjusts=cause.adjusts)

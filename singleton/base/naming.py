@@ -1,0 +1,150 @@
+"""In whose name a line is logged.
+
+The Functions host drops what a worker logs without the id of an invocation that runs, and locks live on a thread that
+is nobody's. So the invocation is noted where it begins; whoever waits for a lock, or has it, keeps it; and a line about
+them is logged under its id, by the ways in which the workers find one for a thread (facts §6).
+
+Where no Functions worker runs there is no invocation, and a line is logged just so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IN_A_TASK: Final = "__azure_function_invocation_id__"
+"""The attribute by which the worker's log handler knows the tasks of an invocation."""
+
+
+class Invocation:
+    """One invocation of a function.
+
+    Attributes:
+        id: as the host calls it; None: nobody's.
+        storage: the worker's ``context.thread_local_storage``, where there is one.
+        since: when it began, by the lock thread's clock; None: it has not come there yet.
+        over: whether it has ended: nothing is logged in its name any more.
+    """
+
+    __slots__ = ("id", "over", "since", "storage")
+
+    def __init__(self, id: str | None = None, storage: Any = None) -> None:  # noqa: A002 - what it is
+        self.id = id or None
+        self.storage = storage
+        self.since: float | None = None
+        self.over = False
+
+
+_NOBODY: Final = Invocation()
+_current: ContextVar[Invocation | None] = ContextVar("singleton_invocation", default=None)
+
+
+def current() -> Invocation | None:
+    """Return the invocation that this code works for; None where there is none, or it has ended."""
+    known = _current.get()
+    return None if known is None or known is _NOBODY or known.over else known
+
+
+@contextmanager
+def under_way(invocation: Invocation) -> Iterator[None]:
+    """Work for this invocation, until it is over.
+
+    What is called within another one belongs to that: the host knows nothing of it.
+    """
+    if current() is not None:
+        yield
+        return
+    token = _current.set(invocation)
+    try:
+        yield
+    finally:
+        invocation.over = True
+        _current.reset(token)
+
+
+@contextmanager
+def speaking_of(invocation: Invocation | None) -> Iterator[None]:
+    """Log in the name of this invocation in the block."""
+    token = _current.set(invocation or _NOBODY)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def speak_of(invocation: Invocation | None) -> None:
+    """Log in the name of this invocation from now on, in a task that works for one after the other."""
+    _current.set(invocation or _NOBODY)
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """See to it that what the block begins on another thread knows for whom: also in a function without a guard."""
+    known = _current.get() or _told_by_the_worker()
+    if known is None:
+        yield
+        return
+    with speaking_of(known):
+        yield
+
+
+class _Log(logging.LoggerAdapter[logging.Logger]):
+    """The logger of this package; each line goes out in the name of the invocation that it is about."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log a line, as ``logging.Logger.log`` does."""
+        if self.isEnabledFor(level):
+            with _told_to_the_worker(_current.get()):
+                self.logger.log(level, msg, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})
+
+
+log: Final = _Log(logging.getLogger("singleton"))
+
+
+@contextmanager
+def _told_to_the_worker(invocation: Invocation | None) -> Iterator[None]:
+    """Let the worker's log handler find the invocation on this thread, or none where it has ended."""
+    if invocation is None:
+        yield
+        return
+    name = None if invocation.over else invocation.id
+    storage, variable = invocation.storage, _workers_variable()
+    before = getattr(storage, "invocation_id", None)
+    token = None if variable is None else variable.set(name)
+    if storage is not None:
+        storage.invocation_id = name
+    try:
+        yield
+    finally:
+        if storage is not None:
+            storage.invocation_id = before
+        if variable is not None and token is not None:
+            variable.reset(token)
+
+
+def _workers_variable() -> ContextVar[str | None] | None:
+    """Return the variable that the worker of Python 3.13 and later reads."""
+    found = getattr(sys.modules.get("azure_functions_runtime"), "invocation_id_cv", None)
+    return found if isinstance(found, ContextVar) else None
+
+
+def _told_by_the_worker() -> Invocation | None:
+    """Return the invocation that the worker's log handler would find here."""
+    classic = sys.modules.get("azure_functions_worker.dispatcher")
+    variable = _workers_variable()
+    if classic is None and variable is None:
+        return None
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs on this thread
+        task = None
+    storage = getattr(classic, "_invocation_id_local", None)
+    name = getattr(task, _IN_A_TASK, None) or (variable and variable.get()) or getattr(storage, "invocation_id", None)
+    return Invocation(name, storage) if name else None

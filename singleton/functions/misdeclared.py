@@ -1,0 +1,71 @@
+"""A function whose declaration is wrong: in a Functions worker it fails at each call, elsewhere its import does.
+
+A worker that meets an error as it imports an app loads none of its functions. So an error of one function becomes that
+function's own: it is indexed as it would be without ``@singleton``, and each invocation fails with the message. What is
+wrong for the whole app (host.json, an app setting, a package that is missing) does keep it from loading: no message is
+fetched then, where each would be tried until it is poison.
+
+Where no worker runs, in tests, scripts and the simulator, the declaration raises at once: the early warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from singleton.base.errors import ConfigurationError
+from singleton.functions.triggers import stand_where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OF_THE_APP: Final = "app"
+"""The ``reason`` of errors that are not one function's."""
+_WORKERS: Final = ("azure_functions_worker", "azure_functions_runtime")
+"""The worker's packages: up to Python 3.12, and from 3.13 on."""
+_failing: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
+
+
+@contextlib.contextmanager
+def concerning_the_app() -> Iterator[None]:
+    """Mark the errors of this block as those of the whole app."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.reason = OF_THE_APP
+        raise
+
+
+def always_fails(function: object) -> bool:
+    """Tell whether it is what stands in for a function that was declared wrongly."""
+    return inspect.isfunction(function) and function in _failing
+
+
+def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callable[..., Any]:
+    """Return what raises this error at each call, and looks like ``function`` to the worker.
+
+    Raises:
+        ConfigurationError: the error itself, where no worker runs, or where it is not that of a single function.
+    """
+    in_worker = any(name in sys.modules for name in _WORKERS)
+    if not in_worker or error.reason == OF_THE_APP or not inspect.isfunction(function):
+        raise error
+
+    def fail() -> NoReturn:
+        raise error.another()
+
+    async def misdeclared_async(*_: Any, **__: Any) -> NoReturn:
+        fail()
+
+    def misdeclared(*_: Any, **__: Any) -> NoReturn:
+        fail()
+
+    failing = misdeclared_async if inspect.iscoroutinefunction(function) else misdeclared
+    functools.update_wrapper(failing, function)
+    stand_where(function, failing)
+    _failing.add(failing)
+    return failing

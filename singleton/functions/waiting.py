@@ -1,0 +1,113 @@
+"""A wait ends before ``functionTimeout`` strikes: the host then starts the worker anew, and every body in it dies.
+
+What counts is the time since the invocation began: the wait for a listener, the wait for the lock, and what lies
+between. The host began to count a little earlier, and the invocation must still be answered; so a wait leaves a tenth
+of the time-out, at least five seconds, but never more than half of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from singleton.base.errors import LockNotAcquired
+from singleton.base.timespan import host_json_timespan
+from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from pathlib import Path
+
+    from singleton.base.naming import Invocation
+    from singleton.process.registry import Registry
+
+_T = TypeVar("_T")
+
+Acquire: TypeAlias = "Callable[[Registry, float | None], Coroutine[Any, Any, _T]]"
+"""Acquires on the lock thread, within so many seconds; None: without end."""
+
+_SPARED: Final = 0.1
+_SPARED_AT_LEAST: Final = 5.0
+_SPARED_AT_MOST: Final = 0.5
+_A_MOMENT: Final = 0.05
+"""Seconds by which a timer may come before its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLimit:
+    """For how long an invocation may wait for locks.
+
+    Attributes:
+        timeout: the ``functionTimeout``; None: there is none, and a wait may last for ever.
+    """
+
+    timeout: FunctionTimeout | None
+
+    @classmethod
+    def of(cls, app_dir: Path | None, settings: Mapping[str, str]) -> WaitLimit:
+        """Return the limit of an app. It reads host.json: ask once."""
+        return cls(function_timeout(app_dir, settings))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds after its begin at which an invocation waits no longer."""
+        if self.timeout is None:
+            return math.inf
+        whole = self.timeout.seconds
+        return whole - min(max(_SPARED * whole, _SPARED_AT_LEAST), _SPARED_AT_MOST * whole)
+
+    def notice(self, wait: float | None) -> str | None:
+        """Say in words that a time-out somebody gave is longer than the limit, where it is."""
+        if wait is None or wait <= self.seconds:
+            return None
+        longest = host_json_timespan(round(self.seconds, 1))
+        return f"the time-out is {wait:g} s, but a wait ends after {longest}: {self._why()}"
+
+    async def within(
+        self, registry: Registry, wait: float | None, invocation: Invocation | None, acquire: Acquire[_T]
+    ) -> _T:
+        """Wait by ``acquire(registry, seconds)`` for ``wait`` seconds (None: without end), but not past the limit.
+
+        Call it on the lock thread, whose clock counts.
+
+        Raises:
+            LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
+        """
+        left = self._left(invocation)
+        if left == math.inf or (wait is not None and wait <= left):
+            return await acquire(registry, wait)
+        clock = asyncio.get_running_loop().time
+        ends = clock() + left
+        try:
+            return await acquire(registry, max(0.0, left))
+        except LockNotAcquired as error:
+            if clock() < ends - _A_MOMENT:
+                raise
+            raise LockNotAcquired(
+                f"{error}. It was waited for no longer, for {self._why()}. Raise functionTimeout, shorten the bodies "
+                "that hold the lock, or let invocations go meanwhile: on_contention='defer' or 'skip'",
+                lock=error.lock,
+                owner=error.owner,
+                reason="functionTimeout",
+            ) from None
+
+    def _left(self, invocation: Invocation | None) -> float:
+        """Return the seconds for which it may wait from now on."""
+        if self.timeout is None:
+            return math.inf
+        if invocation is None:
+            return self.seconds
+        now = asyncio.get_running_loop().time()
+        if invocation.since is None:
+            invocation.since = now
+        return round(self.seconds - (now - invocation.since), 1)
+
+    def _why(self) -> str:
+        assert self.timeout is not None
+        limit = host_json_timespan(self.timeout.seconds)
+        return (
+            f"functionTimeout ({limit}, {self.timeout.source}) counts the wait, too: when it strikes, the host starts "
+            "the worker anew, and all that runs in it ends"
+        )

@@ -1,0 +1,159 @@
+"""A wrong declaration raises at once; where the Functions worker imports the app, the function fails at its calls."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+import typing
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+import azure.functions as func
+import pytest
+
+from singleton import ConfigurationError, singleton
+from singleton.decorator import declared_guards
+from singleton.functions import deferring
+from tests.support.lock_thread import Context, LockThread, an_app, outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Builder = Any
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    an_app(tmp_path, monkeypatch)
+    return tmp_path
+
+
+@pytest.fixture(params=["azure_functions_worker", "azure_functions_runtime"])
+def worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a process in which the worker runs: up to Python 3.12, or later."""
+    monkeypatch.setitem(sys.modules, request.param, ModuleType(request.param))
+
+
+def job(msg: func.QueueMessage, out: func.Out[str]) -> None:
+    pytest.fail("the body ran")
+
+
+async def async_job(msg: func.QueueMessage, out: func.Out[str]) -> None:
+    pytest.fail("the body ran")
+
+
+def steps(context: Any) -> typing.Iterator[None]:
+    yield
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"scope": ""}, "scope is blank"),
+    ({"scope_id": "{"}, "no closing bracket"),
+    ({"on_contention": "skipp"}, "did you mean 'skip'"),
+    ({"level": "host"}, "level='host' needs a scope"),
+    ({"timeout": 0}, "timeout is 0"),
+    ({"mode": "listener", "scope": "Id"}, "a listener is chosen before"),
+    ({"on_contention": "defer", "timeout": 999}, "at most 240"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG)
+def test_without_a_worker_it_raises_at_once(arguments: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        singleton(**arguments)(job)
+
+
+@pytest.mark.parametrize("body", [job, async_job])
+@pytest.mark.parametrize(("arguments", "said"), WRONG)
+@pytest.mark.usefixtures("worker")
+def test_in_a_worker_each_call_raises_it(arguments: Any, said: str, body: Any) -> None:
+    before = len(declared_guards())
+    failing = singleton(**arguments)(body)
+    assert len(declared_guards()) == before
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=said):
+            outcome(failing(msg="", out=None, context=Context()))
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_worker_sees_the_users_function() -> None:
+    for body in (job, async_job):
+        failing = singleton(scope="")(body)
+        assert inspect.signature(failing) == inspect.signature(body)
+        assert typing.get_type_hints(failing) == typing.get_type_hints(body)
+        assert inspect.iscoroutinefunction(failing) == inspect.iscoroutinefunction(body)
+        assert (failing.__name__, inspect.getfile(failing)) == (body.__name__, __file__)
+
+
+@pytest.mark.usefixtures("worker")
+def test_above_the_trigger_the_builder_gets_the_failing_function() -> None:
+    app = func.FunctionApp()
+    builder: Builder = app.queue_trigger(arg_name="msg", queue_name="q", connection="C")(job)
+    assert singleton(scope="")(builder) is builder
+    with pytest.raises(ConfigurationError, match="scope is blank"):
+        builder._function.get_user_function()(msg="", out=None)
+
+
+@pytest.mark.usefixtures("worker")
+def test_of_two_declarations_the_wrong_one_fails_the_function_before_any_lock() -> None:
+    with LockThread() as locks:
+        for failing in (singleton(singleton(scope="")(job)), singleton(scope="")(singleton(mode="listener")(job))):
+            with pytest.raises(ConfigurationError, match="scope is blank"):
+                failing(msg="", out=None)  # type: ignore[arg-type]
+        assert locks.kinds() == []
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_orchestrator_fails_alone() -> None:
+    with pytest.raises(ConfigurationError, match="Durable orchestrator or entity"):
+        singleton(steps)(None)
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_text_in_place_of_arguments_fails_alone() -> None:
+    failing = cast("Any", singleton)("Id")(job)
+    with pytest.raises(ConfigurationError, match="name the argument"):
+        failing(msg="", out=None)
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(deferring, "find_spec", lambda _: None)
+        with pytest.raises(ConfigurationError, match="needs azure-storage-queue"):
+            singleton(on_contention="defer")(job)
+    with monkeypatch.context() as patch:
+        patch.setenv("AzureFunctionsJobHost__singleton__lockPeriod", "soon")
+        with pytest.raises(ConfigurationError, match="lockPeriod"):
+            singleton(job)
+    with monkeypatch.context() as patch:
+        patch.setenv("Dequeueable__Singleton__Nonsense", "1")
+        with pytest.raises(ConfigurationError, match="Nonsense"):
+            singleton(scope="Id", layout="dequeueable")(job)
+    (folder / "host.json").write_text("{")
+    for scope in ("Id", ""):
+        with pytest.raises(ConfigurationError, match=r"host\.json"):
+            singleton(scope=scope)(job)
+
+
+# --- where a guarded function stands ----------------------------------------------------------------------------------
+
+
+@singleton
+def fails(msg: str) -> None:
+    raise RuntimeError(msg)
+
+
+@singleton
+async def fails_too(msg: str) -> None:
+    raise RuntimeError(msg)
+
+
+@pytest.mark.parametrize("function", [fails, fails_too])
+def test_a_guarded_functions_file_is_the_users_and_tracebacks_show_its_declaration(function: Any) -> None:
+    assert inspect.getfile(function) == __file__
+    with LockThread(), pytest.raises(RuntimeError) as caught:
+        outcome(function(msg="now", context=Context()))
+    shown = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.name.startswith("guarded")]
+    assert [(frame.filename, frame.line) for frame in shown] == [(__file__, "@singleton")]

@@ -1,0 +1,195 @@
+"""Values as the WebJobs SDK prints them into a scope id: a table of what was seen there (W-38, facts §9)."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from singleton.base.errors import ScopeError
+from singleton.scopes import dates
+from singleton.scopes.dates import read_date
+from singleton.scopes.json_values import read_json
+from singleton.scopes.scope import ScopeTemplate, value_at
+from singleton.scopes.template import BoundNames
+
+GUID = "7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d"
+WHEN = "2026-11-22T10:20:30Z"
+
+
+class OfTheHost(dict[str, object], BoundNames):
+    def is_the_hosts(self, _: str) -> bool:
+        return True
+
+
+def bound(template: str, body: str) -> str:
+    data = read_json(body)
+    assert isinstance(data, dict)
+    return ScopeTemplate(template, dotnet=True).bind({}, data)
+
+
+def refused(template: str, body: str) -> str:
+    with pytest.raises(ScopeError) as caught:
+        bound(template, body)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('"text"', "text"),
+        ('"  "', "  "),
+        ('""', ""),
+        ("419", "419"),
+        ("-7", "-7"),
+        ("0", "0"),
+        ("12345678901234567890", "12345678901234567890"),
+        (f'"{GUID}"', GUID),  # the same whether it is a Guid or a string there
+        ("true", ""),
+        ("false", ""),
+        ("1.5", ""),
+        ("1.0", ""),
+        ("1e3", ""),
+        ("null", ""),
+        ('{"a": 1}', ""),
+        ("[1]", ""),
+    ],
+)
+def test_a_value_is_what_net_makes_of_it(value: str, expected: str) -> None:
+    body = f'{{"x": {value}}}'
+    assert bound("{x}", body) == expected
+    assert bound("a{x}b", body) == f"a{expected}b"
+    assert value_at("x", body, dotnet=True) == expected
+
+
+GUIDS = [GUID.upper(), f"{{{GUID}}}", f"({GUID})", GUID.replace("-", ""), f" {GUID} ", "{0x7f2a1c1e,0x3d0b,0x4a1e}"]
+DATES = [
+    *(WHEN, "2026-11-22T10:20:30.5", "2026-11-22T10:20:30+02:00", "2026-11-22", "2026-11-22 10:20", "2026-1-5"),
+    *("2026.11.22", "2026/11/22", "11/22/2026", "22 Nov 2026", "November 22, 2026 9:05 PM", "22-Nov-2026"),
+    *("Sun, 22 Nov 2026 10:20:30 GMT", "/Date(1795342830000)/", "2026-Nov-22"),
+]
+SPANS = ["00:10:00", "-1.02:03:04.5"]
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (text, "may be a Guid in C#, which .NET prints otherwise: in scope_id write {%s:D} if it is one")
+        for text in GUIDS
+    ]
+    + [(text, "in scope_id write {%s:yyyy-MM-ddTHH-mm-ssK} if it is a DateTime there") for text in DATES]
+    + [(text, "may be a TimeSpan in C#, which is nothing to .NET: leave it out if it is one") for text in SPANS],
+)
+def test_a_text_that_may_be_of_a_type_is_refused_with_the_remedy(text: str, remedy: str) -> None:
+    body = json.dumps({"x": text, "Order": {"Key": text}})
+    for template, path in (("{x}", "x"), ("{Order.Key}", "Order.Key")):
+        said = refused(template, body)
+        assert said.startswith(f"scope_id '{template}': the value of {template} may be")
+        assert remedy.replace("%s", path) in said
+        assert f"{{{path}:text}} if it is a string" in said
+        assert text not in said.replace(GUID.lower(), "")
+    with pytest.raises(ScopeError, match=r"\{Order\.Key:text\} if it is a string"):
+        value_at("Order:Key", body, dotnet=True)
+
+
+@pytest.mark.parametrize("text", [*GUIDS, *DATES, *SPANS])
+def test_what_is_said_to_be_text_is_taken_as_it_stands(text: str) -> None:
+    body = json.dumps({"x": text})
+    assert bound("{x:text}", body) == text
+    assert ScopeTemplate("{x:text}").bind({}, json.loads(body)) == text  # in all layouts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2026-11-22 order 5", "1-2", "3/4", "12.5", "10:20", "20261122", "2026-11-22-05", "2026-13-01", "22/11/2026"),
+        *(
+            "Order 22 2026",
+            "the 22 Nov 2026",
+            "2026-11-22T25:00:00",
+            "/Date(x)/",
+            "/Date(999999999999999)/",
+            "10.0.0.1",
+        ),
+        *("true", "1.5", "7f2a1c1e-3d0b", "{x}", "é😀", "True", "2026-11-2222"),
+    ],
+)
+def test_other_text_is_taken_as_it_stands(text: str) -> None:
+    assert bound("{x}", json.dumps({"x": text})) == text
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "expected"),
+    [
+        ("{x:yyyy-MM-dd}", WHEN, "2026-11-22"),
+        ("{x:yyyy-MM-ddTHH-mm-ssK}", WHEN, "2026-11-22T10-20-30Z"),
+        ("{x:yyyy-MM-ddTHH-mm-ssK}", "2026-11-22T10:20:30", "2026-11-22T10-20-30"),
+        # a time with an offset is local to .NET's machine, which in Azure is in UTC
+        ("{x:yyyy-MM-ddTHH-mm-ssK}", "2026-11-22T10:20:30+00:00", "2026-11-22T10-20-30+00:00"),
+        ("{x:yyyy-MM-ddTHH-mm-ssK}", "2026-11-22T00:20:30+02:00", "2026-11-21T22-20-30+00:00"),
+        ("{x:yyyyMMdd}", "22 Nov 2026", "20261122"),
+        ("{x:D}", GUID.upper(), GUID),
+        ("{x:N}", GUID, GUID.replace("-", "")),
+        ("{x:N}", 42, "42"),  # whole numbers take no format in .NET
+        ("{x:N}", None, ""),
+        ("{x:text}", None, ""),
+        ("{x:text}", 42, "42"),
+    ],
+)
+def test_a_format_says_of_which_type_the_value_is(template: str, value: object, expected: str) -> None:
+    assert bound(template, json.dumps({"x": value})) == expected
+
+
+def test_a_number_that_is_text_there_may_have_any_digits() -> None:
+    assert bound("{x:text}", '{"x": 1.50}') == "1.50"
+
+
+@pytest.mark.parametrize("value", ["true", "1.5"])
+def test_inside_an_object_a_value_that_a_jobject_would_print_is_refused(value: str) -> None:
+    said = refused("{a.x}", f'{{"a": {{"x": {value}}}}}')
+    assert "which .NET prints in one way or another, by its type in C#: scope by text or a whole number" in said
+    assert bound("{a.x}|", '{"a": {"x": null}}') == "|"
+
+
+def test_a_format_that_does_not_fit_is_refused() -> None:
+    assert "is not a GUID or date that the format 'N' fits" in refused("{x:N}", '{"x": "text"}')
+    assert "in one way or another" in refused("{x:text}", '{"x": true}')
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("Id", GUID.upper(), GUID.upper()),
+        ("day", WHEN, WHEN),
+        ("DequeueCount", 1, "1"),
+        ("InsertionTime", datetime(2026, 11, 22, tzinfo=UTC), ""),  # a DateTimeOffset
+        ("EnqueuedTimeUtc", datetime(2026, 11, 22, tzinfo=UTC), "2026-11-22T00-00-00Z"),  # a DateTime
+        ("Key", UUID(GUID), GUID),
+        ("Flag", True, ""),
+        ("Weight", 1.5, ""),
+        ("Things", {"a": 1}, ""),
+    ],
+)
+def test_what_comes_from_the_host_is_printed_by_its_type(name: str, value: object, expected: str) -> None:
+    assert ScopeTemplate(f"{{{name}}}", dotnet=True).bind({}, OfTheHost({name: value})) == expected
+
+
+def test_a_scope_may_be_blank_or_nothing() -> None:
+    assert ScopeTemplate(" ", dotnet=True).bind({}, {}) == " "
+    assert ScopeTemplate("%empty%", dotnet=True).bind({"empty": ""}, {}) == ""
+
+
+def test_a_missing_name_is_missing() -> None:
+    assert "there is no value for {y}" in refused("{y}", '{"x": 1}')
+    with pytest.raises(ScopeError, match="has no property 'y'"):
+        value_at("y", '{"x": 1}', dotnet=True)
+
+
+def test_a_date_is_read_with_its_zone() -> None:
+    assert read_date("/Date(1795342830000+0200)/") == read_date("/Date(1795342830000)/") == read_date(WHEN)
+    assert read_date("Nov 22, 2026 12:05 AM") == datetime(2026, 11, 22, 0, 5)  # noqa: DTZ001
+    assert read_date("2026-11-22T10:20:30.1234567") == datetime(2026, 11, 22, 10, 20, 30, 123456)  # noqa: DTZ001
+    assert doctest.testmod(dates).failed == 0
