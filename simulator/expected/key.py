@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CantTell", "Declared", "Delivered", "NoKey", "expected_key"]
 
 _SECTION_SCOPE: Final = "Dequeueable:Singleton:Scope"
-_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
+_WHOLE_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]*")
 _NO_NAME: Final = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]|\A/|\Alocks/|/\Z|\.(?:/|\Z)")
 _MOST_CHARACTERS: Final = 1024
 _MOST_SEGMENTS: Final = 254
