@@ -149,7 +149,11 @@ def _caused(history: History, call: Invocation) -> bool:
 
 def _kept(history: History) -> Iterator[Finding]:
     """A lock is given back when its body has ended; the invocations that have ended, too, show that."""
-    answered = {(call.host, call.id) for call in history.invocations if call.ending in {"ok", "error", "deferred"}}
+    answered = {
+        (call.host, call.id)
+        for call in history.invocations
+        if call.ending in {"ok", "error", "deferred"} and call.error != "CancelledError"
+    }
     ended: dict[tuple[str, str, str], float] = {}
     for section in history.sections:
         if section.mode == "function" and section.ending in {"ok", "error"}:

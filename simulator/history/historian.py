@@ -211,6 +211,7 @@ class Historian:
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
         self.history.sights.append(sight)
+        self.history.witnessed = True
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 
     def _on_body_left(self, record: Record) -> None:

@@ -12,7 +12,7 @@ import itertools
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,9 @@ from simulator.host.codewatch import watch
 from simulator.host.leftovers import Leftovers, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from simulator.history.journal import Write
-    from simulator.host.app.model import IndexedFunction
 
 invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 """The id of the invocation on whose behalf the worker calls a function."""
@@ -36,6 +35,7 @@ class _Called:
     function: str
     value: object
     told: Mapping[str, object]
+    runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
 class Witness:
@@ -47,18 +47,18 @@ class Witness:
         self._watched: dict[FunctionType, CodeType] = {}
         self._names: dict[CodeType, list[str]] = {}
         self._called: dict[str, _Called] = {}
-        self._runs: dict[object, tuple[int, str, str]] = {}
-        self._numbers = itertools.count(1)
+        self._runs: dict[object, tuple[str, str, str]] = {}
+        self._strays = itertools.count(1)
         self._turn = threading.Lock()
 
-    def watch(self, functions: Iterable[IndexedFunction]) -> None:
-        """Look at the innermost function of each from now on."""
-        for function in functions:
-            innermost = inspect.unwrap(function.call)
+    def watch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Look at the innermost function of each from now on; they are given by their names to the host."""
+        for name, function in functions.items():
+            innermost = inspect.unwrap(function)
             if isinstance(innermost, FunctionType):
                 if innermost not in self._watched:
                     self._watched[innermost] = watch(innermost, self)
-                self._names.setdefault(self._watched[innermost], []).append(function.name)
+                self._names.setdefault(self._watched[innermost], []).append(name)
 
     @contextmanager
     def invocation(self, name: str, function: str, value: object, told: Mapping[str, object]) -> Iterator[None]:
@@ -80,23 +80,23 @@ class Witness:
         called = self._called.get(invocation)
         function = called.function if called and called.function in names else names[0]
         with self._turn:
-            number = next(self._numbers)
-            self._runs[run] = (number, function, invocation)
+            label = f"{invocation}#{next(called.runs if called else self._strays)}"
+            self._runs[run] = (label, function, invocation)
         inside.set(invocation)
         told = called.told if called else {}
-        self._write("body_entered", run=number, function=function, invocation=invocation, **told)
+        self._write("body_entered", run=label, function=function, invocation=invocation, **told)
 
     def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
         """A body has ended."""
         with self._turn:
-            number, function, invocation = self._runs.pop(run, (0, code.co_name, ""))
+            label, function, invocation = self._runs.pop(run, ("", code.co_name, ""))
         inside.set("")
         told: dict[str, object] = {"function": function, "invocation": invocation}
         if error is not None:
             told["error"] = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
         if still := self.leftovers.of(invocation):
             told["left_running"] = still
-        self._write("body_left", run=number, **told)
+        self._write("body_left", run=label, **told)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return for which invocation a body runs: the one that has this very value, else the one in its context."""

@@ -74,7 +74,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     for plan in prepared.plans:
         write("function", **plan.to_json())
     witness = Witness(seen)
-    witness.watch(plan.function for plan in prepared.plans)
+    witness.watch({plan.function.name: plan.function.call for plan in prepared.plans})
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)
     connection.send(prepared.bare())

@@ -83,7 +83,7 @@ class Machine:
         self.crashed = False
         self.leaving = False
         """It was told to stop, or is gone."""
-        self.tell: Callable[[str], None] = lambda _: None
+        self.tell: Callable[..., None] = lambda _, **__: None
         """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
         self.steps = 0
         self.resumed_at = float("-inf")

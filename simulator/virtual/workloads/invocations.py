@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from simulator.host.witness import Witness
 from simulator.virtual.time.baton import Baton
+from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import Context
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import SingletonError
@@ -21,9 +23,21 @@ if TYPE_CHECKING:
     from singleton.functions.guard import Guard
 
 
+def _tell(event: str, /, **fields: object) -> None:
+    """Write down what was seen on the machine on which it happened."""
+    machine = HOST.get()
+    if machine is not None:
+        machine.tell(event, **fields)
+
+
+_WITNESS: Final = Witness(_tell)
+"""Sees the bodies of all worlds, as a host does those of its app."""
+
+
 def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
     """Tell oracle and verdict of the guarded functions that will be called; ``queue`` triggers them."""
     guards = {name: guards_of(function)[0] for name, function in functions.items()}
+    _WITNESS.watch(functions)
     world.oracle.callers.know(guards)
     for name, function in functions.items():
         is_async = inspect.iscoroutinefunction(function)
@@ -36,7 +50,8 @@ def told_of(name: str, guard: Guard | None, *, queue: str, is_async: bool) -> di
     if guard is None:
         return {**told, "guarded": False}
     policy = guard.on_contention if isinstance(guard.on_contention, str) else "custom"
-    return {**told, "guarded": True, "mode": guard.mode, "on_contention": policy, "lease": guard.period}
+    about = {"lease": guard.period, "poll": guard.poll, "timeout": guard.wait, "tokens": True}
+    return {**told, "guarded": True, "mode": guard.mode, "on_contention": policy, **about}
 
 
 async def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -60,7 +75,8 @@ async def invoke_one(
     """Run one of these functions, which is to ask for the lock of ``key``; see ``invoke``."""
     world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
     work = partial(run_function, functions[kind], {**arguments, "context": Context(kind, invocation)})
-    return await invoke(world, machine, kind, invocation, work, message=message, failures=(RuntimeError,))
+    more: dict[str, Any] = {"message": message, "key": key, "failures": (RuntimeError,)}
+    return await invoke(world, machine, kind, invocation, work, **more)
 
 
 async def invoke(
@@ -71,16 +87,20 @@ async def invoke(
     work: Callable[[], Awaitable[None]],
     *,
     message: str | None = None,
+    key: str | None = None,
     failures: tuple[type[Exception], ...] = (),
 ) -> str:
     """Run one invocation, for the message of this id; return ``ok``, ``failed``, or the name of its error.
 
-    ``failures`` are what a function may raise of its own.
+    ``key`` is what excludes others; ``failures`` are what a function may raise of its own.
     """
     outcome, blamed = "cancelled", ""
     world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
+    if key is not None:
+        world.note(machine.name, "expected", invocation=invocation, keys={"function": key})
     try:
-        await work()
+        with _WITNESS.invocation(invocation, function, object(), {"message": message}):
+            await work()
         outcome = "ok"
     except SingletonError as error:
         outcome = blamed = type(error).__name__
@@ -91,6 +111,7 @@ async def invoke(
     except asyncio.CancelledError:
         if invocation not in world.cancelled:
             world.oracle.blame("cancelled by nobody", f"{invocation} ended with a cancellation that nobody asked for")
+        world.note(machine.name, "invocation_ended", invocation=invocation, outcome="error", error="CancelledError")
         raise
     finally:
         world.oracle.callers.ended(machine, invocation, outcome)

@@ -30,7 +30,8 @@ class Seen:
         app = func.FunctionApp()
         for body in bodies:
             app.queue_trigger(arg_name="msg", queue_name="orders", connection="C")(body)
-        self.witness.watch(index_function(function, HERE) for function in app.get_functions())
+        functions = [index_function(function, HERE) for function in app.get_functions()]
+        self.witness.watch({function.name: function.call for function in functions})
 
     def shown(self) -> list[str]:
         return [f"{event} {fields['function']} {fields['invocation']}".strip() for event, fields in self.records]
@@ -69,7 +70,7 @@ def test_a_body_is_known_by_its_message_though_its_context_says_otherwise(seen: 
         with ThreadPoolExecutor(1) as pool:  # a thread that knows of no invocation
             pool.submit(ship, msg=first).result()
     assert seen.shown() == ["body_entered ship one", "body_left ship one"]
-    assert seen.records[0][1] == {"run": 1, "function": "ship", "invocation": "one", **told}
+    assert seen.records[0][1] == {"run": "one#1", "function": "ship", "invocation": "one", **told}
 
 
 def test_a_body_with_a_value_that_others_have_too_is_known_by_its_context(seen: Seen) -> None:
@@ -96,7 +97,7 @@ def test_a_body_that_ends_with_an_error_says_which(seen: Seen) -> None:
     seen.watch(ship)
     with pytest.raises(ValueError):  # noqa: PT011 - it has no text
         ship("x")
-    assert seen.records[-1] == ("body_left", {"run": 1, "function": "ship", "invocation": "", "error": "ValueError"})
+    assert seen.records[-1] == ("body_left", {"run": "#1", "function": "ship", "invocation": "", "error": "ValueError"})
 
 
 def test_a_task_that_a_body_leaves_behind_is_told_and_one_that_has_ended_is_not(seen: Seen) -> None:
