@@ -58,10 +58,11 @@ def _date(found: dict[str, str | None]) -> datetime | None:
     hour = int(found["hour"] or 0)
     if half := found["half"]:
         hour = hour % 12 + (12 if half in "Pp" else 0)
+    rest = (int(found["minute"] or 0), int(found["second"] or 0), int(f"{found['part'] or ''}000000"[:6]))
+    is_next_day = hour == 24 and not any(rest)  # the midnight at a day's end, which Json.NET takes
     when = datetime(  # noqa: DTZ001 - without a zone, unless the text has one
-        *(int(found["year"] or 0), month, int(found["day"] or 0)),
-        *(hour, int(found["minute"] or 0), int(found["second"] or 0), int(f"{found['part'] or ''}000000"[:6])),
-    )
+        *(int(found["year"] or 0), month, int(found["day"] or 0), 0 if is_next_day else hour, *rest)
+    ) + timedelta(days=is_next_day)
     if found["zone"] is None:
         return when
     if found["sign"] is None:
