@@ -56,13 +56,15 @@ def read_date(text: str) -> datetime | None:
 def _date(found: dict[str, str | None]) -> datetime | None:
     month = _month(found["name"] or "") if "name" in found else int(found["month"] or 0)
     hour = int(found["hour"] or 0)
+    if hour == 24 and not int(f"0{found['minute']}{found['second'] or ''}{found['part'] or ''}"):
+        midnight = _date({**found, "hour": "0"})  # that at the day's end, which Json.NET reads
+        return midnight and midnight + timedelta(days=1)
     if half := found["half"]:
         hour = hour % 12 + (12 if half in "Pp" else 0)
-    rest = (int(found["minute"] or 0), int(found["second"] or 0), int(f"{found['part'] or ''}000000"[:6]))
-    is_next_day = hour == 24 and not any(rest)  # the midnight at a day's end, which Json.NET takes
     when = datetime(  # noqa: DTZ001 - without a zone, unless the text has one
-        *(int(found["year"] or 0), month, int(found["day"] or 0), 0 if is_next_day else hour, *rest)
-    ) + timedelta(days=is_next_day)
+        *(int(found["year"] or 0), month, int(found["day"] or 0)),
+        *(hour, int(found["minute"] or 0), int(found["second"] or 0), int(f"{found['part'] or ''}000000"[:6])),
+    )
     if found["zone"] is None:
         return when
     if found["sign"] is None:
