@@ -165,7 +165,7 @@ class Task(asyncio.Task[Any]):
 
     def __init__(self, *what: Any, **more: Any) -> None:
         super().__init__(*what, **more)
-        known = getattr(asyncio.current_task(self.get_loop()), IN_A_TASK, None)
+        known = getattr(asyncio.current_task(), IN_A_TASK, None)
         if known is not None:
             setattr(self, IN_A_TASK, known)
 
