@@ -56,9 +56,9 @@ def read_date(text: str) -> datetime | None:
 def _date(found: dict[str, str | None]) -> datetime | None:
     month = _month(found["name"] or "") if "name" in found else int(found["month"] or 0)
     hour = int(found["hour"] or 0)
-    if hour == 24 and not int(f"0{found['minute']}{found['second'] or ''}{found['part'] or ''}"):
-        midnight = _date({**found, "hour": "0"})  # that at the day's end, which Json.NET reads
-        return midnight and midnight + timedelta(days=1)
+    at_midnight = not int(f"0{found['minute'] or ''}{found['second'] or ''}{found['part'] or ''}")
+    if hour == 24 and at_midnight and isinstance(before := _date({**found, "hour": "0"}), datetime):
+        return before + timedelta(days=1)  # the day's end, which Json.NET reads
     if half := found["half"]:
         hour = hour % 12 + (12 if half in "Pp" else 0)
     when = datetime(  # noqa: DTZ001 - without a zone, unless the text has one
