@@ -16,7 +16,7 @@ from singleton.base import naming
 from singleton.base.errors import LockNotAcquired, ScopeError
 from singleton.base.events import Call, tell
 from singleton.base.hold import Hold
-from singleton.functions.answering import always_answered, refuse_promise
+from singleton.functions.answering import always_answered, finished
 from singleton.functions.invocation import current, in_its_name
 from singleton.functions.triggers import invocation_id, refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
@@ -122,7 +122,8 @@ class Guard:
         from singleton.scopes.scope import value_at
 
         find = cache(lambda: find_payload(arguments, self.trigger))
-        scopes = [self.template.bind(os.environ, BindingData(find))] if self.scope_id else []
+        data = BindingData(find, dotnet=self.layout.dotnet)
+        scopes = [self.template.bind(os.environ, data)] if self.scope_id else []
         if self.scope is not None:
             payload = find()
             if payload is None:
@@ -169,7 +170,7 @@ class Guard:
 
         async def on_this_thread() -> Any:
             with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
-                return refuse_promise(call.function, body())
+                return self._finished(call, body())
 
         from singleton.process.onthread import OnThread, at_once
 
@@ -179,9 +180,12 @@ class Guard:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
 
         async def answered() -> Any:
-            return refuse_promise(call.function, await body())
+            return self._finished(call, await body())
 
         return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
+
+    def _finished(self, call: Call, result: Any) -> Any:
+        return finished(call.function, result, None if self.trigger is None else self.trigger.returns)
 
     @in_its_name
     async def _run(
