@@ -63,8 +63,7 @@ def finished(function: str, result: Any, returns: str | None) -> Any:
     elif isinstance(result, Future):
         result.cancel()
     elif isinstance(result, asyncio.Future):
-        with contextlib.suppress(RuntimeError):  # its loop is closed
-            result.get_loop().call_soon_threadsafe(result.cancel)
+        _cancel(result)
     elif not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
         return result
     raise ConfigurationError(
@@ -72,3 +71,16 @@ def finished(function: str, result: Any, returns: str | None) -> Any:
         "If a decorator below @singleton wraps an async function in a plain one, have it return an async function, or "
         "put @singleton right above the async def; else await it in the function, and return its result, or a list"
     )
+
+
+def _cancel(future: asyncio.Future[Any]) -> None:
+    """Cancel a future, on its loop: on the one that runs here at once, before a task of it has begun."""
+    try:
+        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    if future.get_loop() is here:
+        future.cancel()
+        return
+    with contextlib.suppress(RuntimeError):  # its loop is closed
+        future.get_loop().call_soon_threadsafe(future.cancel)

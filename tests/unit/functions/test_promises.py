@@ -120,6 +120,24 @@ def test_futures_are_cancelled() -> None:
     asyncio.run(main())
 
 
+def test_a_task_that_has_just_been_made_never_begins() -> None:
+    ran: list[str] = []
+
+    async def step(msg: str) -> None:
+        ran.append(msg)
+
+    async def begun(msg: str) -> Any:
+        return asyncio.create_task(step(msg))
+
+    async def main() -> None:
+        with pytest.raises(ConfigurationError, match="returned a Task"):
+            await singleton(begun)(msg="")
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert ran == []
+
+
 def test_an_async_body_that_forgot_to_await_is_refused_too() -> None:
     async def forgetful(msg: str) -> Any:
         return job(msg)
