@@ -18,7 +18,7 @@ log = logging.getLogger("sample")
 @app.timer_trigger(arg_name="timer", schedule="%IMPORT_SCHEDULE%")
 @singleton(on_contention="skip")
 def import_eligibility(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the binding must be named
-    """Import the eligibility file, unless another slot, region or app, or a run that goes on still, is at it.
+    """Import the eligibility file, unless a run goes on still, here or in an app, slot or region with the same host id.
 
     Of one app's instances the platform lets one fire. How soon another one does when that dies, ``host.json`` says
     with its two ``listenerLock…`` settings.

@@ -23,6 +23,7 @@ __all__ = ["CantTell", "Declared", "Delivered", "NoKey", "expected_key"]
 
 _SECTION_SCOPE: Final = "Dequeueable:Singleton:Scope"
 _WHOLE_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]*")
+_OFFSET: Final = re.compile(r"[+-]\d\d:\d\d$", re.ASCII)
 _NO_NAME: Final = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]|\A/|\Alocks/|/\Z|\.(?:/|\Z)")
 _MOST_CHARACTERS: Final = 1024
 _MOST_SEGMENTS: Final = 254
@@ -122,8 +123,10 @@ def _values(declared: Declared, delivered: Delivered, settings: Mapping[str, str
 
 
 def _printed_alike(value: object, pattern: str = "") -> str:
-    if pattern or (type(value) is not str and not _WHOLE_NUMBER.fullmatch(printed(value))):
+    if not pattern and type(value) is not str and not _WHOLE_NUMBER.fullmatch(printed(value)):
         raise Unclear("a value that .NET prints otherwise, in the layout webjobs")
+    if pattern and type(value) is str and _OFFSET.search(value):
+        raise Unclear("a time with an offset, which .NET puts into the zone of its machine, in the layout webjobs")
     return printed(value, pattern)
 
 

@@ -1,18 +1,22 @@
-"""What no worker would answer becomes an error of its invocation: stray cancellations, ``exit()``, promises."""
+"""What no worker would answer becomes an error of its invocation: stray cancellations, ``exit()``, promises.
+
+What a worker would finish only after the body, an iterator's items, is finished under the lock.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import inspect
+from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import being_cancelled
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+_WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")
+"""Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
 
 
 @contextlib.contextmanager
@@ -36,27 +40,47 @@ def always_answered(function: str) -> Iterator[None]:
         ) from error
 
 
-def refuse_promise(function: str, result: Any) -> Any:
-    """Return what a body returned, unless that is work still to be done, which would run without the lock.
+def finished(function: str, result: Any, returns: str | None) -> Any:
+    """Return what a body returned, with nothing left to be done, which would run without the lock.
 
+    A generator, or another iterator, is gone through here where the worker would do so. Any other promise is refused.
     It comes from a decorator of another library that wraps an async function in a plain one, or from a missing
     ``await``. The worker would not run it either: it fails on such a value. What has not begun never does; a future is
     cancelled.
 
+    Args:
+        function: its name.
+        result: what its body returned.
+        returns: the type of the output that takes it, as far as that is known.
+
     Raises:
         ConfigurationError: it is an awaitable, a future or a generator.
     """
+    if returns in _WRITTEN_ONE_BY_ONE and isinstance(result, Iterator):
+        return list(result)
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()
     elif isinstance(result, Future):
         result.cancel()
     elif isinstance(result, asyncio.Future):
-        with contextlib.suppress(RuntimeError):  # its loop is closed
-            result.get_loop().call_soon_threadsafe(result.cancel)
+        _cancel(result)
     elif not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
         return result
     raise ConfigurationError(
         f"@singleton on {function}: its body returned a {type(result).__name__}, work that would run without the lock. "
         "If a decorator below @singleton wraps an async function in a plain one, have it return an async function, or "
-        "put @singleton right above the async def; else await it in the function, and return its result"
+        "put @singleton right above the async def; else await it in the function, and return its result, or a list"
     )
+
+
+def _cancel(future: asyncio.Future[Any]) -> None:
+    """Cancel a future, on its loop: on the one that runs here at once, before a task of it has begun."""
+    try:
+        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    if future.get_loop() is here:
+        future.cancel()
+        return
+    with contextlib.suppress(RuntimeError):  # its loop is closed
+        future.get_loop().call_soon_threadsafe(future.cancel)

@@ -10,11 +10,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.base.errors import ScopeError
-from singleton.functions.ownnames import own_id
+from singleton.functions.messagenames import ATTRIBUTES, ON_EVENTS, held
+from singleton.functions.ownnames import is_binary, own_id
 from singleton.scopes.json_values import read_json
+
+if TYPE_CHECKING:
+    from singleton.functions.triggers import Trigger
 
 Layer: TypeAlias = Callable[[], Mapping[str, object]]
 """A source of names, looked into only when one that comes before it lacks the name."""
@@ -55,16 +59,10 @@ def is_blob(value: object) -> bool:
     return _can(value, "read", "readable") or _can(value, "download_blob") or _can(value, "readall", "chunks")
 
 
-def payload_of(parameter: str, value: Any, path: str = "") -> Payload | None:
-    """Return the payload in the trigger's parameter; None where it is none (a timer).
-
-    Args:
-        parameter: its name.
-        value: what the worker passed.
-        path: a blob trigger's path, with the names that it gives to parts of a blob's.
-    """
+def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload | None:
+    """Return the payload that the worker passed as this parameter; None where it is none (a timer)."""
     if _can(value, "get_body"):
-        return _request(value) if hasattr(value, "route_params") else _message(value)
+        return _request(value) if hasattr(value, "route_params") else _message(value, trigger)
     if _can(value, "get_json"):
         return Payload(read=value.get_json, layers=(partial(_envelope, value),), find_id=partial(_text, value, "id"))
     if _is_sdk_message(value):
@@ -72,7 +70,7 @@ def payload_of(parameter: str, value: Any, path: str = "") -> Payload | None:
     if _is_streamed_request(value):
         return _streamed_request(parameter, value)
     if is_blob(value):
-        return _blob(parameter, value, path)
+        return _blob(parameter, value, trigger)
     return None if value is None else _plain(parameter, value)
 
 
@@ -82,43 +80,20 @@ def _can(value: object, *methods: str) -> bool:
 
 # --- messages: queues, Service Bus, Event Hubs, Kafka ----------------------------------------------------------------
 
-_NAMES = (
-    *("ApplicationProperties", "ContentType", "CorrelationId", "DeadLetterErrorDescription", "DeadLetterReason"),
-    *("DeadLetterSource", "DeliveryCount", "DequeueCount", "EnqueuedSequenceNumber", "EnqueuedTimeUtc"),
-    *("ExpirationTime", "ExpiresAtUtc", "Id", "InsertionTime", "Key", "Label", "LockToken", "LockedUntil", "MessageId"),
-    *("NextVisibleTime", "Offset", "Partition", "PartitionKey", "PopReceipt", "ReplyTo", "ReplyToSessionId"),
-    *("ScheduledEnqueueTimeUtc", "SequenceNumber", "SessionId", "State", "Subject", "TimeToLive", "Timestamp", "To"),
-    *("Topic", "TransactionPartitionKey", "UserProperties"),
-)
-_SPELT_OTHERWISE = {"NextVisibleTime": "time_next_visible"}
-_ON_EVENTS = {"EnqueuedTimeUtc": "enqueued_time", "Properties": "properties", "SystemProperties": "system_properties"}
 
-
-def _snake(name: str) -> str:
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).removeprefix("_")
-
-
-_ATTRIBUTES = {name: _SPELT_OTHERWISE.get(name, _snake(name)) for name in _NAMES}
-
-
-def _message(message: Any) -> Payload:
-    """The body's properties win over the message's own (H-47)."""
+def _message(message: Any, trigger: Trigger | None) -> Payload:
+    """The body's properties win over the message's own (H-47), unless the trigger asks for bytes (H-80)."""
     read: Callable[[], object] = message.get_body
-    layers = (partial(_json_properties, read), partial(_own, message), partial(_metadata, message))
-    return Payload(read=read, layers=layers, find_id=partial(own_id, message, "id", "message_id"))
+    bodys, own = partial(_json_properties, read), (partial(_own, message), partial(_metadata, message))
+    layers: tuple[Layer, ...] = (*own, bodys) if is_binary(trigger) else (bodys, *own)
+    return Payload(read=read, layers=layers, find_id=partial(own_id, message, "id", "message_id", trigger=trigger))
 
 
 def _own(message: Any) -> dict[str, object]:
-    names = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
+    names = held(message, ON_EVENTS) | held(message, ATTRIBUTES)
     if hasattr(message, "pop_receipt"):
         names["QueueTrigger"] = _decoded(message.get_body())
     return names
-
-
-def _held(value: object, attributes: Mapping[str, str]) -> dict[str, object]:
-    """Return what the object has of these attributes, by the host's names for them."""
-    found = {name: getattr(value, attribute, None) for name, attribute in attributes.items()}
-    return {name: each for name, each in found.items() if each is not None}
 
 
 def _metadata(message: Any) -> Mapping[str, object]:
@@ -141,13 +116,13 @@ def _text(value: object, *names: str) -> str | None:
 # --- Event Grid ------------------------------------------------------------------------------------------------------
 
 _EVENT = {"eventType": "event_type", "eventTime": "event_time", "dataVersion": "data_version"}
-_SAME_ON_EVENTS = ("id", "topic", "subject", "source", "type", "specversion", "time", "datacontenttype", "dataschema")
+_SAMEON_EVENTS = ("id", "topic", "subject", "source", "type", "specversion", "time", "datacontenttype", "dataschema")
 
 
 def _envelope(event: Any) -> dict[str, object]:
     """To the host the event as a whole is the JSON: its data's properties are ``{data.Name}``."""
     extensions = getattr(event, "extension_attrs", {})
-    own = _held(event, {name: name for name in _SAME_ON_EVENTS} | _EVENT)
+    own = held(event, {name: name for name in _SAMEON_EVENTS} | _EVENT)
     return FromJson({**extensions, **own, "data": event.get_json()})
 
 
@@ -187,13 +162,14 @@ def _refuse(parameter: str, what: str) -> object:
 _BLOB = {"BlobTrigger": "name", "Uri": "uri", "Properties": "blob_properties", "Metadata": "metadata"}
 
 
-def _blob(parameter: str, blob: Any, path: str) -> Payload:
+def _blob(parameter: str, blob: Any, trigger: Trigger | None) -> Payload:
     """A blob's names come first, so that its content, which may be huge, is read only for what they lack."""
+    path = "" if trigger is None else str(trigger.settings.get("path", ""))
     if _can(blob, "read", "readable"):
-        names, read = _held(blob, _BLOB), partial(_content, parameter, blob)
+        names, read = held(blob, _BLOB), partial(_content, parameter, blob)
         layers: tuple[Layer, ...] = (partial(_json_properties, read),)
     else:
-        names, layers = _held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
+        names, layers = held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
         read = partial(_refuse, parameter, "a client of a blob, whose content isn't downloaded for a scope")
     in_path = partial(_names_in, path, str(names.get("BlobTrigger", "")))
     return Payload(
@@ -251,8 +227,8 @@ def _sdk_message(message: Any) -> Payload:
         return b"".join(body) if isinstance(body, Iterable) and not isinstance(body, str | bytes) else body
 
     def own() -> dict[str, object]:
-        held = _held(message, _ON_EVENTS) | _held(message, _ATTRIBUTES)
-        return {name: _of_amqp(value) for name, value in held.items()}
+        found = held(message, ON_EVENTS) | held(message, ATTRIBUTES)
+        return {name: _of_amqp(value) for name, value in found.items()}
 
     return Payload(
         read=read, layers=(partial(_json_properties, read), own), find_id=partial(_text, message, "message_id")
@@ -266,11 +242,18 @@ def _of_amqp(value: Any) -> Any:
     return _decoded(value) if isinstance(value, bytes) else value
 
 
+_PLAIN = (str, bytes, Mapping, list, bool, int, float)
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether it is text, bytes, a Durable activity's JSON, or an object that says how it is written as JSON."""
+    return isinstance(value, _PLAIN) or _can(value, "to_json")
+
+
 def _plain(parameter: str, value: Any) -> Payload | None:
-    """Text and bytes, the JSON of a Durable activity's input, or an object that says how it is written as JSON."""
-    if not isinstance(value, str | bytes | Mapping | list | bool | int | float):
-        if not _can(value, "to_json"):
-            return None
+    if not is_plain(value):
+        return None
+    if not isinstance(value, _PLAIN):
         value = type(value).to_json(value)  # as Durable calls it: a method or a static one
 
     def read() -> object:

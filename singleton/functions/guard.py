@@ -1,4 +1,4 @@
-"""A guard: one ``@singleton`` declaration, checked, and what it does around each invocation of its function.
+"""A guard: what one ``@singleton`` declaration does around each invocation of its function.
 
 The order is that of WebJobs (W-82): find the scope, acquire, run the body, release. A failure to acquire fails the
 invocation, so that its message is kept and tried again (W-84); only ``skip`` under contention ends it as a success.
@@ -8,80 +8,37 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from singleton.base import naming
-from singleton.base.errors import LockNotAcquired, ScopeError
-from singleton.base.events import Call, tell
+from singleton.base.errors import LockNotAcquired
+from singleton.base.events import tell
 from singleton.base.hold import Hold
-from singleton.functions.answering import always_answered, refuse_promise
+from singleton.functions.answering import always_answered, finished
+from singleton.functions.declaration import Declaration
 from singleton.functions.invocation import current, in_its_name
-from singleton.functions.triggers import invocation_id, refuse_policy
+from singleton.functions.triggers import refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Coroutine, Iterator
 
-    from singleton.base.events import EventKind
-    from singleton.base.kinds import Level, Mode
-    from singleton.functions.contention import OnContention, Policy
+    from singleton.base.events import Call, EventKind
+    from singleton.functions.contention import Policy
     from singleton.functions.deferring import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.waiting import Acquire, WaitLimit
-    from singleton.layouts.layout import Layout
     from singleton.process.onthread import Locks, Work
-    from singleton.process.registry import Address, Place
     from singleton.process.runtime import LockRuntime
-    from singleton.scopes.scope import ScopeTemplate
-    from singleton.settings.connection import StorageAccount
-    from singleton.settings.options import SingletonOptions
 
 _log = naming.log
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
-    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it."""
-
-    function: str
-    scope: str | None
-    scope_id: str
-    level: Level
-    on_contention: OnContention
-    timeout: float | None
-    connection: str
-    options: SingletonOptions
-    app_dir: Path | None
-    layout: Layout = field(repr=False)
-    template: ScopeTemplate = field(repr=False)
-    find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
-
-    @cached_property
-    def trigger(self) -> Trigger | None:
-        """What is known of the trigger, once the app is complete: at an invocation, not before."""
-        return self.find_trigger()
-
-    mode: ClassVar[Mode] = "function"
-    switched_off: ClassVar[bool] = False
-    """Whether all guards are, as tests may have it."""
-
-    @property
-    def enabled(self) -> bool:
-        """Tell whether bodies run under the lock, or just so."""
-        return self.options.enabled and not Guard.switched_off
-
-    @property
-    def period(self) -> float:
-        """Seconds of one lease (W-25)."""
-        return self.options.lock_period
-
-    @property
-    def poll(self) -> float:
-        """Seconds after which somebody who waits for the lock has asked again, at most."""
-        return self.options.lock_acquisition_polling_interval
+class Guard(Declaration):
+    """A declaration with mode ``function``: the lock is held around each invocation."""
 
     @property
     def wait(self) -> float | None:
@@ -97,79 +54,12 @@ class Guard:
         """Seconds for which ``wait`` waits."""
         return self.options.lock_acquisition_timeout if self.timeout is None else self.timeout
 
-    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
-        """Work out the lock of an invocation from its arguments and the worker's context.
-
-        Raises:
-            ScopeError: the payload does not name the scope; no lock is asked for.
-        """
-        known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
-        function = str(known or self.function)
-        refuse_policy(function, self.on_contention, self.trigger, arguments)
-        if self.on_contention == "defer" and self.enabled:
-            from singleton.functions.deferring import check_message
-
-            check_message(function, self.trigger, arguments)
-        scopes = self._scopes(arguments)
-        lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
-        storage = getattr(context, "thread_local_storage", None)
-        return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
-
-    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
-        if self.scope is None and not self.scope_id:
-            return []
-        from singleton.functions.payload import BindingData, find_payload
-        from singleton.scopes.scope import value_at
-
-        find = cache(lambda: find_payload(arguments, self.trigger))
-        scopes = [self.template.bind(os.environ, BindingData(find))] if self.scope_id else []
-        if self.scope is not None:
-            payload = find()
-            if payload is None:
-                raise ScopeError(
-                    f"scope {self.scope!r}: {self.function} has no parameter with a payload to find it in; "
-                    "a timer has none (use scope_id)",
-                    reason="no payload",
-                )
-            dotnet = self.layout.dotnet
-            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=dotnet))
-        return scopes
-
-    @cached_property
-    def _host_id(self) -> str:
-        from singleton.settings.hostid import host_id
-
-        return self.options.host_id or host_id(os.environ, self.app_dir)
-
-    @cached_property
-    def _account(self) -> StorageAccount:
-        from singleton.settings.connection import resolve_blob_account
-        from singleton.settings.localrun import warn_of_local_run
-
-        account = self.layout.account(resolve_blob_account(self.connection, os.environ))
-        warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id if self.layout.by_host else None)
-        return account
-
-    @property
-    def _place(self) -> Place:
-        from singleton.process.current import provided_account
-        from singleton.process.registry import Place
-
-        return Place(provided_account(self.connection) or self._account, self.options.container)
-
-    def _address(self, call: Call) -> Address:
-        from singleton.process.registry import Address
-
-        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
-
-    # --- around the body --------------------------------------------------------------------------------------------
-
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
 
         async def on_this_thread() -> Any:
             with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
-                return refuse_promise(call.function, body())
+                return self._finished(call, body())
 
         from singleton.process.onthread import OnThread, at_once
 
@@ -179,9 +69,12 @@ class Guard:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
 
         async def answered() -> Any:
-            return refuse_promise(call.function, await body())
+            return self._finished(call, await body())
 
         return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
+
+    def _finished(self, call: Call, result: Any) -> Any:
+        return finished(call.function, result, None if self.trigger is None else self.trigger.returns)
 
     @in_its_name
     async def _run(

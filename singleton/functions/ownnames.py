@@ -48,10 +48,10 @@ def own(message: object, attribute: str, replaced: frozenset[str]) -> Any:
     return None if attribute in replaced else getattr(message, attribute, None)
 
 
-def own_id(message: object, *attributes: str) -> str | None:
+def own_id(message: object, *attributes: str, trigger: Trigger | None = None) -> str | None:
     """Return the message's id, by the first of these attributes that has one of its own."""
     given = [name for name in attributes if isinstance(getattr(message, name, None), str)]
-    replaced = replaced_names(message) if given else frozenset()
+    replaced = replaced_names(message, trigger) if given else frozenset()
     return next((found for name in given if (found := own(message, name, replaced))), None)
 
 

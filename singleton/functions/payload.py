@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from singleton.base.errors import ScopeError
-from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, payload_of
+from singleton.functions.bindings import FromJson, Layer, Payload, is_blob, is_message, is_plain, payload_of
 from singleton.functions.triggers import ACTIVITY, Trigger
 from singleton.scopes.template import BoundNames
 
@@ -18,10 +18,14 @@ class BindingData(BoundNames):
 
     The payload is looked for when a name is: a template that has none, its settings filled in, needs no payload. Its
     parts are looked into one after the other, so that a blob is not read for a name that its path has.
+
+    Of JSON, null and lists take the place of nothing that has the name, as for the host (H-80); with ``dotnet`` they
+    do, as properties of a C# type.
     """
 
-    def __init__(self, find: Callable[[], Payload | None]) -> None:
+    def __init__(self, find: Callable[[], Payload | None], *, dotnet: bool = False) -> None:
         self._find = find
+        self._dotnet = dotnet
         self._read: list[dict[str, object]] = []
 
     @cached_property
@@ -33,20 +37,37 @@ class BindingData(BoundNames):
         yield from self._read
         while self._unread:
             found = self._unread.pop(0)()
-            layer = {str(name).casefold(): value for name, value in found.items()}
-            self._read.append(FromJson(layer) if isinstance(found, FromJson) else layer)
-            yield self._read[-1]
+            layer = FromJson() if isinstance(found, FromJson) else dict[str, object]()
+            for name, value in found.items():
+                folded = str(name).casefold()
+                if folded not in layer or not self._is_weak(layer, value):
+                    layer[folded] = value
+            self._read.append(layer)
+            yield layer
 
-    def __getitem__(self, name: str) -> object:
+    def _is_weak(self, layer: Mapping[str, object], value: object) -> bool:
+        """Tell whether what a layer has for a name takes the place of nothing."""
+        return isinstance(layer, FromJson) and not self._dotnet and (value is None or isinstance(value, list))
+
+    def _layer_of(self, name: str) -> dict[str, object] | None:
+        """Return the first layer that has the name, but one where it is weak only if no other has it."""
+        weak = None
         for layer in self._layers():
             if name.casefold() in layer:
-                return layer[name.casefold()]
-        raise KeyError(name)
+                if not self._is_weak(layer, layer[name.casefold()]):
+                    return layer
+                weak = weak or layer
+        return weak
+
+    def __getitem__(self, name: str) -> object:
+        layer = self._layer_of(name)
+        if layer is None:
+            raise KeyError(name)
+        return layer[name.casefold()]
 
     def is_the_hosts(self, name: str) -> bool:
-        """See ``BoundNames.is_the_hosts``; of two layers that have the name the first one counts."""
-        layers = (layer for layer in self._layers() if name.casefold() in layer)
-        return not isinstance(next(layers, None), FromJson)
+        """See ``BoundNames.is_the_hosts``."""
+        return not isinstance(self._layer_of(name), FromJson)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())
@@ -86,7 +107,7 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
 
 
 def _may_be_payload(value: object) -> bool:
-    return is_blob(value) or isinstance(value, str | bytes | Mapping) or _is_batch(value)
+    return is_blob(value) or is_plain(value) or _is_batch(value)
 
 
 def _is_timer(value: object) -> bool:
@@ -101,7 +122,7 @@ def _is_batch(value: object, of: Callable[[object], bool] = lambda _: True) -> b
 def _payload(name: str, value: Any, trigger: Trigger | None) -> Payload | None:
     if _is_batch(value) and (trigger is None or trigger.type != ACTIVITY):
         value = _the_only_one(name, value)
-    return payload_of(name, value, "" if trigger is None else str(trigger.settings.get("path", "")))
+    return payload_of(name, value, trigger)
 
 
 def _the_only_one(name: str, batch: Sequence[Any]) -> Any:

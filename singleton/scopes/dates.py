@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from singleton.scopes.formats import MACHINE, MONTHS
+from singleton.scopes.formats import MACHINE, MONTHS, Moment
 
 _NAME: Final = r"(?P<name>[a-z]{3,9})\.?"
 _YEAR: Final = r"(?P<year>[0-9]{4})"
@@ -47,18 +47,23 @@ def read_date(text: str) -> datetime | None:
             return when.astimezone(MACHINE) if found["zone"] else when
         for pattern in _DATES:
             if found := pattern.fullmatch(text):
-                return _date(found.groupdict())
+                dated = _date(found.groupdict())
+                dated.seventh = f"{found['part'] or ''}0000000"[6]
+                return dated
     except (ValueError, OverflowError):
         pass
     return None
 
 
-def _date(found: dict[str, str | None]) -> datetime | None:
+def _date(found: dict[str, str | None]) -> Moment:
     month = _month(found["name"] or "") if "name" in found else int(found["month"] or 0)
     hour = int(found["hour"] or 0)
+    at_midnight = not int(f"0{found['minute'] or ''}{found['second'] or ''}{found['part'] or ''}")
+    if hour == 24 and at_midnight and isinstance(before := _date({**found, "hour": "0"}), datetime):
+        return before + timedelta(days=1)  # the day's end, which Json.NET reads
     if half := found["half"]:
         hour = hour % 12 + (12 if half in "Pp" else 0)
-    when = datetime(  # noqa: DTZ001 - without a zone, unless the text has one
+    when = Moment(  # without a zone, unless the text has one
         *(int(found["year"] or 0), month, int(found["day"] or 0)),
         *(hour, int(found["minute"] or 0), int(found["second"] or 0), int(f"{found['part'] or ''}000000"[:6])),
     )

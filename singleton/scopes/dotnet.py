@@ -51,7 +51,7 @@ def dotnet_text(value: object, pattern: str, subject: str, name: str) -> str:
     if isinstance(value, str) and not pattern:
         _refuse_what_may_be_typed(value, subject, name)
         return value
-    return formatted((isinstance(value, str) and read_date(value)) or value, pattern, subject)
+    return formatted(_typed(value) if isinstance(value, str) else value, pattern, subject)
 
 
 def dotnet_text_of_host(value: object, pattern: str, subject: str, name: str) -> str:
@@ -60,6 +60,18 @@ def dotnet_text_of_host(value: object, pattern: str, subject: str, name: str) ->
         return str(value)
     is_date_time = isinstance(value, date | datetime) and name.casefold().endswith("utc")  # others: DateTimeOffset
     return formatted(value, pattern, subject) if is_date_time or isinstance(value, UUID) else ""
+
+
+def _typed(text: str) -> object:
+    """Return the date or Guid that .NET reads in the text, else the text."""
+    if not _GUID.fullmatch(text):
+        return read_date(text) or text
+    parts = re.findall(r"0x([0-9a-f]+)", text, re.IGNORECASE)  # the widths of the eleven: 8, 4, 4, and 2 eight times
+    digits = "".join(part.zfill(width) for part, width in zip(parts, (8, 4, 4, *[2] * 8), strict=False))
+    try:
+        return UUID(digits or text.strip().strip("()"))
+    except ValueError:
+        return text
 
 
 def _is_whole(value: object) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import quoted
+from singleton.scopes.json_values import NumberText
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +43,22 @@ _STANDARD_DATES: Final = {
 }
 
 
+class Moment(datetime):
+    """A date with the seventh digit of its second's fraction, which .NET counts too."""
+
+    seventh = "0"
+
+    @classmethod
+    def fromisoformat(cls, text: str, /) -> Moment:
+        """Read what Python reads, and the seventh digit."""
+        when = super().fromisoformat(text)
+        if more := re.search(r"[.,][0-9]{6}([0-9])", text):
+            when.seventh = more[1]
+        return when
+
+
 def _fraction(digits: int) -> Callable[[datetime], str]:
-    return lambda when: f"{when.microsecond:06}0"[:digits]
+    return lambda when: f"{when.microsecond:06}{getattr(when, 'seventh', '0')}"[:digits]
 
 
 def _offset(when: datetime, *, minutes: bool, digits: int = 2) -> str:
@@ -118,8 +134,10 @@ def formatted(value: object, pattern: str, subject: str) -> str:
 def _as_guid(value: object) -> UUID | None:
     if isinstance(value, UUID):
         return value
+    if not isinstance(value, str) or isinstance(value, NumberText):
+        return None
     try:
-        return UUID(value) if isinstance(value, str) else None
+        return UUID(value[1:-1] if value[:1] + value[-1:] == "()" else value)
     except ValueError:
         return None
 
@@ -129,8 +147,10 @@ def _as_date(value: object) -> datetime | None:
         return value
     if isinstance(value, date):
         return datetime.combine(value, time())
+    if not isinstance(value, str) or isinstance(value, NumberText):
+        return None
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
+        return Moment.fromisoformat(value)
     except ValueError:
         return None
 

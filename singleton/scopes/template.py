@@ -158,7 +158,7 @@ def _bound_text(value: object, pattern: str, subject: str) -> str:
         raise ScopeError(f"{subject} is {kind_of(value)}: it must be text, a number or a boolean", reason="kind")
     from singleton.scopes.formats import formatted
 
-    return formatted(text if text is not None else value, pattern, subject)
+    return formatted(value, pattern, subject)
 
 
 def _built_in_hint(names: tuple[str, ...]) -> str:

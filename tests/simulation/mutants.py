@@ -31,6 +31,7 @@ SEMAPHORE = "singleton/locking/semaphore.py"
 LEADERSHIP = "singleton/clients/leadership.py"
 CAMPAIGN = "singleton/locking/campaign.py"
 FENCING = "singleton/locking/fencing.py"
+DECLARATION = "singleton/functions/declaration.py"
 GUARD = "singleton/functions/guard.py"
 ONTHREAD = "singleton/process/onthread.py"
 CANCELLING = "singleton/process/cancelling.py"
@@ -720,15 +721,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="the payload's scope is ignored",
-        file=GUARD,
-        old="            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))\n",
+        file=DECLARATION,
+        old="            scopes.append(value)\n",
         new='            scopes.append("all")\n',
         breaks="all keys exclude one another",
     ),
     Mutant(
         name="every message has a scope of its own",
-        file=GUARD,
-        old="            scopes.append(value_at(self.scope, payload.read(), message_id=payload.message_id))\n",
+        file=DECLARATION,
+        old="            scopes.append(value)\n",
         new="            scopes.append(str(id(payload)))\n",
         breaks="nothing excludes anything",
     ),

@@ -165,7 +165,10 @@ class Task(asyncio.Task[Any]):
 
     def __init__(self, *what: Any, **more: Any) -> None:
         super().__init__(*what, **more)
-        known = getattr(asyncio.current_task(), IN_A_TASK, None)
+        try:
+            known = getattr(asyncio.current_task(), IN_A_TASK, None)
+        except RuntimeError:  # the loop's own, at its end
+            return
         if known is not None:
             setattr(self, IN_A_TASK, known)
 

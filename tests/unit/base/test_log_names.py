@@ -18,6 +18,8 @@ from singleton import LockClient, LockLost, LockNotAcquired, SingletonOptions, c
 from singleton.base.naming import log
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import Network, answered
+from tests.unit.functions.test_defer_invocations import LOCK as DEFERRED_LOCK
+from tests.unit.functions.test_defer_invocations import Queue, a_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,6 +158,18 @@ def test_a_loss_is_told_in_the_name_of_who_holds_not_of_who_came_first(
     with pytest.raises(LockLost):
         worker.run(job, "third", timer=object())
     assert worker.said("hold lost") == ["third"]
+
+
+@both_kinds
+def test_a_message_that_is_put_back_is_told_of_in_the_name_of_its_invocation(
+    worker: FakeWorker, thread: LockThread, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("Orders", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("QUEUE", "Orders")
+    function = a_function(kind)
+    thread.taken_by_another_process(DEFERRED_LOCK)
+    worker.run(function, "deferred", msg=Queue(thread).message())
+    assert worker.said("comes back in") == ["deferred"]
 
 
 @both_kinds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -170,10 +171,21 @@ def test_two_texts_are_ambiguous_below_the_trigger_and_the_remedy_is_named() -> 
     assert "put @singleton above the trigger's decorator" in message
 
 
-@pytest.mark.parametrize("beside", [io.BytesIO(b'{"Id": "wrong"}'), [{"Id": "wrong"}], {"Id": "wrong"}])
+class Order:
+    def to_json(self) -> str:
+        return '{"Id": "wrong"}'
+
+
+@pytest.mark.parametrize(
+    "beside", [io.BytesIO(b'{"Id": "wrong"}'), [{"Id": "wrong"}], {"Id": "wrong"}, 5, True, Order()]
+)
 def test_a_text_beside_what_an_input_binding_may_deliver_is_ambiguous(beside: Any) -> None:
     message = refusal({"msg": BODY.decode(), "extra": beside}, scope="Id")
     assert "may be any of the parameters msg, extra" in message
+
+
+def test_a_number_that_is_the_input_of_an_activity_is_its_payload() -> None:
+    assert lock({"step": 5}, scope_id="{step}") == "job.5"
 
 
 def test_a_timer_has_no_payload_whatever_is_bound_beside_it() -> None:
@@ -238,6 +250,26 @@ def test_a_queue_messages_own_properties_are_binding_data() -> None:
 def test_a_property_of_the_body_goes_before_the_messages_own() -> None:
     assert lock({"msg": queue_message()}, scope_id="{Id}") == "job.419"
     assert lock({"msg": queue_message(b"{}")}, scope_id="{Id}") == "job.m-1"
+
+
+@pytest.mark.parametrize("body", [b'{"Id": null}', b'{"iD": [1]}', b'{"iD": "m-1", "ID": null}'])
+def test_null_and_lists_in_the_body_take_the_place_of_nothing(body: bytes) -> None:
+    """H-80."""
+    assert lock({"msg": queue_message(body)}, scope_id="{Id}") == "job.m-1"
+    assert "comes to nothing" in refusal({"msg": queue_message(b'{"Zone": null}')}, scope_id="{Zone}")
+
+
+def test_in_the_layout_of_dotnet_they_do_as_properties_of_a_type() -> None:
+    null = lock({"msg": queue_message(b'{"Id": null}')}, scope_id="{Id}", layout="webjobs")
+    assert null == lock({"msg": queue_message()}, layout="webjobs")
+
+
+def test_of_a_message_in_bytes_no_property_takes_the_place_of_its_own() -> None:
+    """H-80."""
+    binary = replace(
+        guard(scope_id="{Id}-{Zone}"), find_trigger=lambda: replace(QUEUE, settings={"dataType": "BINARY"})
+    )
+    assert binary.call({"msg": queue_message()}, None).lock == "locks/app/job.m-1-north"
     assert lock({"msg": queue_message(b'{"iD": 5}')}, scope_id="{Id}") == "job.5"
 
 

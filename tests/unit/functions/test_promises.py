@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, current_hold, singleton
@@ -71,6 +72,30 @@ def test_it_is_refused_with_its_kind_and_the_lock_is_given_back(thread: LockThre
     gc.collect()  # a coroutine that nobody awaits would warn
 
 
+def holding(number: int) -> str:
+    return f"{number} {current_hold().lock}"
+
+
+@pytest.mark.parametrize("many", [lambda: map(holding, range(2)), lambda: (holding(number) for number in range(2))])
+@pytest.mark.parametrize("output", ["queue", "eventGrid"])
+@pytest.mark.parametrize("above", [True, False])
+def test_an_iterator_that_the_worker_would_go_through_is_gone_through_under_the_lock(
+    many: Callable[[], Iterator[str]], output: str, *, above: bool
+) -> None:
+    app: Any = func.FunctionApp()
+    vars(sys.modules[__name__])["app"] = app
+
+    def body(msg: str) -> Iterator[str]:
+        return many()
+
+    guarded = body if above else singleton(body)
+    guarded = app.generic_output_binding(arg_name="$return", type=output)(guarded)
+    guarded = app.queue_trigger(arg_name="msg", queue_name="orders", connection="C")(guarded)
+    builder: Any = singleton(guarded) if above else guarded
+    result = builder._function.get_user_function()(msg="", context=Context())
+    assert result == ["0 locks/app/body", "1 locks/app/body"]
+
+
 def test_futures_are_cancelled() -> None:
     future: Future[None] = Future()
 
@@ -93,6 +118,24 @@ def test_futures_are_cancelled() -> None:
         assert task.cancelled()
 
     asyncio.run(main())
+
+
+def test_a_task_that_has_just_been_made_never_begins() -> None:
+    ran: list[str] = []
+
+    async def step(msg: str) -> None:
+        ran.append(msg)
+
+    async def begun(msg: str) -> Any:
+        return asyncio.create_task(step(msg))
+
+    async def main() -> None:
+        with pytest.raises(ConfigurationError, match="returned a Task"):
+            await singleton(begun)(msg="")
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert ran == []
 
 
 def test_an_async_body_that_forgot_to_await_is_refused_too() -> None:

@@ -65,9 +65,11 @@ def test_a_value_is_what_net_makes_of_it(value: str, expected: str) -> None:
     assert value_at("x", body, dotnet=True) == expected
 
 
-GUIDS = [GUID.upper(), f"{{{GUID}}}", f"({GUID})", GUID.replace("-", ""), f" {GUID} ", "{0x7f2a1c1e,0x3d0b,0x4a1e}"]
+HEXADECIMAL = "{0x7f2a1c1e,0x3d0b,0x4a1e,{0x9a,0x55,0x1f,0x2f,0x3a,0x4b,0x5c,0x6d}}"
+GUIDS = [GUID.upper(), f"{{{GUID}}}", f"({GUID})", GUID.replace("-", ""), f" {GUID} ", HEXADECIMAL]
 DATES = [
     *(WHEN, "2026-11-22T10:20:30.5", "2026-11-22T10:20:30+02:00", "2026-11-22", "2026-11-22 10:20", "2026-1-5"),
+    "2026-11-22T24:00:00",
     *("2026.11.22", "2026/11/22", "11/22/2026", "22 Nov 2026", "November 22, 2026 9:05 PM", "22-Nov-2026"),
     *("Sun, 22 Nov 2026 10:20:30 GMT", "/Date(1795342830000)/", "2026-Nov-22"),
 ]
@@ -131,7 +133,8 @@ def test_other_text_is_taken_as_it_stands(text: str) -> None:
         ("{x:yyyy-MM-ddTHH-mm-ssK}", "2026-11-22T10:20:30+00:00", "2026-11-22T10-20-30+00:00"),
         ("{x:yyyy-MM-ddTHH-mm-ssK}", "2026-11-22T00:20:30+02:00", "2026-11-21T22-20-30+00:00"),
         ("{x:yyyyMMdd}", "22 Nov 2026", "20261122"),
-        ("{x:D}", GUID.upper(), GUID),
+        ("{x:yyyy-MM-ddTHH-mm-ssK}", "2026-11-22T24:00:00Z", "2026-11-23T00-00-00Z"),
+        *[("{x:D}", text, GUID) for text in GUIDS],
         ("{x:N}", GUID, GUID.replace("-", "")),
         ("{x:N}", 42, "42"),  # whole numbers take no format in .NET
         ("{x:N}", None, ""),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.scopes import template
-from singleton.scopes.json_values import read_json
+from singleton.scopes.json_values import NumberText, read_json
 from singleton.scopes.scope import ScopeTemplate
 
 GUID = UUID("7f2a1c1e-3d0b-4a1e-9a55-1f2f3a4b5c6d")
@@ -210,6 +210,8 @@ def test_a_template_that_breaks_the_grammar_is_refused_where_it_is_declared(text
         ("{a:N}", {"a": WHEN}, "is not a GUID or date that the format 'N' fits"),
         ("{a:yyyy}", {"a": GUID}, "is not a GUID or date that the format 'yyyy' fits"),
         ("{a:yyyy}", {"a": 5}, "is not a GUID or date that the format 'yyyy' fits"),
+        ("{a:yyyy}", {"a": NumberText("20210304")}, "is not a GUID or date that the format 'yyyy' fits"),
+        ("{a:N}", {"a": NumberText("1" * 32)}, "is not a GUID or date that the format 'N' fits"),
         ("{DateTime}", {"a": 1}, "the built-in of that name isn't offered"),  # W-42
         ("{sys.randguid}", {"a": 1}, "the built-in of that name isn't offered"),
         ("{a}", {"a": None}, "comes to nothing"),
@@ -251,7 +253,7 @@ def test_what_a_setting_holds_is_not_printed() -> None:
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize("given_as", [GUID, str(GUID), GUID.hex.upper()])
+@pytest.mark.parametrize("given_as", [GUID, str(GUID), GUID.hex.upper(), f"({GUID})", f"{{{GUID}}}"])
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
@@ -290,6 +292,13 @@ def test_a_date_takes_the_formats_of_dotnet(given_as: object, pattern: str, expe
     if pattern == " " and isinstance(given_as, str):
         expected = given_as  # a blank format is none, and text is printed as it is
     assert ScopeTemplate(f"{{when:{pattern}}}").bind({}, {"when": given_as}) == expected
+
+
+def test_seconds_have_seven_digits_as_in_dotnet() -> None:
+    text = "2021-03-04T05:06:07.1234567Z"
+    for layout in (ScopeTemplate("{x:fffffff}"), ScopeTemplate("{x:fffffff}", dotnet=True)):
+        assert layout.bind({}, {"x": text}) == "1234567"
+    assert ScopeTemplate("{x:o}").bind({}, {"x": text}) == text
 
 
 def test_an_offset_is_printed_with_its_sign_and_noon_is_pm() -> None:

@@ -246,7 +246,7 @@ def lock_of(guard: Guard, declared: Declared, delivered: Delivered) -> str | Non
 
 
 def hides_a_value(delivered: Delivered) -> bool:
-    """Tell whether null or a list stands in the body where a name has a value already: see the known differences."""
+    """Tell whether null or a list stands in the body where a name has a value already: in a C# type it counts."""
     try:
         found = json.loads(delivered.body, object_pairs_hook=tuple)
     except ValueError:
@@ -272,7 +272,7 @@ class Pairs:
     def hold(self, declared: Declared, delivered: Delivered) -> None:
         """Hold what both make of an invocation to each other, and to what they made of others."""
         guard, key = guard_of(declared), expected_key(declared, delivered, SETTINGS)
-        if guard is None or isinstance(key, CantTell) or (declared.scope_id and hides_a_value(delivered)):
+        if guard is None or isinstance(key, CantTell) or (self.layout == "webjobs" and hides_a_value(delivered)):
             return
         lock, this = lock_of(guard, declared, delivered), (declared, delivered)
         if isinstance(key, NoKey) or lock is None:

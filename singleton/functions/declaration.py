@@ -1,0 +1,133 @@
+"""A declaration, checked: which lock an invocation of its function needs, and where that lock is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from singleton.base.errors import ScopeError
+from singleton.base.events import Call
+from singleton.functions.triggers import invocation_id, refuse_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from singleton.base.kinds import Level, Mode
+    from singleton.functions.contention import OnContention
+    from singleton.functions.triggers import Trigger
+    from singleton.layouts.layout import Layout
+    from singleton.process.registry import Address, Place
+    from singleton.scopes.scope import ScopeTemplate
+    from singleton.settings.connection import StorageAccount
+    from singleton.settings.options import SingletonOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it."""
+
+    function: str
+    scope: str | None
+    scope_id: str
+    level: Level
+    on_contention: OnContention
+    timeout: float | None
+    connection: str
+    options: SingletonOptions
+    app_dir: Path | None
+    layout: Layout = field(repr=False)
+    template: ScopeTemplate = field(repr=False)
+    find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
+
+    mode: ClassVar[Mode] = "function"
+    switched_off: ClassVar[bool] = False
+    """Whether all guards are, as tests may have it."""
+
+    @cached_property
+    def trigger(self) -> Trigger | None:
+        """What is known of the trigger, once the app is complete: at an invocation, not before."""
+        return self.find_trigger()
+
+    @property
+    def enabled(self) -> bool:
+        """Tell whether bodies run under the lock, or just so."""
+        return self.options.enabled and not self.switched_off
+
+    @property
+    def period(self) -> float:
+        """Seconds of one lease (W-25)."""
+        return self.options.lock_period
+
+    @property
+    def poll(self) -> float:
+        """Seconds after which somebody who waits for the lock has asked again, at most."""
+        return self.options.lock_acquisition_polling_interval
+
+    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
+        """Work out the lock of an invocation from its arguments and the worker's context.
+
+        Raises:
+            ScopeError: the payload does not name the scope; no lock is asked for.
+        """
+        known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
+        function = str(known or self.function)
+        refuse_policy(function, self.on_contention, self.trigger, arguments)
+        if self.on_contention == "defer" and self.enabled:
+            from singleton.functions.deferring import check_message
+
+            check_message(function, self.trigger, arguments)
+        scopes = self._scopes(arguments)
+        lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
+        storage = getattr(context, "thread_local_storage", None)
+        return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
+
+    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
+        if self.scope is None and not self.scope_id:
+            return []
+        from singleton.functions.payload import BindingData, find_payload
+        from singleton.scopes.scope import value_at
+
+        find = cache(lambda: find_payload(arguments, self.trigger))
+        data = BindingData(find, dotnet=self.layout.dotnet)
+        scopes = [self.template.bind(os.environ, data)] if self.scope_id else []
+        if self.scope is not None:
+            payload = find()
+            if payload is None:
+                raise ScopeError(
+                    f"scope {self.scope!r}: {self.function} has no parameter with a payload to find it in; "
+                    "a timer has none (use scope_id)",
+                    reason="no payload",
+                )
+            value = value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=self.layout.dotnet)
+            scopes.append(value)
+        return scopes
+
+    @cached_property
+    def _host_id(self) -> str:
+        from singleton.settings.hostid import host_id
+
+        return self.options.host_id or host_id(os.environ, self.app_dir)
+
+    @cached_property
+    def _account(self) -> StorageAccount:
+        from singleton.settings.connection import resolve_blob_account
+        from singleton.settings.localrun import warn_of_local_run
+
+        account = self.layout.account(resolve_blob_account(self.connection, os.environ))
+        warn_of_local_run(os.environ, account.endpoint, self.options, self._host_id if self.layout.by_host else None)
+        return account
+
+    @property
+    def _place(self) -> Place:
+        from singleton.process.current import provided_account
+        from singleton.process.registry import Place
+
+        return Place(provided_account(self.connection) or self._account, self.options.container)
+
+    def _address(self, call: Call) -> Address:
+        from singleton.process.registry import Address
+
+        return Address.of(self._place, call.lock, self.options, self.layout.stamp())
