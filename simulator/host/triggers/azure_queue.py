@@ -30,9 +30,9 @@ class _AzureQueue(AzureMessageStore):
     async def receive(self, count: int, seconds: int) -> list[Message]:
         """See ``HostQueue.receive``."""
         pages = self._client.receive_messages(messages_per_page=count, visibility_timeout=seconds).by_page()
-        # One page, one request: the plain iterator asks again until nothing is left.
-        page: AsyncIterator[Any] = await judged(anext(pages))
-        return [_message(raw) async for raw in page]
+        # One page, one request: the plain iterator asks again until nothing is left. An empty queue has no page.
+        page: AsyncIterator[Any] | None = await judged(anext(pages, None))
+        return [] if page is None else [_message(raw) async for raw in page]
 
 
 def _message(raw: Any) -> Message:
