@@ -179,11 +179,11 @@ class Workers:
     async def _next(self) -> Slot:
         """Return the worker whose turn it is; one that is being started is passed over."""
         while True:
-            for _ in self._slots:
-                slot = next(self._turns)
-                if slot.ready.is_set():
-                    return slot
-            await slot.ready.wait()
+            slot = next(self._turns)
+            if not any(each.ready.is_set() for each in self._slots):
+                await slot.ready.wait()
+            if slot.ready.is_set():
+                return slot
 
     def end(self) -> None:
         """End all workers, whatever they are at."""
