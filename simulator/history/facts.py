@@ -42,6 +42,7 @@ class Function:
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
     sync: bool = False  # a thread runs its body: nobody can end that
+    idle: str = ""  # why its host does not run it
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
