@@ -1,4 +1,4 @@
-"""The command's name, and how it was called here: for hints that can be pasted."""
+"""The command's name, and how it was called here: for hints that can be pasted; and how a host is started."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 PROGRAM: Final = "singleton-sim"
+HOST: Final = (sys.executable, "-P", str(Path(__file__).parent / "host" / "__main__.py"))
+"""Runs a host. Nothing in the working directory stands in for a module, in its workers either: that may be an app."""
 
 
 def called_as() -> str:

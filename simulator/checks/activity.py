@@ -57,7 +57,7 @@ def _work(history: History, messages: Messages) -> Iterator[Finding]:
         hint = ": they may need other bodies (--messages FILE)" if messages.poisoned else ""
         yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
     ran = {section.function for section in history.sections}
-    idle = sorted(set(guarded) - ran)
+    idle = sorted({name for name in guarded if not history.functions[name].idle} - ran)
     if idle and history.sections:
         yield note(f"never ran: {', '.join(idle)}")
 

@@ -45,6 +45,7 @@ class Function:
     tokens: bool = False  # whether its holds have fencing tokens
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
+    idle: str = ""  # why its host does not run it
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""

@@ -78,6 +78,8 @@ def _end_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_PARENT_CHECK)
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():  # as under the fleet: whatever the app has started
+            os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from simulator.host.triggers.monitor import CONTAINER
@@ -27,13 +26,17 @@ _log = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
+    """What a host runs for each function."""
+
+    async def run(self) -> None:
+        """Listen."""
+
+
+class Stoppable(Listener, Protocol):
     """What is run under the lock."""
 
     def stop(self) -> None:
         """Let `run` end."""
-
-    async def run(self) -> None:
-        """Listen."""
 
 
 class LockedListener:
@@ -43,7 +46,7 @@ class LockedListener:
         self,
         *,
         function: str,
-        make: Callable[[], Listener],
+        make: Callable[[], Stoppable],
         config: HostConfig,
         options: SingletonOptions,
         write: Write,
@@ -60,19 +63,14 @@ class LockedListener:
                 container=CONTAINER, lock_period=options.listener_lock_period, fencing_tokens=False, enabled=True
             ),
         )
-        self._stop = asyncio.Event()
-        self._listener: Listener | None = None
-
-    def stop(self) -> None:
-        """Stop the listener, then release the lock (W-106)."""
-        self._stop.set()
-        if self._listener is not None:
-            self._listener.stop()
 
     async def run(self) -> None:
-        """Ask for the lock once, then at each recovery interval, and listen while it is held."""
+        """Ask for the lock once, then at each recovery interval, and listen while it is held.
+
+        It lasts as long as the host, which does not give the lock back (H-89).
+        """
         waited = 0.0
-        while not self._stop.is_set():
+        while True:
             try:
                 async with self._locks.lock(self._name, timeout=0, owner=self._host) as hold:
                     await self._listen(hold)
@@ -83,13 +81,10 @@ class LockedListener:
                 _log.warning("the lock of the listener of %s: %s", self._function, error)
             interval = self._interval(waited)
             if interval is None:
-                await self._stop.wait()
-                break
+                await asyncio.Event().wait()
+                return
             waited += interval
-            with suppress(TimeoutError):
-                async with asyncio.timeout(interval):
-                    await self._stop.wait()
-        self._locks.close()
+            await asyncio.sleep(interval)
 
     def _interval(self, waited: float) -> float | None:
         """Return the seconds to the next attempt, or None for no more of them."""
@@ -101,9 +96,7 @@ class LockedListener:
         return None if limit is not None and waited >= limit else self._options.lock_acquisition_polling_interval
 
     async def _listen(self, hold: Hold) -> None:
-        listener = self._listener = self._make()
-        if self._stop.is_set():
-            return
+        listener = self._make()
         self._write("listener_started", function=self._function)
         running = asyncio.create_task(listener.run())
         lost = asyncio.ensure_future(_loss(hold))
@@ -113,7 +106,6 @@ class LockedListener:
         await asyncio.wait({running})
         lost.cancel()
         await asyncio.wait({lost})
-        self._listener = None
         self._write("listener_stopped", function=self._function, lost=hold.lost.is_set())
         running.result()
 

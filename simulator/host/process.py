@@ -78,8 +78,13 @@ class Host:
             self._stop_asked.set()
 
     async def _live(self) -> int:
+        preparing = asyncio.create_task(self._workers.prepared())
+        stopped = asyncio.create_task(self._stop_asked.wait())
+        await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not preparing.done():
+            return STOPPED
         try:
-            prepared = await self._workers.prepared()
+            prepared = await preparing
             _apply_zone(prepared.zone)
             queues = _queues(self._config.storage)
         except HostError as error:

@@ -182,4 +182,8 @@ def blames(error: BaseException) -> str:
 
 def describe(error: BaseException) -> str:
     """Return ``Type: text`` without its secrets."""
-    return f"{type(error).__name__}: {redact(str(error))}" if str(error) else type(error).__name__
+    try:
+        text = redact(str(error))
+    except Exception as trouble:  # noqa: BLE001 - as the worker, it answers all the same
+        text = f"its text can't be had: {type(trouble).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
 from multiprocessing import Pipe, get_context
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import HostError
@@ -66,14 +67,22 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         heard: asyncio.Queue[Answer | Prepared | Refusal | None] = asyncio.Queue()
 
+        # A process that the app has forked keeps the pipe open when the worker is gone, so its end is waited for.
+        alive, theirs = Pipe(duplex=False)
+
+        def outlive() -> None:
+            self._process.join()
+            theirs.close()
+
         def listen() -> None:
             with suppress(EOFError, OSError):
-                while True:
+                while self._ours in wait([self._ours, alive]):
                     loop.call_soon_threadsafe(heard.put_nowait, self._ours.recv())
             with suppress(RuntimeError):  # the loop is over
                 loop.call_soon_threadsafe(heard.put_nowait, None)
 
-        threading.Thread(target=listen, name="from a worker", daemon=True).start()
+        for job in (outlive, listen):
+            threading.Thread(target=job, name=f"{job.__name__} a worker", daemon=True).start()
         while (message := await heard.get()) is not None:
             yield message
 
@@ -124,7 +133,7 @@ class Workers:
         """Return what the first worker has found in the app.
 
         Raises:
-            HostError: the app can't be used, or its worker did not live that long.
+            HostError: the app can't be used, or its workers did not live that long.
         """
         self._watch(self._slots[0])
         await self._known.wait()
@@ -137,8 +146,12 @@ class Workers:
             self._open(slot)
             self._watch(slot)
         self._turns = cycle(self._slots)
+        over = asyncio.create_task(self._over.wait())
         for slot in self._slots:
-            await slot.ready.wait()
+            ready = asyncio.create_task(slot.ready.wait())
+            await asyncio.wait({over, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                raise HostError(self._trouble)
         return prepared
 
     async def failed(self) -> str:
@@ -148,9 +161,7 @@ class Workers:
 
     async def invoke(self, call: Call, limit: float | None) -> Answer:
         """Have a worker run a function, for ``limit`` seconds at most; return its answer, or what became of it."""
-        slot = next(self._turns)
-        while not slot.ready.is_set():
-            await slot.ready.wait()
+        slot = await self._next()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         slot.calls[call.invocation] = answer
         assert slot.process is not None
@@ -164,6 +175,15 @@ class Workers:
             slot.ready.clear()
             slot.process.kill()
         return await answer
+
+    async def _next(self) -> Slot:
+        """Return the worker whose turn it is; one that is being started is passed over."""
+        while True:
+            slot = next(self._turns)
+            if not any(each.ready.is_set() for each in self._slots):
+                await slot.ready.wait()
+            if slot.ready.is_set():
+                return slot
 
     def end(self) -> None:
         """End all workers, whatever they are at."""

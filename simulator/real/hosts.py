@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
 from simulator.history.journal import Tail
+from simulator.program import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ _STILL: Final = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 class Host:
     """One fake Functions host with its workers, in a session of its own: Ctrl-C at the terminal reaches only us."""
 
-    program = (sys.executable, "-m", "simulator.host")
+    program = HOST
 
     def __init__(self, name: str, folder: Path, config: dict[str, Any]) -> None:
         """Prepare the host's files in `folder`; `config` is what `program` reads."""
@@ -42,6 +42,7 @@ class Host:
         self._config.write_text(json.dumps({**config, "name": name, "journal": str(self.journal)}), "utf-8")
         self._config.chmod(0o600)  # it has the storage's key
         self._process: subprocess.Popen[bytes] | None = None
+        self._swept = False
 
     def start(self) -> None:
         """Start the process."""
@@ -61,12 +62,15 @@ class Host:
 
     def exit_code(self) -> int | None:
         """Return how the process ended, or None while it runs (or was never started)."""
-        return self._process.poll() if self._process else None
+        code = self._process.poll() if self._process else None
+        if code is not None:
+            self._sweep()
+        return code
 
     @property
     def running(self) -> bool:
         """Whether the process was started and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self.exit_code() is None
 
     def suspend(self) -> bool:
         """Stop host and workers in their tracks, and return once they stand still; False if that can't be done."""
@@ -78,7 +82,8 @@ class Host:
                     self.resume()
                     return False
                 time.sleep(0.0001)
-        except (psutil.Error, OSError):
+        except (psutil.Error, OSError):  # such as a process that ended meanwhile
+            self.resume()
             return False
         return True
 
@@ -104,12 +109,17 @@ class Host:
         if self._process is None or not self.running:
             return
         self.reaped = True
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if _WINDOWS:
-                self._process.kill()
-            else:
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if _WINDOWS:
+            self._process.kill()
+        self._sweep()
         self._process.wait()
+
+    def _sweep(self) -> None:
+        """End all that is in the host's session, once: itself, its workers, and what the app has started."""
+        if not (_WINDOWS or self._swept):
+            self._swept = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def ask_to_stop(self) -> None:
         """Ask the process to finish what it is at, and end."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.hostjson import queue_options
 from simulator.host.app.settings import local_settings
+from simulator.program import HOST
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
 from singleton.settings.options import load_options
@@ -60,7 +60,7 @@ class App:
 def describe(folder: Path) -> subprocess.Popen[str]:
     """Start describing the app in `folder`; `described` gets the answer."""
     return subprocess.Popen(
-        [sys.executable, "-m", "simulator.host", "--describe", str(folder)],
+        [*HOST, "--describe", str(folder)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +16,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueServiceClient
 
 from simulator.history.journal import Record, read_journal
+from simulator.program import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ class RunningHost:
     def start(self) -> RunningHost:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "simulator.host", str(self.config)],
+                [*HOST, str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -126,8 +126,9 @@ class RunningHost:
         return self.running.wait(PATIENCE)
 
     def close(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.signal(signal.SIGKILL)
+        if self.process is not None:
+            with suppress(ProcessLookupError):  # what the app has started may have outlived it
+                self.signal(signal.SIGKILL)
             self.process.wait()
 
     def signal(self, number: int) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from simulator.checks.verdict import judge
-from tests.integration.hosts import Queue, hosts, seen, wait_until, write_app
+from tests.integration.hosts import Queue, RunningHost, hosts, seen, wait_until, write_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,10 @@ def test_a_body_that_ends_its_process_takes_the_others_with_it_until_the_host_gi
     tmp_path: Path, connection_string: str, container_name: str
 ) -> None:
     code = f"""
+    if not os.fork():  # what the app forks has all that the worker has open, and outlives it
+        time.sleep(60)
+        os._exit(0)
+
     @app.queue_trigger(arg_name="msg", queue_name="{container_name}", connection="AzureWebJobsStorage")
     async def ship(msg: str) -> None:
         seen(msg, os.getpid())
@@ -92,3 +96,32 @@ def test_calls_are_spread_over_two_workers(tmp_path: Path, connection_string: st
         host.wait_for("message_completed", count=4)
         assert {record.get("pid") for record in host.records("worker_started")} == {pid for (pid,) in seen(app)}
         assert len(seen(app)) == 4
+
+
+def test_a_second_worker_that_cannot_read_the_app_ends_the_host_in_words(
+    tmp_path: Path, connection_string: str
+) -> None:
+    code = """
+    Path("taken").mkdir()
+
+    @app.timer_trigger(arg_name="timer", schedule="0 0 3 * * *")
+    def tick(timer: func.TimerRequest) -> None: ...
+    """
+    host = RunningHost(write_app(tmp_path / "app", code), connection_string, tmp_path)
+    host.environment = {"FUNCTIONS_WORKER_PROCESS_COUNT": "2"}
+    try:
+        assert host.start().running.wait(20) == 3
+    finally:
+        host.close()
+    (error,) = host.records("host_error")
+    assert error.text("message").startswith("function_app.py, line 13 does not import: FileExistsError")
+
+
+def test_a_host_that_is_told_to_stop_while_it_reads_the_app_stops(tmp_path: Path, connection_string: str) -> None:
+    host = RunningHost(write_app(tmp_path / "app", "time.sleep(60)"), connection_string, tmp_path).start()
+    try:
+        host.wait_for("worker_started")
+        host.running.terminate()
+        assert host.running.wait(10) == 0
+    finally:
+        host.close()

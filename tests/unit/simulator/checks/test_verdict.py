@@ -40,6 +40,14 @@ def test_no_records_prove_nothing() -> None:
     assert "no guarded body ran: there is nothing to judge" in verdict.reasons
 
 
+def test_a_function_that_never_ran_is_told_once_also_where_its_host_does_not_run_it() -> None:
+    story = good_story()
+    story.add(0.2, "host-1", "function", name="audit", guarded=True)
+    story.add(0.2, "host-1", "function", name="export", guarded=True, idle="it is disabled by an app setting")
+    notes = judge(story.end(30)).notes
+    assert "never ran: audit" in notes
+
+
 def two_hosts_inside(story: Story) -> None:
     story.body("host-1", 6.0, 8.0, token=5)
     story.body("host-3", 7.0, 9.0, token=6)

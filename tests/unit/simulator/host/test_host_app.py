@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import simulator
 from simulator.host.app.errors import HostError
 from simulator.host.startup import apply_time_zone, describe
+from simulator.program import HOST
 from singleton.functions.deferring import JITTER
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = """
 import azure.functions as func
@@ -253,10 +255,10 @@ def test_modules_of_the_app_hide_none_of_the_standard_library(tmp_path: Path) ->
         (tmp_path / f"{name}.py").write_text("raise ImportError('the app is in the way')")
     app = write_app(tmp_path, "import queue, json, helper_of_app" + SHIP)
     (app / "helper_of_app.py").write_text("")
-    command = [sys.executable, "-m", "simulator.host", "--describe", str(app)]
-    root = str(Path(simulator.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=app, env=environment)
+    (app / "simulator").mkdir()
+    (app / "simulator" / "__init__.py").touch()
+    command = [*HOST, "--describe", str(app)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=app)
     assert (done.returncode, done.stderr) == (0, "")
 
 

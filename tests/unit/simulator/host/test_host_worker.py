@@ -289,3 +289,14 @@ def test_the_pool_has_the_size_that_the_host_sets_where_the_app_sets_none(
     settings = {} if value is None else {"PYTHON_THREADPOOL_THREAD_COUNT": value}
     assert thread_count(settings) == expected
     assert settings["PYTHON_THREADPOOL_THREAD_COUNT"] == ("1000" if expected == 1000 else value)
+
+
+def test_an_error_whose_text_cannot_be_had_is_answered(worker: Worker) -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    async def ship(msg: str) -> None:
+        raise MuteError
+
+    assert invoke(worker, ship).error == "MuteError: its text can't be had: RuntimeError"

@@ -7,6 +7,7 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from simulator.history.journal import Record, read_journal
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 # In and out of a body hundreds of times a second, each time for a fraction of a millisecond; `out` never enters.
 PROGRAM = """
-import json, signal, sys, time
+import json, os, signal, sys, time
 from simulator.history.journal import Journal
 config = json.load(open(sys.argv[1]))
 mode = config["lock_host_id"]
@@ -30,6 +31,8 @@ journal = Journal(config["journal"], config["name"])
 journal.write("host_started", pid=0)
 journal.write("function", name="f", trigger="queue", guarded=True, lease=0.4)
 journal.write("host_ready")
+if mode == "parent" and not os.fork():
+    time.sleep(60)
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 number = 0
@@ -158,6 +161,19 @@ def test_a_host_that_will_not_stop_is_ended(folder: Path) -> None:
     fleet.journal.close()
     (exited,) = [record for record in read_journal(folder / "fleet.jsonl") if record.event == "host_exited"]
     assert (exited.get("expected"), exited.get("forced")) == (True, True)
+
+
+@pytest.mark.process
+def test_what_an_app_has_started_ends_with_its_host(folder: Path) -> None:
+    fleet = make(folder, "parent", hosts=1)
+    fleet.start(lambda: None, nullcontext)
+    end = time.monotonic() + 20
+    while not (children := psutil.Process(fleet.hosts[0].pid).children()):
+        assert time.monotonic() < end
+    fleet.stop(grace=10)
+    fleet.journal.close()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert not alive
 
 
 @pytest.mark.process
