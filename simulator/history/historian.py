@@ -149,6 +149,7 @@ class Historian:
         self.history.notes[record.text("message")] = None
 
     def _on_function(self, record: Record) -> None:
+        self.history.witnessed |= bool(record.get("witnessed"))
         listener = record.get("listener") or {}
         led = {"listener_lease": listener.get("lease"), "recovery": listener.get("poll")}
         told: dict[str, Any] = {**record.fields, **led, "sync": record.get("async") is False}
@@ -211,7 +212,6 @@ class Historian:
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
         self.history.sights.append(sight)
-        self.history.witnessed = True
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 
     def _on_body_left(self, record: Record) -> None:

@@ -41,7 +41,7 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
     world.oracle.callers.know(guards)
     for name, function in functions.items():
         is_async = inspect.iscoroutinefunction(function)
-        world.note("world", "function", **told_of(name, guards[name], queue=queue, is_async=is_async))
+        world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
 
 
 def told_of(name: str, guard: Guard | None, *, queue: str, is_async: bool) -> dict[str, Any]:
