@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from simulator.virtual.storage.service import Service, Tenure
     from simulator.virtual.time.loop import VirtualLoop
@@ -37,6 +37,10 @@ class Guarded(Protocol):
         """What happens to a call while the lock is taken."""
 
 
+IGNORED: Final = "cancellation ignored"
+"""The check whose finding is no fault of the lock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A broken promise: which check found it, when, and a sentence."""
@@ -54,6 +58,7 @@ class Body:
     machine: Machine
     hold: Hold
     sync: bool
+    """Whether nobody ends it when its hold is lost: it is on a thread, or the app wants it so."""
     since: float
     guarded: bool = True
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
@@ -104,6 +109,8 @@ class Evidence:
         self.reached: Counter[str] = Counter()
         self.broken: asyncio.Future[None] = loop.create_future()
         """Done as soon as there is a violation."""
+        self.ignoring: Callable[[Body], str] = lambda _: ""
+        """Says, in words, that a body was cancelled and goes on, if it does: our own never do."""
         self._bodies: dict[str, list[Body]] = defaultdict(list)
         self._operated: set[str] = set()
 
