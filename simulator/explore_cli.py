@@ -76,7 +76,6 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
     what the service knows. A seed gives the same worlds every time.
     """
     from simulator.virtual.faults import KINDS
-    from simulator.virtual.oracle.evidence import IGNORED
     from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
@@ -115,7 +114,7 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
         console.print("[bold green]No promise was broken.[/]")
         return 0
     breaks = "breaks a promise"
-    if summary.violation.check == IGNORED:
+    if summary.violation.of_the_app:
         breaks = "shows a fault of the app, which no lock can help"
     console.print(f"[bold red]Scenario {summary.broken} {breaks}.[/] Looking for the smallest such story …")
     scenario, run = find(plan, summary.broken)

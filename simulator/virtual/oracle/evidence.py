@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,10 +37,6 @@ class Guarded(Protocol):
         """What happens to a call while the lock is taken."""
 
 
-IGNORED: Final = "cancellation ignored"
-"""The check whose finding is no fault of the lock."""
-
-
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A broken promise: which check found it, when, and a sentence."""
@@ -48,6 +44,11 @@ class Violation:
     at: float
     check: str
     text: str
+
+    @property
+    def of_the_app(self) -> bool:
+        """Whether it is the fault of the app, and not of the lock."""
+        return self.check == "cancellation ignored"
 
 
 @dataclass(slots=True, eq=False)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from simulator.virtual.oracle.callers import Callers
 from simulator.virtual.oracle.conduct import Conduct
-from simulator.virtual.oracle.evidence import IGNORED, Body, Evidence
+from simulator.virtual.oracle.evidence import Body, Evidence
 from simulator.virtual.oracle.moments import Moments
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
@@ -209,7 +209,7 @@ class Oracle(Evidence):
             elif machine.stopped or machine.resumed_at == self.loop.now:
                 self.reached["paused past the lease inside a body"] += 1
             elif not body.sync and (text := self.ignoring(body)):
-                self.blame(IGNORED, text)
+                self.blame("cancellation ignored", text)
             elif not body.sync:
                 self.blame("inside after end", f"the lease of {tenure.lock} ended with {machine.name} inside")
         if not inside:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.oracle.evidence import IGNORED, Body
 from simulator.virtual.worlds.outcome import Account
 from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from simulator.virtual.oracle.evidence import Body
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
@@ -130,7 +130,7 @@ class AppBodies:
         if self._running.get(run) is not running or running.machine.crashed:
             return
         if self._without_lease(running) and (text := self._complaint(running)):
-            self._world.oracle.blame(IGNORED, text)
+            self._world.oracle.blame("cancellation ignored", text)
         else:
             self._world.later(_LOOK, self._must_end, run, running)
 
