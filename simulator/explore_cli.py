@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
@@ -33,12 +35,19 @@ _STATES: Final = (
     "entered while a sync body that was told lingers",
     "entered after an operator ended a lease",
     "leases of dead hosts that expired",
+    "writes after a loss",
     "stale holder refused",
 )
 
 
 _APP: Final = click.Path(path_type=Path, file_okay=False)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
+
+
+_SIDE_EFFECTS: Final = (
+    "The bodies of this app's functions really run, {often}: what they do to files, over the network and with other "
+    "processes really happens. Only sleeping, the locks and the app's own queues are simulated."
+)
 
 
 @click.command(context_settings={"show_default": True})
@@ -51,6 +60,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--app", type=_APP, metavar="DIR", help="The app whose functions the hosts run. Default: workloads of our own."
 )
+@click.option("--messages", type=_FILE, metavar="FILE", help="Queue messages of your own for that app.")
 @click.option("--through-sdk", "sdk", is_flag=True, help="Send all requests through the real Azure SDK: slower.")
 @click.option(
     "--story",
@@ -58,7 +68,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
     default=Path("singleton-story.json"),
     help="Where the shrunk story goes if a promise is broken.",
 )
-def explore(*, faults: str, workload: str, app: Path | None, story: Path, **options: Any) -> int:
+def explore(*, faults: str, workload: str, app: Path | None, messages: Path | None, story: Path, **options: Any) -> int:
     """Run the shipped lock in thousands of virtual worlds full of faults, and look for a broken promise.
 
     Each world is some hosts in one process under virtual time, with a network that delays, loses and doubles, hosts
@@ -66,8 +76,9 @@ def explore(*, faults: str, workload: str, app: Path | None, story: Path, **opti
     what the service knows. A seed gives the same worlds every time.
     """
     from simulator.virtual.faults import KINDS
+    from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
-    from simulator.virtual.search.story import tell
+    from simulator.virtual.search.story import gone, tell
     from simulator.virtual.workloads.workloads import WORKLOADS
 
     for name, (least, most) in _LIMITS.items():
@@ -84,21 +95,36 @@ def explore(*, faults: str, workload: str, app: Path | None, story: Path, **opti
         raise click.UsageError(f"--faults or --workload: {error}") from None
     if not plan.workloads:
         raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS)}")
+    file = story.resolve()  # for the app's folder becomes the working directory
+    if not file.parent.is_dir():
+        raise click.UsageError(f"--story {story}: there is no such folder")
+    messages = None if messages is None else messages.resolve()
     if plan.app:
         _check_app(plan.app)
-    if not story.resolve().parent.is_dir():
-        raise click.UsageError(f"--story {story}: there is no such folder")
+    if messages is not None:
+        plan = replace(plan, messages=_own_messages(plan.app, messages))
     console = Console()
+    if plan.app:
+        console.print(_SIDE_EFFECTS.format(often="thousands of times"), highlight=False, soft_wrap=True)
     summary = _with_progress(console, plan)
     _print_summary(console, plan, summary)
-    if summary.broken is None:
+    for remark in remarks(summary.accounts, own=bool(plan.messages)):
+        console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
+    if summary.broken is None or summary.violation is None:
         console.print("[bold green]No promise was broken.[/]")
         return 0
-    console.print(f"[bold red]Scenario {summary.broken} breaks a promise.[/] Looking for the smallest such story …")
+    breaks = "breaks a promise"
+    if summary.violation.of_the_app:
+        breaks = "shows a fault of the app, which no lock can help"
+    console.print(f"[bold red]Scenario {summary.broken} {breaks}.[/] Looking for the smallest such story …")
     scenario, run = find(plan, summary.broken)
+    if not run.violations:
+        for line in gone(summary.violation, app=bool(plan.app)):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        return 1
     for line in tell(scenario, run):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    save_story(story, scenario, run)
+    save_story(file, scenario, run)
     console.print(f"Replay it:  {called_as()} replay {story}", markup=False, highlight=False, soft_wrap=True)
     return 1
 
@@ -123,6 +149,7 @@ def replay(file: Path, app: Path | None) -> int:
         scenario = replace(scenario, app=str(app.resolve()))
     if scenario.app:
         _check_app(scenario.app)
+        click.echo(_SIDE_EFFECTS.format(often="once more"))
     prepare_process()
     run = scenario.run()
     for line in tell(scenario, run):
@@ -137,14 +164,34 @@ def replay(file: Path, app: Path | None) -> int:
 
 def _check_app(app: str) -> None:
     from simulator.host.app.errors import HostError
+    from simulator.host.worker import describe, unflushed
     from simulator.virtual.search.userapp import load
 
+    stdout = sys.stdout
     try:
         plans = load(app)
     except (HostError, SingletonError) as error:
         raise click.UsageError(f"--app: {error}") from None
+    if (why := unflushed()) is not None:
+        sys.stdout = stdout
+        raise click.UsageError(
+            f"--app {app}: it closes or replaces sys.stdout as it is imported, which the worker flushes after each "
+            f"invocation: each of them fails with {describe(why)}, here and in Azure"
+        )
     if not any(plan.guard for plan in plans):
         raise click.UsageError(f"--app {app}: none of its queue and timer functions is guarded by @singleton")
+
+
+def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:
+    from simulator.virtual.search.userapp import own_messages
+    from simulator.work.scenario import ScenarioError
+
+    if not app:
+        raise click.UsageError("--messages: they are for the functions of an app: name its folder with --app")
+    try:
+        return own_messages(app, file)
+    except ScenarioError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _with_progress(console: Console, plan: Plan) -> Summary:

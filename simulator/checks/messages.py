@@ -228,6 +228,8 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     failed = [call for call in message.invocations if call.ending == "error"]
     caused = {call.id for call in failed if history.paused(call.host, call.start, call.end)}
     blamed = {call.blames for call in failed if call.id not in caused}
+    if history.rough:  # where the lock may fail at any time, it is the function that has its message given up
+        blamed -= LOCK_FAULTS
     names = {call.blames or error_name(call) for call in failed}
     where = f"poisoned from {message.queue!r}"
     if not message.poisoned:

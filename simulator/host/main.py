@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,8 +66,9 @@ def _describe(app: Path) -> int:
         text, stream, code = str(error), errors, REFUSED
     except Exception as error:  # noqa: BLE001 - a defect of ours, and nobody would see it
         text, stream, code = f"it can't be described: {type(error).__name__}: {error}", errors, REFUSED
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for printed in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # the app may have closed it, or put anything in its place
+            printed.flush()
     with os.fdopen(stream, "w", encoding="utf-8") as file:
         file.write(text + "\n")
     return code

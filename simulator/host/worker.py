@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from simulator.host.witness import Witness
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
+_NO_STDOUT: Final = (
+    "the app has closed or replaced sys.stdout, which the worker flushes after each invocation: each of them fails "
+    "with {}, here and in Azure"
+)
 _RUNTIME: Final = "azure_functions_runtime"
 _log = logging.getLogger(__name__)
 _invocation_id: ContextVar[str | None] = ContextVar("invocation_id", default=None)
@@ -42,11 +46,12 @@ _invocation_id: ContextVar[str | None] = ContextVar("invocation_id", default=Non
 class Outcome:
     """How an invocation ended: an error as ``Type: text``, or None and what the function gave back.
 
-    ``blames`` is the error's class where it is one of the lock's own.
+    ``blames`` is the error's class where it is one of the lock's own; ``remark`` is what the app's user should know.
     """
 
     error: str | None = None
     blames: str = ""
+    remark: str = ""
     outputs: tuple[tuple[Parameter, Typed], ...] = ()
 
 
@@ -125,12 +130,14 @@ class Worker:
                 else:
                     result = await self._loop.run_in_executor(self._pool, self._call, function, context, arguments)
             given = given_back(function, outputs, result)
-            # As in the worker, an app's own stream that can't be flushed fails the invocation.
-            sys.stdout.flush()
+            if (error := unflushed()) is not None:
+                return Outcome(error=describe(error), remark=_NO_STDOUT.format(describe(error)))
             return Outcome(outputs=given)
         except Exception as error:  # noqa: BLE001 - whatever a function raises is its answer
             _log.error("function %s failed (invocation %s)", function.name, context.invocation_id, exc_info=error)
-            return Outcome(error=describe(error), blames=blames(error))
+            closed = unflushed()
+            remark = "" if closed is None else _NO_STDOUT.format(describe(closed))
+            return Outcome(error=describe(error), blames=blames(error), remark=remark)
         except BaseException as error:
             _log.error(
                 "function %s (invocation %s) ended with %s, which the worker never answers",
@@ -149,6 +156,15 @@ class Worker:
         finally:
             _invocation_id.reset(token)
             self._storage.invocation_id = None
+
+
+def unflushed() -> Exception | None:
+    """Flush the app's output, as the worker does after each invocation; return why that can't be done."""
+    try:
+        sys.stdout.flush()
+    except Exception as error:  # noqa: BLE001 - it may be a stream of the app's own
+        return error
+    return None
 
 
 def thread_count(settings: MutableMapping[str, str]) -> int | None:

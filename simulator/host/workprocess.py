@@ -128,6 +128,8 @@ class _Answering:
         )
 
     async def _send(self, call: Call, outcome: Outcome) -> None:
+        if outcome.remark:
+            self._write("note", message=outcome.remark)
         trigger, cause = self._plans[call.function].function.trigger, call.cause
         message = cause if isinstance(cause, Message) else None
         messages, failed = self._outputs.messages(

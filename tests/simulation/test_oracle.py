@@ -97,6 +97,14 @@ async def _(host: Host) -> None:
     host.leave(hold)
 
 
+@of("cancellation ignored")
+async def _(host: Host) -> None:
+    host.scene.world.oracle.ignoring = lambda body: f"{body.machine.name} was cancelled, and goes on"
+    hold = host.enter(await host.take())
+    await host.until(16.0)
+    host.leave(hold)
+
+
 @of("not told")
 async def _(host: Host) -> None:
     belief = await host.take()

@@ -98,6 +98,11 @@ class Callers:
         self._guards.update(guards)
         self.evidence.bounds.know(guards.values())
 
+    def are_cancelled(self, function: str) -> bool:
+        """Tell whether async bodies of this function are cancelled when their lock is lost."""
+        guard = self._guards.get(function)
+        return guard is None or guard.options.cancel_on_loss
+
     # --- what the hosts say -------------------------------------------------------------------------------------------
 
     def hear(self, event: LockEvent, machine: Machine) -> None:

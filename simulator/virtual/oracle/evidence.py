@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from simulator.virtual.storage.service import Service, Tenure
     from simulator.virtual.time.loop import VirtualLoop
@@ -45,6 +45,11 @@ class Violation:
     check: str
     text: str
 
+    @property
+    def of_the_app(self) -> bool:
+        """Whether it is the fault of the app, and not of the lock."""
+        return self.check == "cancellation ignored"
+
 
 @dataclass(slots=True, eq=False)
 class Body:
@@ -54,6 +59,7 @@ class Body:
     machine: Machine
     hold: Hold
     sync: bool
+    """Whether nobody ends it when its hold is lost: it is on a thread, or the app wants it so."""
     since: float
     guarded: bool = True
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
@@ -104,6 +110,8 @@ class Evidence:
         self.reached: Counter[str] = Counter()
         self.broken: asyncio.Future[None] = loop.create_future()
         """Done as soon as there is a violation."""
+        self.ignoring: Callable[[Body], str] = lambda _: ""
+        """Says, in words, that a body was cancelled and goes on, if it does: our own never do."""
         self._bodies: dict[str, list[Body]] = defaultdict(list)
         self._operated: set[str] = set()
 

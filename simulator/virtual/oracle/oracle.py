@@ -9,6 +9,7 @@ in the first run; "a stale token acted" does not in thousands.
     entered lost       a body began although its hold was lost
     believes           by its owner's clock a lease is held for longer than it is, or is held although it has ended
     inside after end   a lease ended and a running async body is inside
+    cancellation ignored  a lease ended, and the user's body, which was cancelled before that, goes on
     not told           an operator ended a lease, and its owner's next renewal did not tell him
     released inside    a lease was released while its body was inside
     wrong period       a host took a lease for longer, or shorter, than its options say
@@ -80,7 +81,8 @@ class Oracle(Evidence):
                 self.conduct.leads(tenure)
             case "body_started":
                 shared = event.mode == "listener"
-                self.enter(Body(event.lock, machine, self._current_hold(), Baton.held(), self.loop.now, shared=shared))
+                sync = Baton.held() or not self.callers.are_cancelled(event.function)
+                self.enter(Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared))
             case "body_ended":
                 self.leave(self._current_hold())
 
@@ -206,6 +208,8 @@ class Oracle(Evidence):
                 self.blame("believes", f"the lease of {tenure.lock} ended, and {machine.name} still counts on it")
             elif machine.stopped or machine.resumed_at == self.loop.now:
                 self.reached["paused past the lease inside a body"] += 1
+            elif not body.sync and (text := self.ignoring(body)):
+                self.blame("cancellation ignored", text)
             elif not body.sync:
                 self.blame("inside after end", f"the lease of {tenure.lock} ended with {machine.name} inside")
         if not inside:

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.search.appbodies import merge
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.shrink import shrink
 from simulator.virtual.worlds.runtime import prepare_process
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from simulator.virtual.worlds.outcome import Run
+    from simulator.virtual.oracle.evidence import Violation
+    from simulator.virtual.worlds.outcome import Account, Run
 
 _CHUNK: Final = 25
 _SEEDS: Final = 1_000_000
@@ -37,25 +39,34 @@ class Plan:
     seed: int = 1
     jobs: int = 1
     app: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
     sdk: bool = False
 
     def scenario(self, index: int) -> Scenario:
         """Return scenario number ``index``."""
         seed = self.seed * _SEEDS + index
         return Scenario.draw(
-            seed, hosts=self.hosts, kinds=self.kinds, workloads=self.workloads, app=self.app, sdk=self.sdk
+            seed,
+            hosts=self.hosts,
+            kinds=self.kinds,
+            workloads=self.workloads,
+            app=self.app,
+            messages=self.messages,
+            sdk=self.sdk,
         )
 
 
 @dataclass(slots=True)
 class Summary:
-    """What was seen so far."""
+    """What was seen so far; ``broken`` is the number of the scenario that ``violation`` was found in."""
 
     scenarios: int = 0
     virtual_seconds: float = 0.0
     elapsed: float = 0.0
     reached: Counter[str] = field(default_factory=Counter)
+    accounts: dict[str, Account] = field(default_factory=dict)
     broken: int | None = None
+    violation: Violation | None = None
 
 
 def explore(plan: Plan, progress: Callable[[Summary], None]) -> Summary:
@@ -67,7 +78,8 @@ def explore(plan: Plan, progress: Callable[[Summary], None]) -> Summary:
         summary.virtual_seconds += part.virtual_seconds
         summary.reached.update(part.reached)
         summary.elapsed = time.monotonic() - started
-        summary.broken = part.broken
+        merge(summary.accounts, part.accounts)
+        summary.broken, summary.violation = part.broken, part.violation
         progress(summary)
         if part.broken is not None:
             break
@@ -75,7 +87,7 @@ def explore(plan: Plan, progress: Callable[[Summary], None]) -> Summary:
 
 
 def find(plan: Plan, index: int) -> tuple[Scenario, Run]:
-    """Run a scenario that breaks a promise again, and shrink it."""
+    """Run a scenario that broke a promise again, and shrink it; where it breaks none now, that run is returned."""
     prepare_process()
     scenario = plan.scenario(index)
     return shrink(scenario, scenario.run())
@@ -100,8 +112,9 @@ def _run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
         part.scenarios += 1
         part.virtual_seconds += run.seconds
         part.reached.update(run.reached)
+        merge(part.accounts, run.accounts)
         if run.violations:
-            part.broken = index
+            part.broken, part.violation = index, run.violations[0]
             break
     return part
 

@@ -26,6 +26,7 @@ MOST_HOSTS: Final = 50
 class Scenario:
     """A world to be: ``seed`` gives its work, its latencies and the order of its events; ``faults`` are as listed.
 
+    ``messages``: the user's own for ``app``, the queue and the body of each.
     ``sdk``: the hosts use the shipped store for Azure and the real SDK, on a transport of ours; ten times slower.
     """
 
@@ -34,6 +35,7 @@ class Scenario:
     workload: str
     faults: tuple[Fault, ...] = ()
     app: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
     sdk: bool = False
 
     @classmethod
@@ -45,6 +47,7 @@ class Scenario:
         kinds: Sequence[str],
         workloads: Sequence[str] = WORKLOADS,
         app: str = "",
+        messages: tuple[tuple[str, str], ...] = (),
         sdk: bool = False,
     ) -> Scenario:
         """Make scenario number ``seed``: two to ``hosts`` hosts, none to six faults of ``kinds``."""
@@ -58,7 +61,7 @@ class Scenario:
             shrunk = STRETCH / FAULTS_UNTIL
             drawn = [replace(fault, host=host, at=round(start + fault.at * shrunk, 3)) for fault in drawn]
         faults = tuple(sorted(drawn, key=lambda fault: fault.at))
-        return cls(seed=seed, hosts=number, workload=workload, faults=faults, app=app, sdk=sdk)
+        return cls(seed=seed, hosts=number, workload=workload, faults=faults, app=app, messages=messages, sdk=sdk)
 
     def run(self) -> Run:
         """Let the world happen."""
@@ -66,7 +69,7 @@ class Scenario:
         if self.app:
             from simulator.virtual.search.userapp import start_app
 
-            start_app(self.app, world)
+            start_app(self.app, world, self.messages)
         else:
             start_workload(self.workload, world)
         return world.run()
@@ -82,6 +85,7 @@ class Scenario:
             "hosts": self.hosts,
             "workload": self.workload,
             **({"app": self.app} if self.app else {}),
+            **({"messages": [list(message) for message in self.messages]} if self.messages else {}),
             **({"sdk": True} if self.sdk else {}),
             "faults": [fault.to_dict() for fault in self.faults],
         }
@@ -106,8 +110,15 @@ class Scenario:
         made = tuple(fault_from(fault) for fault in faults)
         if strange := [fault.host for fault in made if not 0 <= fault.host < hosts]:
             raise ValueError(f"a fault strikes host {strange[0]}, but there are only {hosts}")
-        app, sdk = str(data.get("app", "")), data.get("sdk") is True
-        return cls(seed=seed, hosts=hosts, workload=workload, faults=made, app=app, sdk=sdk)
+        app, sdk, messages = str(data.get("app", "")), data.get("sdk") is True, _messages(data.get("messages", []))
+        return cls(seed=seed, hosts=hosts, workload=workload, faults=made, app=app, messages=messages, sdk=sdk)
+
+
+def _messages(listed: object) -> tuple[tuple[str, str], ...]:
+    pairs: list[Any] = listed if isinstance(listed, list) else [listed]
+    if not all(isinstance(pair, list) and [type(each) for each in pair] == [str, str] for pair in pairs):
+        raise ValueError("messages must be a list of pairs of texts, a queue and a body each")
+    return tuple((queue, body) for queue, body in pairs)
 
 
 def _one_of(names: Sequence[str], seed: int) -> str:

@@ -49,12 +49,31 @@ def tell(scenario: Scenario, run: Run) -> list[str]:
     if len(told) > _LONGEST:
         told = [f"{_PAD}({len(told) - _LONGEST} earlier events)", *told[-_LONGEST:]]
     lines += told
-    lines.append(f"{first.at:9.3f} s  BROKEN ({first.check}): {_LOCK.sub(lambda lock: label(lock[0]), first.text)}.")
+    lines.append(_broken(first))
     if promise := promises().get(first.check):
         lines.append(f"{_PAD}What must not be: {promise}.")
     if len(run.violations) > 1:
         lines.append(f"{_PAD}And {len(run.violations) - 1} more after it.")
     return lines
+
+
+def gone(violation: Violation, *, app: bool) -> list[str]:
+    """Return what there is to say of a broken promise that was kept when its world was run again."""
+    lines = [
+        _broken(violation),
+        "It did not come back: the same world was run again, and every promise was kept. There is no story to replay.",
+    ]
+    if app:
+        lines.append(
+            "The app's bodies do not do the same each time: they may depend on files, on what the app remembers from "
+            "one call to the next, on chance, on the real time or on the network."
+        )
+    return lines
+
+
+def _broken(violation: Violation) -> str:
+    text = _LOCK.sub(lambda lock: label(lock[0]), violation.text)
+    return f"{violation.at:9.3f} s  BROKEN ({violation.check}): {text}."
 
 
 @cache

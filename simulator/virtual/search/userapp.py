@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import sys
 import time
+from collections import Counter
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.loading import load_functions
 from simulator.host.app.settings import local_settings, redirect
+from simulator.host.expecting import expected_keys
 from simulator.host.plan import Plan, connections, make_plans
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import Out, queue_input, timer_input
@@ -20,15 +23,19 @@ from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.timer import Tick, TimerListener
 from simulator.host.triggers.typed import given_back
 from simulator.host.triggers.written import written
+from simulator.host.worker import describe
+from simulator.virtual.search.appbodies import AppBodies
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.workloads.hosting import Feed, QueueWorld, VirtualClock
-from simulator.virtual.workloads.invocations import invoke, run_function, told_of
+from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function
 from simulator.virtual.workloads.jobs import Context
-from simulator.work.apps import AppFunction
-from simulator.work.feed import KEYS, make_body
+from simulator.virtual.worlds.outcome import Account
+from simulator.work.apps import App, AppFunction
+from simulator.work.feed import KEYS, make_body, read_messages
+from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from simulator.host.app.model import IndexedFunction, Parameter
     from simulator.host.triggers.messages import Message
@@ -39,7 +46,17 @@ if TYPE_CHECKING:
 PACE = 5.0
 """Seconds at which slower timers fire, so that a world of a minute shows them."""
 MESSAGES = 24
+"""In each queue of a world."""
 SECONDS = 60.0
+TRIES: Final = 5
+"""How often a function may refuse a message, as with the real host; what our faults do to it is not counted."""
+_OF_FAULTS: Final = (LockLost, LockClosed, LockNotAcquired, StorageError)
+_TOLD: Final = ("name", "trigger", "queue", "guarded", "mode", "on_contention", "lease", "poll", "timeout", "tokens")
+_MORE: Final = ("merges", "away", "listener")
+"""What of a function is told of in every world: nothing of this machine, and nothing of the real time."""
+
+Own = tuple[tuple[str, str], ...]
+"""The user's messages: the queue and the body of each."""
 
 
 @cache
@@ -55,21 +72,35 @@ def load(app: str) -> tuple[Plan, ...]:
     time.sleep = _sleep_virtually(time.sleep)  # type: ignore[assignment]
     plans = make_plans(load_functions(folder, os.environ), os.environ, PACE)
     redirect(os.environ, connections(plans, os.environ), "UseDevelopmentStorage=true")
-    return tuple(plan for plan in plans if plan.idle is None)
+    plans = [plan for plan in plans if plan.idle is None]
+    WITNESS.watch({plan.function.name: plan.function.call for plan in plans})
+    return tuple(plans)
 
 
-def start_app(app: str, world: World) -> None:
-    """Run the app's functions on all machines of a world, and feed its queues."""
+def own_messages(app: str, path: Path) -> Own:
+    """Read the user's messages for an app.
+
+    Raises:
+        ScenarioError: they can't be used; the message says why.
+    """
+    known = App(functions=tuple(_described(plan) for plan in load(app)))
+    return tuple((queue, body) for queue, bodies in read_messages(path, known).items() for body in bodies)
+
+
+def start_app(app: str, world: World, own: Own = ()) -> None:
+    """Run the app's functions on all machines of a world, and feed its queues: with the user's messages, if any."""
     plans = load(app)
+    bodies = AppBodies(world)
     hosting = QueueWorld(world)
+    refused: Counter[str] = Counter()
     timers: list[TimerListener] = []
     for plan in plans:
-        name, is_async = plan.function.name, plan.function.is_async
-        world.note("world", "function", **told_of(name, plan.guard, queue=plan.queue or "", is_async=is_async))
+        world.accounts[plan.function.name] = Account(messages=plan.queue is not None)
+        world.note("world", "function", **_told_of(plan))
     world.oracle.callers.know({plan.function.name: plan.guard for plan in plans if plan.guard is not None})
     world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
     for machine in world.machines:
-        runner = _Runner(world, machine, hosting)
+        runner = _Runner(world, machine, hosting, refused)
         for plan in plans:
             if plan.queue is not None:
                 hosting.listen(machine, plan.function.name, plan.queue, partial(runner.on_message, plan))
@@ -84,7 +115,16 @@ def start_app(app: str, world: World) -> None:
                 timers.append(timer)
                 world.start(machine, timer.run())
     world.later(SECONDS, _stop, timers)
-    hosting.feed(_messages(world, plans), seconds=SECONDS)
+    hosting.feed(_messages(world, plans, own), seconds=SECONDS)
+    bodies.follow()
+
+
+def _told_of(plan: Plan) -> dict[str, Any]:
+    """Return what a host's journal tells of a function."""
+    told = plan.to_json()
+    # A body that is not cancelled, as the app wants it so, goes on after a loss as a thread does.
+    cancelled = plan.guard is None or plan.guard.options.cancel_on_loss
+    return {name: told[name] for name in (*_TOLD, *_MORE) if name in told} | {"async": told["async"] and cancelled}
 
 
 def _stop(timers: list[TimerListener]) -> None:
@@ -92,15 +132,29 @@ def _stop(timers: list[TimerListener]) -> None:
         timer.stop()
 
 
-def _messages(world: World, plans: tuple[Plan, ...]) -> list[Feed]:
+def _messages(world: World, plans: tuple[Plan, ...], own: Own) -> list[Feed]:
     functions = [_described(plan) for plan in plans if plan.queue is not None]
     feeds = []
     for queue in dict.fromkeys(function.queue for function in functions):
         listeners = [function for function in functions if function.queue == queue]
-        for number in range(MESSAGES):
-            body = make_body(listeners, world.rng_work.choice(KEYS), number)
-            feeds.append(Feed(world.rng_work.uniform(0, SECONDS * 0.7), queue, encode(body.encode(), "base64")))
+        theirs = [body for name, body in own if name == queue]
+        bodies = _drawn(world, theirs) if own else _made(world, listeners)
+        feeds += [
+            Feed(world.rng_work.uniform(0, SECONDS * 0.7), queue, encode(body.encode(), "base64")) for body in bodies
+        ]
     return sorted(feeds, key=lambda feed: feed.at)
+
+
+def _made(world: World, listeners: Sequence[AppFunction]) -> list[str]:
+    return [make_body(listeners, world.rng_work.choice(KEYS), number) for number in range(MESSAGES)]
+
+
+def _drawn(world: World, own: list[str]) -> list[str]:
+    """Draw the messages of a world from the user's: each once before any comes again, as hosts must meet."""
+    drawn: list[str] = []
+    while own and len(drawn) < MESSAGES:
+        drawn += world.rng_work.sample(own, min(len(own), MESSAGES - len(drawn)))
+    return drawn
 
 
 def _described(plan: Plan) -> AppFunction:
@@ -118,10 +172,11 @@ def _described(plan: Plan) -> AppFunction:
 class _Runner:
     """Runs invocations on one machine as the worker does."""
 
-    def __init__(self, world: World, machine: Machine, hosting: QueueWorld) -> None:
+    def __init__(self, world: World, machine: Machine, hosting: QueueWorld, refused: Counter[str]) -> None:
         self._world = world
         self._machine = machine
         self._hosting = hosting
+        self._refused = refused
         self._numbers = itertools.count(1)
 
     async def on_message(self, plan: Plan, message: Message) -> bool:
@@ -138,12 +193,20 @@ class _Runner:
         outputs = {name: Out() for name in function.outputs}
 
         async def work() -> None:
-            arguments = {function.trigger.name: value(), **outputs}
-            if function.wants_context:
-                arguments["context"] = Context(function.name, invocation)
-            result = await run_function(function.call, arguments)
-            self._send(function, given_back(function, outputs, result), received)
+            try:
+                arguments = {function.trigger.name: value(), **outputs}
+                if function.wants_context:
+                    arguments["context"] = Context(function.name, invocation)
+                result = await run_function(function.call, arguments)
+                given = given_back(function, outputs, result)
+                sys.stdout.flush()  # as the worker does
+                self._send(function, given, received)
+            except Exception as error:
+                if not isinstance(error, _OF_FAULTS) and not self._world.over:
+                    self._failed(plan, error, received)
+                raise
 
+        host_id = os.environ["AzureFunctionsWebHost__hostid"]
         outcome = await invoke(
             self._world,
             self._machine,
@@ -151,10 +214,23 @@ class _Runner:
             invocation,
             work,
             message=None if received is None else received.id,
+            keys=expected_keys(plan, received, os.environ, host_id) if plan.guards else None,
             failures=(Exception,),
         )
-        self._world.oracle.reached[f"invocation: {outcome}"] += 1
+        if not self._world.over:
+            self._world.oracle.reached[f"invocation: {outcome}"] += 1
+            self._world.accounts[function.name].well += outcome == "ok"
         return outcome == "ok"
+
+    def _failed(self, plan: Plan, error: Exception, received: Message | None) -> None:
+        """Take an error of the function's own; a message that it refuses again and again is given up."""
+        account = self._world.accounts[plan.function.name]
+        account.failed += 1
+        account.error = account.error or describe(error)
+        if received is not None:
+            self._refused[received.id] += 1
+            if self._refused[received.id] >= TRIES:
+                self._hosting.give_up(received)
 
     def _send(
         self, function: IndexedFunction, outputs: tuple[tuple[Parameter, Typed], ...], received: Message | None

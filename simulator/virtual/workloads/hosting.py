@@ -31,7 +31,7 @@ PATIENCE: Final = 10.0
 EPOCH: Final = 1_800_000_000.0
 """The wall-clock time at which virtual worlds begin; a multiple of every pace of a timer."""
 _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
-"""Nothing is poisoned: whatever fails here is to be tried until it works."""
+"""Nothing is poisoned of itself: what fails by a fault of ours is to be tried until it works."""
 
 
 class VirtualClock(WallClock):
@@ -69,6 +69,7 @@ class QueueWorld:
         self.queues = Queues(world.loop)
         world.rng_work.random()  # for nothing: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
+        self._given_up: set[str] = set()
         world.open_queue = partial(VirtualQueue, world.network, self.queues)
 
     def listen(self, machine: Machine, function: str, queue: str, run: Callable[[Message], Awaitable[bool]]) -> None:
@@ -85,6 +86,11 @@ class QueueWorld:
         )
         self._listeners.append((machine, listener))
         self.world.start(machine, listener.run())
+
+    def give_up(self, message: Message) -> None:
+        """Have a message that its function refuses moved to the poison queue, when this delivery of it has failed."""
+        message.dequeue_count = _OPTIONS.max_dequeue_count
+        self._given_up.add(message.id)
 
     def feed(self, messages: Sequence[Feed], *, seconds: float) -> None:
         """Send the messages in time; when all are done with, stop the listeners and settle the account."""
@@ -110,7 +116,7 @@ class QueueWorld:
     def _settle(self) -> None:
         """See what became of each message that was fed, by itself or as a copy that went back in its place."""
         oracle = self.world.oracle
-        left = {name for names in self.queues.left().values() for name in names}
+        left = {name for names in self.queues.left().values() for name in names} | self._given_up
         history = read_history(told(self.world.records))
         for message in history.messages.values():
             if message.sent is None:

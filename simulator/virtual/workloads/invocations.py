@@ -30,14 +30,14 @@ def _tell(event: str, /, **fields: object) -> None:
         machine.tell(event, **fields)
 
 
-_WITNESS: Final = Witness(_tell)
+WITNESS: Final = Witness(_tell)
 """Sees the bodies of all worlds, as a host does those of its app."""
 
 
 def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue: str = "") -> None:
     """Tell oracle and verdict of the guarded functions that will be called; ``queue`` triggers them."""
     guards = {name: guards_of(function)[0] for name, function in functions.items()}
-    _WITNESS.watch(functions)
+    WITNESS.watch(functions)
     world.oracle.callers.know(guards)
     for name, function in functions.items():
         is_async = inspect.iscoroutinefunction(function)
@@ -75,7 +75,7 @@ async def invoke_one(
     """Run one of these functions, which is to ask for the lock of ``key``; see ``invoke``."""
     world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
     work = partial(run_function, functions[kind], {**arguments, "context": Context(kind, invocation)})
-    more: dict[str, Any] = {"message": message, "key": key, "failures": (RuntimeError,)}
+    more: dict[str, Any] = {"message": message, "keys": {"function": key}, "failures": (RuntimeError,)}
     return await invoke(world, machine, kind, invocation, work, **more)
 
 
@@ -87,19 +87,19 @@ async def invoke(
     work: Callable[[], Awaitable[None]],
     *,
     message: str | None = None,
-    key: str | None = None,
+    keys: Mapping[str, str | None] | None = None,
     failures: tuple[type[Exception], ...] = (),
 ) -> str:
     """Run one invocation, for the message of this id; return ``ok``, ``failed``, or the name of its error.
 
-    ``key`` is what excludes others; ``failures`` are what a function may raise of its own.
+    ``keys`` say for each mode what excludes others; ``failures`` are what a function may raise of its own.
     """
     outcome, blamed = "cancelled", ""
     world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
-    if key is not None:
-        world.note(machine.name, "expected", invocation=invocation, keys={"function": key})
+    if keys is not None:
+        world.note(machine.name, "expected", invocation=invocation, keys=keys)
     try:
-        with _WITNESS.invocation(invocation, function, object(), {"message": message}):
+        with WITNESS.invocation(invocation, function, object(), {"message": message}):
             await work()
         outcome = "ok"
     except SingletonError as error:

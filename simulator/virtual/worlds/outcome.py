@@ -17,7 +17,7 @@ from simulator.history.journal import Record
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.storage.network import Passage, Request
@@ -27,15 +27,48 @@ if TYPE_CHECKING:
 _OF_LOCKS: Final = ("kind", "lock", "function", "owner", "token", "reason", "mode", "message_id", "copy_id")
 
 
+@dataclass(slots=True)
+class Account:
+    """How the bodies of one function of the user's app fared.
+
+    Attributes:
+        messages: whether a queue triggers it.
+        well: how many invocations ended well.
+        failed: how many ended by an error of its own.
+        error: the first of these errors, as ``Type: text``.
+        went_on: how many bodies ran on after their lock was lost, as nobody could end them or was to.
+        longest: for how many seconds at most.
+        endless: how many bodies had not ended when their world was given up.
+    """
+
+    messages: bool
+    well: int = 0
+    failed: int = 0
+    error: str = ""
+    went_on: int = 0
+    longest: float = 0.0
+    endless: int = 0
+
+    def add(self, other: Account) -> None:
+        """Take what another world has told."""
+        self.well += other.well
+        self.failed += other.failed
+        self.error = self.error or other.error
+        self.went_on += other.went_on
+        self.longest = max(self.longest, other.longest)
+        self.endless += other.endless
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a world: violations, states reached, and all that happened."""
+    """What came of a world: violations, states reached, all that happened, and the accounts of an app's functions."""
 
     violations: tuple[Violation, ...]
     reached: Counter[str]
     seconds: float
     turns: int
     records: tuple[Record, ...] = field(repr=False, default=())
+    accounts: Mapping[str, Account] = field(repr=False, default_factory=dict)
 
     @property
     def history(self) -> str:

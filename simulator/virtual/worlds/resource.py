@@ -23,6 +23,7 @@ class Resource:
 
     def write(self, hold: Hold) -> None:
         """Write under the token of ``hold``."""
+        self._reached["writes after a loss"] += hold.lost.is_set()
         token = hold.token or 0
         if token < self._highest.get(hold.lock, 0):
             self._reached["stale holder refused"] += 1

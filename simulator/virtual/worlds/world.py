@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import random
 from contextlib import suppress
 from functools import partial
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from simulator.virtual.faults import Fault
+    from simulator.virtual.worlds.outcome import Account
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
@@ -80,12 +82,18 @@ class World:
         self.open_queue: Callable[[Machine, str], MessageStore] = _no_queue
         """Opens a machine's queue of this name, for its locks to put messages back."""
         self.work = 0.0
+        self.gives_up_at = math.inf
+        """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
+        self.accounts: dict[str, Account] = {}
+        """Of the functions of a user's app."""
         open_store = stores(self.network, self.service, sdk=sdk)
         self._runtimes = {machine: self._runtime(machine, open_store(machine), seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
         self.cancelled: set[str] = set()
-        self._over = False
+        self.over = False
+        """Whether all has been judged: what happens now is only clearing up."""
+        self._given_up = False
         self.network.on_answer = self._answered
         self.network.on_loss = self._chronicle.lost
         for fault in faults:
@@ -165,7 +173,7 @@ class World:
             with watched():
                 self.loop.run_until_complete(self._live())
                 self.loop.drain()
-            if not self._broken():
+            if not self._broken() and not self._given_up:
                 self._judge_the_end()
             return self._result()
         except (Deadlock, Stuck) as deadlock:
@@ -187,9 +195,14 @@ class World:
             machine.disarm()
         while not self._broken() and any(machine.stopped and not machine.crashed for machine in self.machines):
             await self._sleep(1.0)
-        limit = self.loop.now + 120.0 + 2 * self.work
-        while not self._broken() and self._unfinished() and self.loop.now < limit:
+        until = self.loop.now + 120.0
+        while (
+            not self._broken() and self._unfinished() and self.loop.now < min(until + 2 * self.work, self.gives_up_at)
+        ):
             await self._sleep(1.0)
+        self._given_up = self.loop.now >= self.gives_up_at and bool(self._unfinished())
+        if self._given_up:
+            return
         if not self._broken() and (unfinished := self._unfinished()):
             late = f"{self.loop.now - healed:.0f} s after the last fault"
             self.oracle.blame("starved", f"{unfinished[0] or 'the feed'} has not ended its work {late}")
@@ -227,7 +240,7 @@ class World:
         self.oracle.reached[f"fault: {fault.kind}"] += 1
 
     def _hear(self, event: LockEvent) -> None:
-        if self._over:
+        if self.over:
             return
         self._chronicle.hear(_here().name, event)
         self.oracle.hear(event)
@@ -264,11 +277,12 @@ class World:
             seconds=self.loop.now,
             turns=self.loop.turns,
             records=tuple(self.records),
+            accounts=self.accounts,
         )
 
     def _bury(self) -> None:
         """End the tasks of crashed hosts: their ``finally`` blocks must not run before, while somebody watches."""
-        self._over = True
+        self.over = True
         self.network.rules = [_no_network]
         for machine in self.machines:
             machine.revive()

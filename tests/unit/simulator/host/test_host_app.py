@@ -276,6 +276,13 @@ def test_describe_prints_json_and_nothing_that_the_app_says(tmp_path: Path) -> N
 
 
 @pytest.mark.process
+def test_an_app_that_closes_its_streams_is_described_like_any_other(tmp_path: Path) -> None:
+    done = run_describe(write_app(tmp_path, "import sys\nsys.stdout.close()\nsys.stderr = object()\n" + SHIP))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [function["name"] for function in json.loads(done.stdout)] == ["ship"]
+
+
+@pytest.mark.process
 def test_describe_refuses_with_code_3_and_one_line(tmp_path: Path) -> None:
     done = run_describe(write_app(tmp_path, "print('hello')\n1 / 0"))
     assert (done.returncode, done.stdout) == (3, "")

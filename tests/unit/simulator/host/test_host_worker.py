@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 import threading
 from concurrent.futures import Future
@@ -213,7 +214,23 @@ def test_a_stream_of_the_apps_own_that_can_not_be_flushed_fails_the_invocation(
     async def body(msg: str) -> None:
         monkeypatch.setattr("sys.stdout", object())
 
-    assert invoke(worker, body).error == "AttributeError: 'object' object has no attribute 'flush'"
+    outcome = invoke(worker, body)
+    assert outcome.error == "AttributeError: 'object' object has no attribute 'flush'"
+    assert outcome.remark.startswith("the app has closed or replaced sys.stdout, which the worker flushes after each")
+
+
+def test_a_body_that_fails_as_its_stdout_is_closed_is_remarked_on_too(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(msg: str) -> None:
+        closed = io.TextIOWrapper(io.BytesIO())
+        closed.close()
+        monkeypatch.setattr("sys.stdout", closed)
+        print("hello")  # noqa: T201
+
+    outcome = invoke(worker, body)
+    assert (outcome.error or "").startswith("ValueError: I/O operation on closed file")
+    assert "the app has closed or replaced sys.stdout" in outcome.remark
 
 
 def test_a_sync_body_finds_its_invocation_where_the_real_worker_has_it(worker: Worker) -> None:
