@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import os
+import platform
 import signal
 import subprocess
 import threading
@@ -83,6 +84,7 @@ def _awaits_its_tasks(test: Callable[..., Coroutine[Any, Any, None]]) -> Callabl
 def no_processes(nothing_left_behind: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold the tests that are not marked to it. What a test patches is put right before it is looked after."""
     if request.config.getoption("--no-processes"):
+        platform.platform()  # which the SDK asks once, and which starts `uname`
         monkeypatch.setattr(subprocess.Popen, "__init__", _refused)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.context import Context, RetryContext
 from simulator.host.triggers.bindings import Out
 from simulator.host.triggers.typed import given_back
-from simulator.host.witness import invoked
+from simulator.witness.witness import invoked
 from singleton.base.errors import SingletonError
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from simulator.host.app.model import IndexedFunction, Parameter
     from simulator.host.triggers.typed import Typed
-    from simulator.host.witness import Witness
+    from simulator.witness.witness import Witness
 
 _THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
 _NO_STDOUT: Final = (

@@ -21,8 +21,8 @@ from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.triggers.messages import Message
 from simulator.host.triggers.outputs import Outputs
-from simulator.host.witness import Witness
 from simulator.host.worker import Worker, describe
+from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.witness import Witness
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import Context
 from simulator.virtual.worlds.resource import Refused
+from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of
 

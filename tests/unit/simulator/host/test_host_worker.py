@@ -15,8 +15,8 @@ import pytest
 
 from simulator.host.app.indexing import index_function
 from simulator.host.context import RetryContext
-from simulator.host.witness import Witness
 from simulator.host.worker import Outcome, Worker, describe, thread_count
+from simulator.witness.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,17 +6,19 @@ import asyncio
 import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
 import pytest
 
 from simulator.host.app.indexing import index_function
-from simulator.host.witness import Witness, invoked
-from tests.unit.simulator.host.test_host_worker import HERE
+from simulator.witness.witness import Witness, invoked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+HERE = Path(__file__).parent
 
 
 class Seen:

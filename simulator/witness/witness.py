@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from simulator.host.codewatch import watch
-from simulator.host.leftovers import Leftovers, inside
+from simulator.witness.codewatch import watch
+from simulator.witness.leftovers import Leftovers, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
