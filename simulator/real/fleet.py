@@ -29,7 +29,10 @@ GRACE: Final = 15.0
 POLLING: Final = 1.0
 STEPS: Final = 400
 STEP: Final = 0.0001
-PAST_LEASE: Final = (3.0, 8.0)  # seconds for which a paused host goes on standing still when its lease is over
+PAST_LEASE: Final = (
+    5.5,
+    9.0,
+)  # seconds for which a paused host stands still when its lease is over: past a poll of others
 SETTLED_EXITS: Final = (0, -15)
 
 
