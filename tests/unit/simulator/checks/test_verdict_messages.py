@@ -284,7 +284,9 @@ def test_a_copy_that_is_left_in_the_queue_is_a_stuck_message() -> None:
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     story.fleet(29, "queue_left", queue="orders", ready=1, invisible=0, ids=["m2"])
-    assert judge(story.end(30)).messages.stuck == 1
+    verdict = judge(story.end(30))
+    assert verdict.messages.stuck == 1
+    assert "1 message stuck: still in the queue at the end" in verdict.violations
 
 
 def test_a_copy_that_was_received_before_its_sender_said_so_is_the_same_message() -> None:
