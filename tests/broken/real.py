@@ -57,6 +57,9 @@ def cases() -> Iterator[Case]:
         yield Case(name=lock.name, app=lock.app, options=lock.options or _options(lock.app), says=lock.says)
     for app in ("", *sorted(path.stem for path in APPS.glob("*.py"))):
         yield Case(name=f"app-{app or 'sample'}", app=app, options=_options(app))
+    yield Case(name="sample-all-that-strikes", app="", options="--kill 1 --pause 1")
+    yield Case(name="sample-one-app", app="", options="--kill 1 --pause 1 --same-app")
+    yield Case(name="nested-all-that-strikes", app="nested", options="--kill 1 --pause 1")
 
 
 def _options(app: str) -> str:

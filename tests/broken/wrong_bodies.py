@@ -228,3 +228,14 @@ def timers_run_once_and_then_hear_that_the_lock_is_taken(patch: Patch) -> None:
         return enter
 
     entries(patch, made)
+
+
+@broken("ran its body more than once", app="long")
+def bodies_of_two_invocations_are_mixed_up(patch: Patch) -> None:
+    before: list[Any] = []
+
+    def another(body: Any) -> Any:
+        before.append(body)
+        return before[0] if len(before) % 5 == 0 else body
+
+    bodies(patch, another)

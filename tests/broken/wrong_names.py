@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tests.broken.breaking import Now, broken, names, this_host
+from singleton.layouts.layout import Layout
+from singleton.process.registry import Address
+from tests.broken.breaking import Now, around, broken, names, this_host
 
 if TYPE_CHECKING:
     from tests.broken.breaking import Patch
@@ -47,3 +50,31 @@ def all_keys_have_one_lock(patch: Patch) -> None:
 @broken("had several scopes", app="cases")
 def names_have_no_upper_case(patch: Patch) -> None:
     names(patch, str.lower)
+
+
+@broken("had several locks", app="nested")
+def functions_share_no_lock(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def lock(self: Any, host_id: str, function: str, *args: Any, **more: Any) -> str:
+            return f"{real(self, host_id, function, *args, **more)}.{function}"
+
+        return lock
+
+    around(patch, Layout, "lock", made)
+
+
+@broken("overlap")
+def each_host_has_a_container_of_its_own(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def of(place: Any, name: str, *args: Any, **more: Any) -> Any:
+            return real(replace(place, container=f"{place.container}-{this_host()}"), name, *args, **more)
+
+        return of
+
+    around(patch, Address, "of", made)
+
+
+@broken("overlap")
+def nothing_is_locked_in_the_first_eight_seconds(patch: Patch) -> None:
+    began = time.monotonic()
+    names(patch, lambda name: f"{name}.{this_host()}" if time.monotonic() - began < 8 else name)

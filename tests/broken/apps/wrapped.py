@@ -14,15 +14,15 @@ from singleton import singleton
 app = func.FunctionApp()
 numbers = count(1)
 
-Body: TypeAlias = Callable[[func.QueueMessage], Coroutine[None, None, None]]
+Body: TypeAlias = Callable[..., Coroutine[None, None, None]]
 
 
 def tried_again(function: Body) -> Body:
     @functools.wraps(function)
-    async def tries(msg: func.QueueMessage) -> None:
+    async def tries(msg: func.QueueMessage, **more: object) -> None:
         for _ in range(3):
             try:
-                await function(msg)
+                await function(msg, **more)
             except RuntimeError:
                 await asyncio.sleep(0.1)
             else:
