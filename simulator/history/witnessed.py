@@ -77,9 +77,7 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
             whose = (sight.host, sight.invocation, mode)
             if not (told[whose] or mode in call.keys or mode == function.mode):
                 continue
-            if (
-                whose in around and sight.start < around[whose][1]
-            ):  # again: decorators of the app's own may do so
+            if whose in around and sight.start < around[whose][1]:  # again: decorators of the app's own may do so
                 section = around[whose][0]
                 section.end = max(section.end, sight.end)
             else:

@@ -61,4 +61,4 @@ def test_a_host_that_lost_its_lock_saves_no_further_batch(
     monkeypatch.setattr(time, "sleep", read)
     with memory_locks(), pytest.raises(LockLost):
         import_eligibility(TIMER)
-    assert re.findall(r"batch (\d) of 6 saved", log.text) == ["1", "2"]
+    assert re.findall(r"batch (\d) of 20 saved", log.text) == ["1", "2"]
