@@ -3,6 +3,7 @@
 #   make check    format, lint, types, arrows, and all tests that need no storage and start no process
 #   make test     the whole suite
 #   make bench    the benchmarks: make bench ARGS="virtual storage drift" for some of them
+#   make broken   broken locks and right apps in real hosts, half a minute each: make broken ARGS="--list"
 #   make clean    remove what make made
 # Another interpreter: make PYTHON=python3.12 demo
 
@@ -20,7 +21,7 @@ KILL ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test-quick test bench clean venv-sim venv-test venv-dev python
+.PHONY: help demo check lint test-quick test bench broken clean venv-sim venv-test venv-dev python
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -47,6 +48,9 @@ test-quick: venv-dev
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+broken: venv-test
+	@$(BIN)/python -m tests.broken $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,8 +1,7 @@
-"""Every ending is accounted for: who was refused, who succeeded, who failed, and who kept or left a lock too long.
+"""Every lock is accounted for: who was refused it, who waited for it, who kept it, and who left it free too long.
 
-A refusal needs a policy that allows it, and somebody who has the lock. A success needs a body that ended well under it.
-A failure by the lock needs something that the run did: a kill, a pause, an operator. A lock that is free, and wanted,
-is taken within a poll.
+A refusal needs a policy that allows it, and somebody who has the lock. Who does not wait is told so at once. A lock
+that is free, and wanted, is taken within a poll.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from simulator.checks.findings import Finding, count, label, violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import History, Invocation, Refusal, Wait
+    from simulator.history.facts import Acquisition, History, Refusal, Wait
 
 _STALE: Final = 2.0
 """Seconds for which an answer may be old when it is told: on its way, or under way as somebody let go."""
@@ -28,12 +27,11 @@ Span = tuple[float, float]
 
 
 def judge_accounts(history: History) -> Iterator[Finding]:
-    """Find endings that nothing accounts for."""
+    """Find refusals, waits and holds that nothing accounts for."""
     if history.rough or not history.setup.get("singleton", True):
         return
     yield from _refusals(history, _taken(history, as_asked=True))
-    yield from _successes(history)
-    yield from _failures(history)
+    yield from _waits(history)
     yield from _kept(history)
     yield from _left_free(history, _taken(history, as_asked=False))
     yield from _tokens(history)
@@ -96,52 +94,32 @@ def _may_be_refused(history: History, refusal: Refusal, wait: Wait | None) -> bo
     return refusal.reason == function.on_contention != "wait"
 
 
-# --- who succeeded, and who failed ------------------------------------------------------------------------------------
+# --- how long who asks may wait ---------------------------------------------------------------------------------------
 
 
-def _successes(history: History) -> Iterator[Finding]:
-    """An invocation that succeeded ran its body to a good end, or was refused."""
-    if not history.witnessed:
-        return
-    well = {(sight.host, sight.invocation) for sight in history.sights if sight.ending == "ok"}
-    ran = {(sight.host, sight.invocation) for sight in history.sights}
-    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
-    lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
-    empty, failed, without = Counter[str](), Counter[str](), Counter[str]()
-    for call in history.invocations:
-        where = (call.host, call.id)
-        if call.ending not in {"ok", "deferred"} or not history.function(call.function).guarded:
+def _waits(history: History) -> Iterator[Finding]:
+    """Who skips, raises or defers does so as soon as another has the lock; a timeout ends a wait."""
+    held: dict[str, list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        held[got.lock].append(got)
+    worst: dict[str, float] = {}
+    for wait in history.waits:
+        function = history.function(wait.function)
+        if wait.mode == "listener" or function.on_contention == "custom":
             continue
-        empty[call.function] += where not in ran and where not in refused
-        failed[call.function] += where in ran and where not in well
-        without[call.function] += where in lost and call.ending == "ok"
-    for numbers, what in (
-        (empty, "succeeded without its body, and nobody had refused it the lock"),
-        (failed, "succeeded although its body had failed"),
-        (without, "succeeded although it had lost its lock"),
-    ):
-        for function, number in sorted((+numbers).items()):
-            yield violation(f"{count(number, 'invocation')} of {function!r} {what}")
-
-
-def _failures(history: History) -> Iterator[Finding]:
-    """The lock fails nobody, unless something was done to it."""
-    failed = Counter(
-        (call.function, call.blames)
-        for call in history.invocations
-        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call)
-    )
-    for (function, name), number in sorted(failed.items()):
-        yield violation(
-            f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"
-        )
-
-
-def _caused(history: History, call: Invocation) -> bool:
-    """Tell whether the run did something to its host, or to its lock, or whether the app itself is at fault."""
-    own = call.blames in {"ScopeError", "ConfigurationError"}
-    operated = any(call.start <= t <= call.end for t, _ in history.operated)
-    return own or operated or history.paused(call.host, call.start, call.end)
+        limit = function.timeout if function.on_contention == "wait" else function.timeout or 0.0
+        if limit is None or history.paused(wait.host, wait.start, wait.end):
+            continue
+        end = min(wait.end, history.end)
+        others = [got for got in held[wait.lock] if got.host != wait.host]
+        kept_out = max((min(got.until, end) - max(got.t, wait.start) for got in others), default=0.0)
+        if (end - wait.start if limit else kept_out) > limit + _STALE + SLACK:
+            worst[wait.function] = max(worst.get(wait.function, 0.0), end - wait.start)
+    for name, seconds in sorted(worst.items()):
+        function = history.function(name)
+        policy = f"on_contention={function.on_contention!r}"
+        policy += f", timeout={function.timeout:g}" if function.timeout else ""
+        yield violation(f"an invocation of {name!r} waited for {seconds:.1f} s for its lock, despite {policy}")
 
 
 # --- how long a lock is kept, and how long it is free -----------------------------------------------------------------

@@ -70,6 +70,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     """Follow every message that was sent; return the counts, and what is wrong."""
     bodies = {(section.host, section.owner) for section in history.sections}
     refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    away = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.reason == "defer"}
     states: Counter[str] = Counter()
     troubles: list[Trouble] = []
     findings: list[Finding] = []
@@ -81,7 +82,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
             unread[message.queue] += 1
             continue
         ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
-        state = _state(history, message, ran=bool(ran))
+        state = _state(history, message, ran=bool(ran), dropped=_dropped(message, away))
         if state == "stuck" and _given_up(message):
             state = "poisoned"
         states[state] += 1
@@ -116,7 +117,13 @@ def _ran(history: History, call: Invocation, bodies: set[tuple[str, str]], refus
     return call.ending == "ok" and (where in bodies or where not in refused)
 
 
-def _state(history: History, message: Message, *, ran: bool) -> State:
+def _dropped(message: Message, away: set[tuple[str, str]]) -> bool:
+    """Tell whether all that succeeded with it was to put it back, and no copy was told of."""
+    succeeded = [call for call in message.invocations if call.ending == "ok"]
+    return bool(succeeded) and all((call.host, call.id) in away for call in succeeded)
+
+
+def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> State:
     succeeded = [call for call in message.invocations if call.ending == "ok"]
     unlogged = any(call.host in history.deaths for call in succeeded)  # died between deleting and saying so
     if message.poisoned:
@@ -129,7 +136,7 @@ def _state(history: History, message: Message, *, ran: bool) -> State:
             return "open"
         if invisible:
             return "stuck"
-    if not succeeded:
+    if not succeeded or (dropped and not ran):
         return "lost"
     return "completed" if ran else "skipped"  # also where the answer to its deletion was lost
 
@@ -153,6 +160,8 @@ def _troubles(history: History, message: Message, state: State, ran: list[Invoca
 def _why(history: History, message: Message, state: State) -> str:
     calls = len(message.invocations)
     last = message.receipts[-1][1] if message.receipts else ""
+    if state == "lost" and any(call.ending == "ok" for call in message.invocations):
+        return "to be put back, and it was not"
     if state == "lost" and message.completed:
         return "deleted from its queue although no invocation of it succeeded"
     if state == "lost":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.accounts import judge_accounts
 from simulator.checks.activity import judge_activity
+from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.exercised import Exercised, count_exercised, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
@@ -165,6 +166,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         *judge_guards(history),
         *judge_witnessed(history),
         *judge_accounts(history),
+        *judge_endings(history),
         *judge_tokens(tokens),
         *judge_failovers(failovers),
         *of_messages,

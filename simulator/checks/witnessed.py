@@ -84,7 +84,8 @@ def _for_whom(history: History) -> Iterator[Finding]:
         text = f"{count(number, 'body', 'bodies')} of {function!r} ran for no invocation"
         yield violation(text) if guarded else note(text)
     for function, number in sorted(again.items()):
-        if history.function(function).guarded:
+        known = history.function(function)
+        if known.guarded and not known.decorated:
             yield violation(f"{count(number, 'invocation')} of {function!r} ran its body more than once")
     for function, number in sorted(unscoped.items()):
         yield violation(f"{count(number, 'body', 'bodies')} of {function!r} ran though their messages name no scope")

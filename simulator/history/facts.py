@@ -46,6 +46,8 @@ class Function:
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
     idle: str = ""  # why its host does not run it
+    # By the app itself, too: that may run the body again or not, and make of errors what it likes.
+    decorated: bool = False
 
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
@@ -138,6 +140,7 @@ class Invocation:
     ending: Ending = "open"
     error: str = ""
     blames: str = ""
+    raised: str = ""  # the class of what the function raised, its guard included
     keys: dict[Mode, str | None] = field(default_factory=dict)
     settled: bool = False  # its host has told what became of its message afterwards
 
@@ -149,6 +152,7 @@ class Sight:
     Attributes:
         invocation: for whom it ran; empty where for nobody.
         attempt: the number of the try within the invocation, from 0.
+        error: the class of the error with which it ended.
         left_running: what it had started and was still running when it ended.
     """
 
@@ -160,6 +164,7 @@ class Sight:
     ending: Ending = "open"
     worker: int = 1
     attempt: int = 0
+    error: str = ""
     left_running: tuple[str, ...] = ()
 
 
@@ -237,6 +242,9 @@ class History:
     waits: list[Wait] = field(default_factory=list)
     acquisitions: list[Acquisition] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    struck: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # who moved its message to the poison queue, and succeeded
     losses: Counter[str] = field(default_factory=Counter)  # by their reasons
     invocations: list[Invocation] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)

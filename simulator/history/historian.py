@@ -203,6 +203,10 @@ class Historian:
         for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
             _end(self.waits.pop(key), record, "error")
 
+    def _on_call_raised(self, record: Record) -> None:
+        for call in self._calls.get((record.host, "", record.text("invocation")), ()):
+            call.raised = record.text("error")
+
     def _on_expected(self, record: Record) -> None:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.keys = record.get("keys") or {}
@@ -218,6 +222,7 @@ class Historian:
         worker = str(int(record.get("worker") or 1))
         for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
             sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
+            sight.error = record.text("error")
             sight.left_running = tuple(record.get("left_running") or ())
 
     def _on_lock(self, record: Record) -> None:
@@ -242,6 +247,7 @@ class Historian:
                 self._hand_on(self._message_of(record), record.text("copy_id"))
             case "poisoned":
                 self._message_of(record).poisoned = True
+                self.history.struck.add((record.host, about["owner"]))
             case "body_started":
                 holder = (*key[:2], listener) if led else key
                 held = holder in self.held

@@ -67,6 +67,7 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
     for section in history.sections:
         told[section.host, section.owner, section.mode].append(section)
     lock_of = {(deed.host, deed.owner, deed.mode): deed.lock for deed in _deeds(history)}
+    around: dict[Whose, tuple[Section, float]] = {}  # the body that a lock told of last, and when it said that it ended
     for sight in history.sights:
         call = calls.get((sight.host, sight.invocation))
         function = history.function(sight.function)
@@ -76,12 +77,17 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
             whose = (sight.host, sight.invocation, mode)
             if not (told[whose] or mode in call.keys or mode == function.mode):
                 continue
-            if told[whose]:
-                section = told[whose].pop(0)
+            if whose in around and sight.start < around[whose][1]:  # again: decorators of the app's own may do so
+                section = around[whose][0]
+                section.end = max(section.end, sight.end)
             else:
-                section = _unheard(sight, mode, lock_of.get(whose))
-                history.sections.append(section)
-            section.start, section.end = sight.start, sight.end
+                if told[whose]:
+                    section = told[whose].pop(0)
+                    around[whose] = (section, section.end)
+                else:
+                    section = _unheard(sight, mode, lock_of.get(whose))
+                    history.sections.append(section)
+                section.start, section.end = sight.start, sight.end
             if section.ending != "lost":
                 section.ending = sight.ending
 

@@ -18,7 +18,7 @@ from singleton.layouts.layout import Layout
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from simulator.host.app.model import IndexedFunction
     from singleton.functions.guard import Guard
@@ -110,11 +110,21 @@ class Plan:
             "poll": guard.poll,
             "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token",
             "merges": type(guard.layout) is not Layout,
+            "decorated": _is_decorated(self.function.call),
             "away": guard.options.defer_delay * (1 + JITTER),
             "listener": next(
                 ({"lease": each.period, "poll": each.poll} for each in self.guards if each.mode == "listener"), None
             ),
         }
+
+
+def _is_decorated(function: Callable[..., Any]) -> bool:
+    """Tell whether decorators of the app's own lie around its function, beside ours."""
+    while (inner := getattr(function, "__wrapped__", None)) is not None:
+        if getattr(function, "__globals__", {}).get("__name__") != "singleton.decorator":
+            return True
+        function = inner
+    return False
 
 
 def make_plans(

@@ -62,12 +62,15 @@ class Witness:
 
     @contextmanager
     def invocation(self, name: str, function: str, value: object, told: Mapping[str, object]) -> Iterator[None]:
-        """Know an invocation, and what its trigger's value is, as long as it is not answered."""
+        """Know an invocation, and what its trigger's value is, as long as it is not answered; tell what it raises."""
         with self._turn:
             self._called[name] = _Called(function, value, told)
         before = invoked.set(name)
         try:
             yield
+        except BaseException as error:
+            self._write("call_raised", invocation=name, error=type(error).__name__)
+            raise
         finally:
             invoked.reset(before)
             with self._turn:

@@ -284,7 +284,9 @@ def test_a_copy_that_is_left_in_the_queue_is_a_stuck_message() -> None:
     story.sent(1, "m")
     put_back(story, 1.1, "host-2", "m", "m2")
     story.fleet(29, "queue_left", queue="orders", ready=1, invisible=0, ids=["m2"])
-    assert judge(story.end(30)).messages.stuck == 1
+    verdict = judge(story.end(30))
+    assert verdict.messages.stuck == 1
+    assert "1 message stuck: still in the queue at the end" in verdict.violations
 
 
 def test_a_copy_that_was_received_before_its_sender_said_so_is_the_same_message() -> None:
@@ -447,3 +449,14 @@ def test_what_a_function_sends_to_a_queue_that_nobody_here_reads_is_not_the_flee
     assert verdict.holds
     assert (verdict.messages.sent, verdict.messages.open) == (4, 0)
     assert "2 messages sent to 'shipped', which no function here reads" in verdict.notes
+
+
+def test_a_message_that_was_to_be_put_back_and_was_not_is_lost() -> None:
+    story = busy("defer")
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.completed(1.4, "host-2", "m")
+    story.records = [record for record in story.records if record.get("kind") != "deferred"]
+    verdict = judge(story.end(30))
+    assert verdict.violations == ("1 message lost: gone from the queue, never processed",)
+    assert [trouble.what for trouble in verdict.messages.troubles] == ["to be put back, and it was not"]

@@ -96,6 +96,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "poll": 5.0,
         "tokens": True,
         "merges": False,
+        "decorated": False,
         "away": 10.0 * (1 + JITTER),
     }
     assert found["plain"]["guard"] is None

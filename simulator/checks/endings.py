@@ -1,0 +1,117 @@
+"""What an invocation ends with is what its body ended with: the lock adds no success and no failure without a cause.
+
+A success needs a body that ended well under the lock, or somebody who refused it. A failure needs the body's own error,
+a refusal, or something that the run did: a kill, a pause, an operator. Functions that have decorators of the app's own
+beside ours are spared where these may do the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.findings import Finding, count, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import History, Invocation, Sight
+
+_UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit"})
+"""Ends of a body that the guard makes an error of, as no worker would answer them."""
+
+
+def judge_endings(history: History) -> Iterator[Finding]:
+    """Find invocations that ended otherwise than their bodies."""
+    if history.rough or not history.setup.get("singleton", True):
+        return
+    if history.witnessed:
+        yield from _successes(history)
+        yield from _errors(history)
+    yield from _failures(history)
+
+
+def _successes(history: History) -> Iterator[Finding]:
+    """An invocation that succeeded ran its body to a good end, or was refused."""
+    refused = _refused(history)
+    lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
+    empty, failed, without = Counter[str](), Counter[str](), Counter[str]()
+    for call, ran in _tries(history):
+        where, function = (call.host, call.id), history.function(call.function)
+        if call.ending not in {"ok", "deferred"} or not function.guarded:
+            continue
+        if not function.decorated:
+            empty[call.function] += not ran and where not in refused
+            failed[call.function] += bool(ran) and ran[-1].ending != "ok" and where not in history.struck
+        without[call.function] += where in lost and call.ending == "ok"
+    yield from _each(empty, "succeeded without its body, and nobody had refused it the lock")
+    yield from _each(failed, "succeeded although its body had failed")
+    yield from _each(without, "succeeded although it had lost its lock")
+
+
+def _errors(history: History) -> Iterator[Finding]:
+    """What a function raises is what its body raised, or an error of the lock's own."""
+    refused = _refused(history)
+    asked = {(wait.host, wait.owner) for wait in history.waits}
+    well, other, early, alone = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for call, ran in _tries(history):
+        where, function = (call.host, call.id), history.function(call.function)
+        if not (call.ending == "error" and call.raised and function.guarded) or function.decorated:
+            continue
+        if call.blames == "LockNotAcquired":
+            alone[call.function] += not ran and where not in refused
+        elif call.blames or call.raised in _UNANSWERED:
+            continue
+        elif not ran:
+            early[call.function] += where in asked and function.on_contention != "custom"
+        else:
+            well[call.function] += ran[-1].ending == "ok"
+            other[call.function] += _is_another(call, ran[-1])
+    yield from _each(well, "failed though its body had succeeded")
+    yield from _each(other, "failed with another error than its body's")
+    yield from _each(early, "failed without its body, by no error of the lock's")
+    yield from _each(alone, "failed with LockNotAcquired, and nobody had refused it the lock")
+
+
+def _is_another(call: Invocation, body: Sight) -> bool:
+    return body.ending == "error" and body.error not in {call.raised, *_UNANSWERED}
+
+
+def _failures(history: History) -> Iterator[Finding]:
+    """The lock fails nobody, unless something was done to it."""
+    failed = Counter(
+        (call.function, call.blames)
+        for call in history.invocations
+        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call)
+    )
+    for (function, name), number in sorted(failed.items()):
+        yield violation(
+            f"{count(number, 'invocation')} of {function!r} failed with {name}, which nothing in this run caused"
+        )
+
+
+def _caused(history: History, call: Invocation) -> bool:
+    """Tell whether the run did something to its host, or to its lock, or whether the app itself is at fault."""
+    own = call.blames in {"ScopeError", "ConfigurationError"}
+    operated = any(call.start <= t <= call.end for t, _ in history.operated)
+    return own or operated or history.paused(call.host, call.start, call.end)
+
+
+def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:
+    """Yield each try of each invocation with its bodies."""
+    bodies: dict[tuple[str, str, int], list[Sight]] = defaultdict(list)
+    for sight in history.sights:
+        bodies[sight.host, sight.invocation, sight.attempt].append(sight)
+    tries = Counter[tuple[str, str]]()
+    for call in history.invocations:
+        yield call, bodies[call.host, call.id, tries[call.host, call.id]]
+        tries[call.host, call.id] += 1
+
+
+def _refused(history: History) -> set[tuple[str, str]]:
+    return {(refusal.host, refusal.owner) for refusal in history.refusals}
+
+
+def _each(numbers: Counter[str], what: str) -> Iterator[Finding]:
+    for function, number in sorted((+numbers).items()):
+        yield violation(f"{count(number, 'invocation')} of {function!r} {what}")

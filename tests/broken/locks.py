@@ -1,0 +1,10 @@
+"""All broken locks."""
+
+from __future__ import annotations
+
+from tests.broken import wrong_answers, wrong_bodies, wrong_holds, wrong_names, wrong_turns
+from tests.broken.breaking import BROKEN
+
+_KINDS = (wrong_names, wrong_bodies, wrong_holds, wrong_answers, wrong_turns)
+
+__all__ = ["BROKEN"]

@@ -1,0 +1,153 @@
+"""Locks that refuse whom they should not, wait though they should refuse, fail, or number their holds wrongly."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from singleton.base.errors import LockLost, LockNotAcquired, StorageUnavailable
+from singleton.base.events import tell
+from singleton.functions.guard import Guard
+from tests.broken.breaking import Now, around, broken, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton.base.hold import Hold
+    from tests.broken.breaking import Patch
+
+
+@broken("does not allow that", "mutex")
+def who_waits_skips_after_a_second(patch: Patch) -> None:
+    def made(_: Any) -> Any:
+        async def enter(self: Any, call: Any, locks: Any) -> Hold | None:
+            tell("waiting", call)
+            try:
+                hold: Hold = await locks.call_async(self._acquisition(call, 1.0))
+            except LockNotAcquired:
+                tell("contended", call, reason="skip")
+                return None
+            return hold
+
+        return enter
+
+    entries(patch, made)
+
+
+@broken("nobody had it", "skip")
+def every_other_is_told_that_the_lock_is_taken(patch: Patch) -> None:
+    now = Now(2)
+
+    def made(real: Any) -> Any:
+        async def enter(self: Any, call: Any, locks: Any) -> Hold | None:
+            if now():
+                return await real(self, call, locks)  # type: ignore[no-any-return]
+            tell("waiting", call)
+            tell("contended", call, reason=self.on_contention)
+            return None
+
+        return enter
+
+    entries(patch, made)
+
+
+@broken("succeeded without", "keys")
+def one_in_ten_ends_well_and_nobody_hears_of_it(patch: Patch) -> None:
+    now = Now(10)
+
+    def made(real: Any) -> Any:
+        async def run(self: Any, *args: Any, **more: Any) -> Any:
+            return None if now() else await real(self, *args, **more)
+
+        return run
+
+    around(patch, Guard, "_run", made)
+
+
+def _fails(patch: Patch, error: Callable[[], Exception], every: int) -> None:
+    now = Now(every)
+
+    def made(real: Any) -> Any:
+        async def enter(self: Any, call: Any, locks: Any) -> Hold | None:
+            if now():
+                tell("waiting", call)
+                raise error()
+            return await real(self, call, locks)  # type: ignore[no-any-return]
+
+        return enter
+
+    entries(patch, made)
+
+
+@broken("failed with StorageUnavailable, which nothing in this run caused", "mutex")
+def one_in_four_fails_as_if_the_storage_did(patch: Patch) -> None:
+    _fails(patch, lambda: StorageUnavailable("no"), 4)
+
+
+@broken("failed with LockLost, which nothing in this run caused", "mutex")
+def one_in_four_fails_as_if_its_lock_were_lost(patch: Patch) -> None:
+    _fails(patch, lambda: LockLost("no"), 4)
+
+
+@broken("failed without its body", "mutex")
+def one_in_four_fails_with_an_error_of_no_class_of_the_locks(patch: Patch) -> None:
+    _fails(patch, lambda: RuntimeError("no"), 4)
+
+
+@broken("failed with LockNotAcquired", "mutex")
+def one_in_four_that_waits_fails_for_contention_and_nobody_hears_of_it(patch: Patch) -> None:
+    _fails(patch, lambda: LockNotAcquired("no"), 4)
+
+
+@broken("waited for", "skip")
+def who_should_skip_waits(patch: Patch) -> None:
+    patch.setattr(Guard, "wait", None)
+
+
+@broken("waited for", "keys", app="timeouts")
+def timeouts_are_ignored(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return lambda self, call, timeout: real(self, call, None if timeout else timeout)
+
+    around(patch, Guard, "_acquisition", made)
+
+
+@broken("no fencing token", "mutex")
+def holds_have_no_tokens(patch: Patch) -> None:
+    _tokens(patch, lambda: None)
+
+
+@broken("out of order", "mutex")
+def tokens_are_the_same_each_time(patch: Patch) -> None:
+    _tokens(patch, lambda: 7)
+
+
+@broken("out of order", "mutex")
+def tokens_fall(patch: Patch) -> None:
+    tokens = count(10**9, -1)
+    _tokens(patch, lambda: next(tokens))
+
+
+@broken("out of order", "mutex")
+def tokens_are_drawn_by_lot(patch: Patch) -> None:
+    _tokens(patch, lambda: random.randrange(10**9))
+
+
+@broken("out of order")
+def tokens_are_counted_in_each_host_by_itself(patch: Patch) -> None:
+    tokens = count(1)
+    _tokens(patch, lambda: next(tokens))
+
+
+def _tokens(patch: Patch, token: Callable[[], int | None]) -> None:
+    def made(real: Any) -> Any:
+        async def enter(self: Any, call: Any, locks: Any) -> Hold | None:
+            hold = await real(self, call, locks)
+            if hold is not None:
+                hold.token = token()
+            return hold  # type: ignore[no-any-return]
+
+        return enter
+
+    entries(patch, made)

@@ -1,0 +1,80 @@
+"""Locks whose names are wrong: they exclude nobody, or those whom they should not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from singleton.layouts.layout import Layout
+from singleton.process.registry import Address
+from tests.broken.breaking import Now, around, broken, names, this_host
+
+if TYPE_CHECKING:
+    from tests.broken.breaking import Patch
+
+
+@broken("had several locks", "mutex")
+def each_host_has_locks_of_its_own(patch: Patch) -> None:
+    names(patch, lambda name: f"{name}.{this_host()}")
+
+
+@broken("overlap", "mutex")
+def locks_of_one_host_exclude_its_own_bodies_only(patch: Patch) -> None:
+    each_host_has_locks_of_its_own(patch)
+
+
+@broken("had several locks", "keys")
+def each_invocation_has_a_lock_of_its_own(patch: Patch) -> None:
+    numbers = count()
+    names(patch, lambda name: f"{name}.{this_host()}.{next(numbers)}")
+
+
+@broken("had several locks")
+def a_lock_has_another_name_every_seven_seconds(patch: Patch) -> None:
+    names(patch, lambda name: f"{name}.{int(time.time() / 7)}")
+
+
+@broken("had several locks", "keys")
+def one_name_in_ten_is_wrong(patch: Patch) -> None:
+    now = Now(10)
+    names(patch, lambda name: f"{name}.x" if now() else name)
+
+
+@broken("had several scopes", "keys")
+def all_keys_have_one_lock(patch: Patch) -> None:
+    names(patch, lambda name: name.rpartition(".")[0] or name[:-1])
+
+
+@broken("had several scopes", app="cases")
+def names_have_no_upper_case(patch: Patch) -> None:
+    names(patch, str.lower)
+
+
+@broken("had several locks", app="nested")
+def functions_share_no_lock(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def lock(self: Any, host_id: str, function: str, *args: Any, **more: Any) -> str:
+            return f"{real(self, host_id, function, *args, **more)}.{function}"
+
+        return lock
+
+    around(patch, Layout, "lock", made)
+
+
+@broken("overlap")
+def each_host_has_a_container_of_its_own(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        def of(place: Any, name: str, *args: Any, **more: Any) -> Any:
+            return real(replace(place, container=f"{place.container}-{this_host()}"), name, *args, **more)
+
+        return of
+
+    around(patch, Address, "of", made)
+
+
+@broken("overlap")
+def nothing_is_locked_in_the_first_eight_seconds(patch: Patch) -> None:
+    began = time.monotonic()
+    names(patch, lambda name: f"{name}.{this_host()}" if time.monotonic() - began < 8 else name)

@@ -1,0 +1,100 @@
+"""Listeners that are several or none, and messages that are put back wrongly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from singleton.base.errors import LockNotAcquired
+from singleton.base.events import tell
+from singleton.base.hold import Hold
+from singleton.defer import deferral
+from singleton.functions import candidacy
+from singleton.functions.deferring import Deferring
+from singleton.functions.listener import ListenerGuard
+from tests.broken.breaking import Now, around, broken, entries, this_host
+
+if TYPE_CHECKING:
+    from tests.broken.breaking import Patch
+
+
+@broken("several locks", app="listeners")
+def each_host_has_a_listener_of_its_own(patch: Patch) -> None:
+    around(
+        patch,
+        ListenerGuard,
+        "call",
+        lambda real: lambda self, *args: _renamed(real(self, *args)),
+    )
+
+
+def _renamed(call: Any) -> Any:
+    return replace(call, lock=f"{call.lock}.{this_host()}")
+
+
+@broken("overlap", app="listeners")
+def all_hosts_listen(patch: Patch) -> None:
+    async def seat(registry: Any, address: Any, attempt: Any, *, about: Any, owner: str, **_: Any) -> Hold:
+        if address not in registry.__dict__.setdefault("_led", set()):
+            registry._led.add(address)
+            tell("waiting", about)
+            tell("acquired", about, Hold(address.name, token=1))
+        return Hold(address.name, owner=owner, token=1)
+
+    patch.setattr(candidacy, "take_seat", seat)
+
+
+@broken("nobody had it", app="listeners")
+def nobody_listens(patch: Patch) -> None:
+    async def seat(registry: Any, address: Any, attempt: Any, *, about: Any, owner: str, **_: Any) -> Hold:
+        raise LockNotAcquired("no", lock=address.name, owner=owner)
+
+    patch.setattr(candidacy, "take_seat", seat)
+
+
+@broken("nobody had it", "defer", app="defers")
+def one_in_three_is_put_back_though_the_lock_is_free(patch: Patch) -> None:
+    now = Now(3)
+
+    def made(real: Any) -> Any:
+        async def enter(self: Any, call: Any, locks: Any) -> Any:
+            if self.on_contention != "defer" or not now():
+                return await real(self, call, locks)
+            tell("waiting", call)
+            tell("contended", call, reason="defer")
+            await self._deferring.put_back(call, LockNotAcquired("no"), locks)
+            return None
+
+        return enter
+
+    entries(patch, made)
+
+
+@broken("lost: gone from the queue, never processed", "defer", app="defers")
+def messages_that_are_put_back_are_not(patch: Patch) -> None:
+    async def put_back(self: Any, call: Any, *_: Any) -> None:
+        tell("deferred", call, message_id="x", copy_id=f"copy of {call.owner}")
+
+    patch.setattr(Deferring, "put_back", put_back)
+
+
+@broken("lost: gone from the queue, never processed", "defer", app="defers")
+def messages_that_are_put_back_are_not_and_nothing_is_told(patch: Patch) -> None:
+    async def put_back(self: Any, call: Any, *_: Any) -> None: ...
+
+    patch.setattr(Deferring, "put_back", put_back)
+
+
+@broken("twice", app="defers")
+def one_message_in_six_is_put_back_two_at_a_time(patch: Patch) -> None:
+    now = Now(6)
+
+    def made(real: Any) -> Any:
+        async def answered(request: Any, what: str) -> Any:
+            if what.endswith("its copy") and now():
+                await real(request, what)
+            return await real(request, what)
+
+        return answered
+
+    around(patch, deferral, "_answered", made)

@@ -1,0 +1,155 @@
+"""Invocations end as their bodies do: what is raised is the body's own error, or the lock's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, key_lock
+
+A = key_lock("a")
+
+
+def violations(story: Story, end: float = 40) -> list[str]:
+    return [*judge(story.end(end)).violations]
+
+
+def called(
+    *, body: str | None = "", raised: str = "", asked: bool = True, decorated: bool = False, blames: str = ""
+) -> list[str]:
+    """Return what is found where an invocation raised one thing, and its body (None: there was none) another."""
+    story = Story()
+    owner = story.body("host-1", 1, 2, A, seen=(1, 2))
+    known(story, decorated=decorated)
+    ended: dict[str, Any] = {"outcome": "error", "error": f"{raised}: no", "blames": blames}
+    story.add(3, "host-1", "invocation_started", function="ship", invocation="x")
+    if asked:
+        story.lock(3, "host-1", "waiting", A, "x")
+    if body is not None:
+        story.lock(3, "host-1", "acquired", A, "x")
+        story.lock(3, "host-1", "body_started", A, "x")
+        story.sight("host-1", 3, 4, invocation="x", **({"error": body} if body else {}))
+        story.lock(4, "host-1", "body_ended", A, "x", reason="error" if body else "ok")
+        story.lock(4, "host-1", "released", A, "x")
+    story.add(4.1, "host-1", "call_raised", invocation="x", error=raised)
+    story.add(4.2, "host-1", "invocation_ended", function="ship", invocation="x", **ended)
+    assert owner
+    return violations(story)
+
+
+def known(story: Story, **more: Any) -> None:
+    """Say more of the functions."""
+    for record in story.records:
+        if record.event == "function":
+            record.fields.update(more)  # type: ignore[attr-defined]
+
+
+def test_an_error_of_the_bodys_own_is_no_finding() -> None:
+    assert called(body="ValueError", raised="ValueError") == []
+
+
+@pytest.mark.parametrize(
+    ("found", "how"),
+    [
+        ("1 invocation of 'ship' failed though its body had succeeded", {"body": "", "raised": "KeyError"}),
+        ("1 invocation of 'ship' failed with another error than its body's", {"body": "OSError", "raised": "KeyError"}),
+        (
+            "1 invocation of 'ship' failed without its body, by no error of the lock's",
+            {"body": None, "raised": "OSError"},
+        ),
+        (
+            "1 invocation of 'ship' failed with LockNotAcquired, and nobody had refused it the lock",
+            {"body": None, "raised": "LockNotAcquired", "blames": "LockNotAcquired"},
+        ),
+    ],
+)
+def test_an_error_that_is_not_the_bodys_is_found_unless_decorators_of_the_app_may_have_made_it(
+    found: str, how: dict[str, Any]
+) -> None:
+    assert called(**how) == [found]
+    assert called(**how, decorated=True) == []
+
+
+def test_what_fails_before_the_lock_is_asked_for_is_not_the_locks_fault() -> None:
+    assert called(body=None, raised="UnicodeDecodeError", asked=False) == []
+
+
+@pytest.mark.parametrize("ended", ["cancelled", "SystemExit", "StopIteration"])
+def test_the_guard_may_answer_for_what_no_worker_answers(ended: str) -> None:
+    assert called(body=ended, raised="RuntimeError") == []
+
+
+def test_each_try_of_an_invocation_has_a_body_of_its_own() -> None:
+    story = Story()
+    for attempt, error in enumerate(["RuntimeError", ""]):
+        t = 1.0 + 2 * attempt
+        story.add(t, "host-1", "invocation_started", function="ship", invocation="x")
+        for kind in ("waiting", "acquired", "body_started"):
+            story.lock(t, "host-1", kind, A, "x")
+        told = {"invocation": "x", "function": "ship", "run": f"x#{attempt}", "attempt": attempt}
+        story.add(t, "host-1", "body_entered", **told)
+        story.add(t + 1, "host-1", "body_left", **told, error=error)
+        for kind in ("body_ended", "released"):
+            story.lock(t + 1, "host-1", kind, A, "x")
+        if error:
+            story.add(t + 1, "host-1", "call_raised", invocation="x", error=error)
+        outcome = "error" if error else "ok"
+        story.add(t + 1, "host-1", "invocation_ended", function="ship", invocation="x", outcome=outcome, error=error)
+    assert violations(story) == []
+
+
+def test_a_message_that_went_to_the_poison_queue_ends_well_though_its_body_failed() -> None:
+    def story(*, poisoned: bool) -> Story:
+        story = Story(policy="defer")
+        owner = story.body("host-1", 1, 2, A, seen=(1, None))
+        story.add(1.9, "host-1", "body_left", run=2, function="ship", invocation=owner, error="ValueError")
+        if poisoned:
+            story.lock(1.95, "host-1", "poisoned", A, owner, message_id="m1")
+        return story
+
+    assert violations(story(poisoned=True)) == []
+    assert violations(story(poisoned=False)) == ["1 invocation of 'ship' succeeded although its body had failed"]
+
+
+def test_a_decorator_of_the_apps_own_may_run_a_body_again_under_one_hold_and_swallow_its_errors() -> None:
+    def story(*, decorated: bool) -> Story:
+        story = Story()
+        known(story, decorated=decorated)
+        owner = story.body("host-1", 1, 3, A)
+        story.sight("host-1", 1, 1.5, invocation=owner, error="RuntimeError")
+        story.sight("host-1", 2, 3, invocation=owner)
+        return story
+
+    assert violations(story(decorated=True)) == []
+    assert violations(story(decorated=False)) == ["1 invocation of 'ship' ran its body more than once"]
+
+
+# --- how long who asks may wait ---------------------------------------------------------------------------------------
+
+
+def waiting(policy: str, *, timeout: float | None = None, seconds: float, paused: bool = False) -> list[str]:
+    story = Story(policy=policy)
+    known(story, timeout=timeout)
+    story.body("host-1", 1, 1 + seconds, A)
+    if paused:
+        story.add(2, "host-2", "pause")
+        story.add(2 + seconds, "host-2", "resume")
+    story.body("host-2", 1.2 + seconds, 1.5 + seconds, A, asked=1.1)
+    return [text for text in violations(story) if "despite" in text]
+
+
+@pytest.mark.parametrize("policy", ["skip", "raise", "defer"])
+def test_who_does_not_wait_is_told_so_as_soon_as_another_has_the_lock(policy: str) -> None:
+    assert waiting(policy, seconds=3) == []
+    assert waiting(policy, seconds=6, paused=True) == []
+    text = f"an invocation of 'ship' waited for 6.1 s for its lock, despite on_contention={policy!r}"
+    assert waiting(policy, seconds=6) == [text]
+
+
+def test_a_timeout_ends_a_wait() -> None:
+    assert waiting("wait", seconds=20) == []
+    assert waiting("wait", timeout=4, seconds=6) == []
+    text = "an invocation of 'ship' waited for 9.1 s for its lock, despite on_contention='wait', timeout=4"
+    assert waiting("wait", timeout=4, seconds=9) == [text]
