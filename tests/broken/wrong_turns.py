@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
 from singleton.base.hold import Hold
-from singleton.defer import deferral
 from singleton.functions import candidacy
 from singleton.functions.deferring import Deferring
 from singleton.functions.listener import ListenerGuard
@@ -83,18 +82,3 @@ def messages_that_are_put_back_are_not_and_nothing_is_told(patch: Patch) -> None
     async def put_back(self: Any, call: Any, *_: Any) -> None: ...
 
     patch.setattr(Deferring, "put_back", put_back)
-
-
-@broken("twice", app="defers")
-def one_message_in_six_is_put_back_two_at_a_time(patch: Patch) -> None:
-    now = Now(6)
-
-    def made(real: Any) -> Any:
-        async def answered(request: Any, what: str) -> Any:
-            if what.endswith("its copy") and now():
-                await real(request, what)
-            return await real(request, what)
-
-        return answered
-
-    around(patch, deferral, "_answered", made)
