@@ -43,7 +43,7 @@ def known(story: Story, **more: Any) -> None:
     """Say more of the functions."""
     for record in story.records:
         if record.event == "function":
-            record.fields.update(more)  # type: ignore[attr-defined]
+            record.fields.update(witnessed=True, **more)  # type: ignore[attr-defined]
 
 
 def test_an_error_of_the_bodys_own_is_no_finding() -> None:
