@@ -103,6 +103,7 @@ def test_each_try_of_an_invocation_has_a_body_of_its_own() -> None:
 def test_a_message_that_went_to_the_poison_queue_ends_well_though_its_body_failed() -> None:
     def story(*, poisoned: bool) -> Story:
         story = Story(policy="defer")
+        known(story)
         owner = story.body("host-1", 1, 2, A, seen=(1, None))
         story.add(1.9, "host-1", "body_left", run=2, function="ship", invocation=owner, error="ValueError")
         if poisoned:
