@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Final
 
 from singleton.base.errors import ConfigurationError
@@ -95,7 +96,8 @@ def host_json_timespan(seconds: float) -> str:
 
 
 def _parts(seconds: float) -> tuple[str, int, int, int, int, int]:
-    ticks = min(round(min(abs(seconds), FOREVER) * _TICKS), _MOST_TICKS)
+    # As a product of floats it may fall between two ticks.
+    ticks = min(round(Fraction(min(abs(seconds), FOREVER)) * _TICKS), _MOST_TICKS)
     rest, fraction = divmod(ticks, _TICKS)
     rest, whole = divmod(rest, 60)
     rest, minutes = divmod(rest, 60)

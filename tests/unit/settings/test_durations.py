@@ -6,7 +6,7 @@ import doctest
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singleton.base import timespan
@@ -98,6 +98,7 @@ def test_seconds_are_written_in_both_dotnet_forms(number: float, short: str, lon
 
 
 @given(st.integers(0, 2**53 - 1))
+@example(2_737_375_012_128_413)
 def test_every_span_comes_back_from_either_form(ticks: int) -> None:
     span = ticks / 10_000_000
     assert parse_timespan(format_timespan(span)) == span
