@@ -96,8 +96,9 @@ def host_json_timespan(seconds: float) -> str:
 
 
 def _parts(seconds: float) -> tuple[str, int, int, int, int, int]:
-    # As a product of floats it may fall between two ticks.
-    ticks = min(round(Fraction(min(abs(seconds), FOREVER)) * _TICKS), _MOST_TICKS)
+    span = abs(seconds)
+    # A product of floats may fall between two ticks.
+    ticks = _MOST_TICKS if span >= FOREVER else round(Fraction(span) * _TICKS)
     rest, fraction = divmod(ticks, _TICKS)
     rest, whole = divmod(rest, 60)
     rest, minutes = divmod(rest, 60)
