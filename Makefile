@@ -1,6 +1,6 @@
 # Everything runs in .venv, which make creates and keeps up to date by itself; only Python 3.11 or later is needed.
 #   make demo     five fake Functions hosts, one of them killed: does exclusivity hold?
-#   make check    format, lint, types, arrows, and all tests that need no storage and start no process
+#   make check    format, lint, types, arrows, and the tests that need no storage, start no process and are not slow
 #   make test     the whole suite
 #   make bench    the benchmarks: make bench ARGS="virtual storage drift" for some of them
 #   make broken   broken locks and right apps in real hosts, half a minute each: make broken ARGS="--list"
@@ -44,7 +44,7 @@ lint: venv-dev
 	@$(BIN)/mypy
 
 test-quick: venv-dev
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --no-processes $(ARGS) tests/unit tests/conformance tests/simulation
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --no-processes -m "not slow" $(ARGS) tests/unit tests/conformance tests/simulation
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def test_whatever_strikes_breaks_no_promise(seed: int, workload: str, faults: li
     assert not run.violations, "\n".join(tell(planned, run))
 
 
+@pytest.mark.slow
 def test_a_planted_bug_is_found_and_shrunk_to_one_fault() -> None:
     """Seed 1 has long bodies; a host that is cut off for longer than a lease shows that its deadline is ignored."""
 
