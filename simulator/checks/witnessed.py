@@ -92,10 +92,13 @@ def _for_whom(history: History) -> Iterator[Finding]:
 
 
 def _left_running(history: History) -> Iterator[Finding]:
-    for function, number in sorted(Counter(sight.function for sight in history.sights if sight.left_running).items()):
-        if not history.function(function).guarded:
-            continue
-        what = next(sight.left_running[0] for sight in history.sights if sight.left_running)
+    """What a body leaves running is not under its lock."""
+    left: dict[str, list[str]] = defaultdict(list)
+    for sight in history.sights:
+        if sight.left_running and history.function(sight.function).guarded:
+            left[sight.function].append(sight.left_running[0])
+    for function, (what, *more) in sorted(left.items()):
+        number = 1 + len(more)
         yield note(
             f"{count(number, 'body', 'bodies')} of {function!r} ended and left something running, such as {what}: "
             "the lock does not cover it"

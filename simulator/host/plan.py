@@ -242,4 +242,5 @@ def _is_true(value: object) -> bool:
 
 def _elsewhere(**_: object) -> Never:
     """Stand for a function that only its worker has."""
-    raise NotImplementedError("a host has workers to run its functions")
+    # A host has nothing of the app: whoever comes here asks the wrong process, and that is a defect of ours.
+    raise AssertionError("a host has workers to run its functions")

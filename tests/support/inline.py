@@ -59,10 +59,10 @@ class InlineHost:
     async def release_async(self, hold: Hold) -> None:
         await asyncio.shield(asyncio.get_running_loop().create_task(self.registry.release(hold)))
 
-    # On one loop there is nobody who could wait without stopping all: code of threads is tested on a real lock thread.
+    # What threads call, who would stop the one loop that all run on: their code is tested on a real lock thread.
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
-        raise NotImplementedError
+        raise NotImplementedError("a thread can't wait for a lock on one loop: use LockThread")
 
     def release(self, hold: Hold) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("a thread can't wait for a lock on one loop: use LockThread")

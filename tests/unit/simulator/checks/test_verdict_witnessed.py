@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.checks.verdict import judge
-from tests.support.journals import Story, good_story, key_lock
+from tests.support.journals import TIMER, Story, good_story, key_lock
 
 if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
@@ -135,3 +135,14 @@ def test_what_a_body_leaves_running_is_told() -> None:
     story.sight("host-1", 30, 31, invocation=owner, left_running=["task linger"])
     verdict = notes(story)
     assert any("left something running, such as task linger" in text for text in verdict.notes)
+
+
+def test_what_is_left_running_is_told_of_the_function_that_left_it() -> None:
+    story = Story()
+    for lock, what in ((A, "task linger"), (TIMER, "thread sweep")):
+        owner = story.body("host-1", 1, 2, lock, token=1)
+        function = "ship" if lock == A else "import_eligibility"
+        story.sight("host-1", 1, 2, invocation=owner, function=function, left_running=[what])
+    told = [text for text in notes(story).notes if "left something running" in text]
+    assert ["thread sweep" in told[0], "task linger" in told[1]] == [True, True]
+    assert ["import_eligibility" in told[0], "ship" in told[1]] == [True, True]
