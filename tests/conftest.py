@@ -88,6 +88,18 @@ def no_processes(nothing_left_behind: None, request: pytest.FixtureRequest, monk
         monkeypatch.setattr(subprocess.Popen, "__init__", _refused)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def settings_stay() -> Iterator[None]:
+    """Fail tests that leave a setting behind: the hosts of other tests would take it for their own."""
+    before = _settings()
+    yield
+    if changed := {name for name, _ in before.items() ^ _settings().items()}:
+        os.environ.update({name: before[name] for name in changed & before.keys()})
+        for name in changed - before.keys():
+            del os.environ[name]
+        pytest.fail(f"The tests of this file left settings behind: {', '.join(sorted(changed))}")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves a thread or a child process behind. Sockets and files: their ResourceWarning is an error.
@@ -104,6 +116,10 @@ def nothing_left_behind() -> Iterator[None]:
         if time.monotonic() > end:
             pytest.fail(f"The test left behind: {', '.join(sorted(map(repr, left)))}")
         time.sleep(0.02)
+
+
+def _settings() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
 
 
 def _threads() -> list[threading.Thread]:

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def _prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
     monkeypatch.chdir(tmp_path)
 
 

@@ -117,7 +117,12 @@ class RunningHost:
             assert not ended or len(found) >= count, f"{self.name} ended: {self.log.read_text()[-2000:]}"
             return found if len(found) >= count else None
 
-        found: list[Record] = wait_until(enough, within=within)
+        try:
+            found: list[Record] = wait_until(enough, within=within)
+        except AssertionError as error:
+            last = [f"{record.t:.2f} {record.event} {record.fields}"[:300] for record in self.records()[-40:]]
+            log = self.log.read_text()[-2000:]
+            raise AssertionError("\n".join([f"{error}: {event} {fields}", *last, log])) from None
         return found
 
     def stop(self) -> int:
