@@ -6,7 +6,6 @@ that is free, and wanted, is taken within a poll.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from simulator.checks.findings import Finding, count, label, violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, History, Refusal, Wait
+    from simulator.history.facts import Acquisition, History
 
 _STALE: Final = 2.0
 """Seconds for which an answer may be old when it is told: on its way, or under way as somebody let go."""
@@ -27,31 +26,34 @@ Span = tuple[float, float]
 
 
 def judge_accounts(history: History) -> Iterator[Finding]:
-    """Find refusals, waits and holds that nothing accounts for."""
-    if history.rough or not history.setup.get("singleton", True):
+    """Find refusals, waits and holds that nothing accounts for.
+
+    Where anything may strike, only who knows the strikes can tell who might have had a lock, and for how long.
+    """
+    if not history.setup.get("singleton", True):
         return
-    yield from _refusals(history, _taken(history, as_asked=True))
-    yield from _waits(history)
-    yield from _kept(history)
-    yield from _left_free(history, _taken(history, as_asked=False))
+    yield from _not_allowed(history)
     yield from _tokens(history)
+    if not history.rough:
+        taken = _taken(history)
+        yield from _alone(history, taken)
+        yield from _waits(history)
+        yield from _kept(history)
+        yield from _left_free(history, taken)
 
 
-def _taken(history: History, *, as_asked: bool) -> dict[str, list[Span]]:
+def _taken(history: History) -> dict[str, list[Span]]:
     """Return when each lock was held, or may have been, in order.
 
-    For one more lease where its holder died or stood still, and after an attempt that was given up. ``as_asked``: from
-    when its holder asked for it, as his lease begins before he knows.
+    For one more lease where its holder died or stood still, and after an attempt that was given up.
     """
     spans: dict[str, list[Span]] = defaultdict(list)
-    asked = {(wait.host, wait.lock, wait.owner): wait.start for wait in history.waits}
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
         # Who wants to be the listener finds out that nobody is with its next attempt, and says no until then.
         known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
-        since = asked.get((got.host, got.lock, got.owner), got.t) if as_asked else got.t
-        spans[got.lock].append((since, got.until + (lease if lapses else 0) + known))
+        spans[got.lock].append((got.t, got.until + (lease if lapses else 0) + known))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
             lease = history.function(wait.function).lease_in(wait.mode)
@@ -62,36 +64,46 @@ def _taken(history: History, *, as_asked: bool) -> dict[str, list[Span]]:
 # --- who was refused --------------------------------------------------------------------------------------------------
 
 
-def _refusals(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
-    asked: dict[tuple[str, str], Wait] = {(wait.host, wait.owner): wait for wait in history.waits}
-    against, alone = Counter[tuple[str, str]](), Counter[str]()
+def _not_allowed(history: History) -> Iterator[Finding]:
+    """Who gives up has a policy that lets him, and has waited for as long as it says."""
+    asked = {(wait.host, wait.owner): wait.start for wait in history.waits}
+    called = {(call.host, call.id): call.start for call in history.invocations}
+    against = Counter[tuple[str, str]]()
     for refusal in history.refusals:
-        wait = asked.get((refusal.host, refusal.owner))
-        if not _may_be_refused(history, refusal, wait):
-            against[refusal.function, refusal.reason] += 1
-        since = (refusal.t if wait is None else wait.start) - _STALE
-        if not any(start <= refusal.t and end >= since for start, end in taken.get(refusal.lock, ())):
-            alone[refusal.function] += 1
-    for (function, reason), number in sorted(against.items()):
-        policy = history.function(function).on_contention
+        who, function = (refusal.host, refusal.owner), history.function(refusal.function)
+        known = refusal.function in history.functions
+        if not known or refusal.mode == "listener" or function.on_contention == "custom":
+            continue
+        if refusal.reason == "timeout":
+            waited, took = (refusal.t - began.get(who, refusal.t) + _STALE for began in (asked, called))
+            allowed = waited >= function.gives_up_after or took >= function.cut_after
+        else:
+            allowed = refusal.reason == function.on_contention != "wait"
+        against[refusal.function, refusal.reason] += not allowed
+    for (name, reason), number in sorted((+against).items()):
+        policy = history.function(name).on_contention
         yield violation(
-            f"{count(number, 'invocation')} of {function!r} gave up ({reason}), though on_contention={policy!r} does "
+            f"{count(number, 'invocation')} of {name!r} gave up ({reason}), though on_contention={policy!r} does "
             "not allow that"
         )
-    for function, number in sorted(alone.items()):
+
+
+def _alone(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
+    """Who is refused a lock is so for somebody who has it, or has asked for it: his lease begins before he knows."""
+    known = {lock: [*spans] for lock, spans in taken.items()}
+    for wait in history.waits:
+        if wait.ending == "acquired":
+            known.setdefault(wait.lock, []).append((wait.start, wait.end))
+    asked = {(wait.host, wait.owner): wait.start for wait in history.waits}
+    alone = Counter[str]()
+    for refusal in history.refusals:
+        since = asked.get((refusal.host, refusal.owner), refusal.t) - _STALE
+        spans = known.get(refusal.lock, ())
+        alone[refusal.function] += not any(start <= refusal.t and end >= since for start, end in spans)
+    for function, number in sorted((+alone).items()):
         yield violation(
             f"{count(number, 'invocation')} of {function!r} heard that another has the lock, and nobody had it"
         )
-
-
-def _may_be_refused(history: History, refusal: Refusal, wait: Wait | None) -> bool:
-    function = history.function(refusal.function)
-    if refusal.mode == "listener" or function.on_contention == "custom":
-        return True
-    if refusal.reason == "timeout":
-        waited = math.inf if wait is None else refusal.t - wait.start
-        return function.timeout is not None and waited >= function.timeout - _STALE
-    return refusal.reason == function.on_contention != "wait"
 
 
 # --- how long who asks may wait ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ beside ours are spared where these may do the same.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -23,17 +24,39 @@ _UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", 
 
 def judge_endings(history: History) -> Iterator[Finding]:
     """Find invocations that ended otherwise than their bodies."""
-    if history.rough or not history.setup.get("singleton", True):
+    if not history.setup.get("singleton", True):
         return
+    yield from _never_refused(history)
     if history.witnessed:
         yield from _successes(history)
         yield from _errors(history)
-    yield from _failures(history)
+    if not history.rough:
+        yield from _failures(history)
+
+
+def _never_refused(history: History) -> Iterator[Finding]:
+    """Contention fails nobody who skips, nor who waits for as long as it takes."""
+    failed = Counter[str]()
+    for call in history.invocations:
+        function = history.function(call.function)
+        if call.blames == "LockNotAcquired" and function.guarded and not function.decorated:
+            waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
+            failed[call.function] += waits or function.on_contention == "skip"
+    for name, number in sorted((+failed).items()):
+        policy = history.function(name).on_contention
+        yield violation(
+            f"{count(number, 'invocation')} of {name!r} failed with LockNotAcquired, which on_contention={policy!r} "
+            "does not allow"
+        )
 
 
 def _successes(history: History) -> Iterator[Finding]:
-    """An invocation that succeeded ran its body to a good end, or was refused."""
-    refused = _refused(history)
+    """An invocation that succeeded ran its body to a good end, or was refused under a policy that makes it one."""
+    dropped = {
+        (refusal.host, refusal.owner)
+        for refusal in history.refusals
+        if refusal.mode == "listener" or history.function(refusal.function).on_contention not in {"wait", "raise"}
+    }
     lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
     empty, failed, without = Counter[str](), Counter[str](), Counter[str]()
     for call, ran in _tries(history):
@@ -41,10 +64,10 @@ def _successes(history: History) -> Iterator[Finding]:
         if call.ending not in {"ok", "deferred"} or not function.guarded:
             continue
         if not function.decorated:
-            empty[call.function] += not ran and where not in refused
+            empty[call.function] += not ran and where not in dropped
             failed[call.function] += bool(ran) and ran[-1].ending != "ok" and where not in history.struck
         without[call.function] += where in lost and call.ending == "ok"
-    yield from _each(empty, "succeeded without its body, and nobody had refused it the lock")
+    yield from _each(empty, "succeeded without its body, and was neither skipped nor put back")
     yield from _each(failed, "succeeded although its body had failed")
     yield from _each(without, "succeeded although it had lost its lock")
 

@@ -53,7 +53,7 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
     A host that stands still past its lease is inside its body when it wakes, with somebody else. That can't be helped;
     it is caught if the lock told it, so that the body ended as lost. What it wrote in between, tokens keep out.
 
-    Where anything may strike (`History.rough`) three more can't be helped: a host that is killed as it stands still; a
+    Where anything may strike (`History.rough`) three more can't be helped: a host that never wakes; a
     thread that was told in time, or as its host woke, and that nobody can end; a body whose lease an operator ended.
     """
     pairs = overlapping(history.sections)
@@ -69,7 +69,7 @@ def _stood_still(history: History, first: Section, second: Section) -> bool:
 
 def _struck(history: History, first: Section, second: Section) -> bool:
     """Tell whether something that no lock can help let the second in."""
-    stands = first.ending == "killed" and history.stands_still(first.host, second.start)
+    stands = first.ending in {"killed", "open"} and history.stands_still(first.host, second.start)
     late = history.paused(first.host, first.start, second.start)
     told = first.told is not None and (late or first.told <= second.start) and history.function(first.function).sync
     return stands or told or history.operated_before(first, second.start)

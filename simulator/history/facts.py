@@ -42,6 +42,7 @@ class Function:
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
     timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
+    limit: float | None = None  # how long its host lets an invocation take: the functionTimeout
     tokens: bool = False  # whether its holds have fencing tokens
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
@@ -52,6 +53,18 @@ class Function:
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
         return self.listener_lease if mode == "listener" else self.lease
+
+    @property
+    def gives_up_after(self) -> float:
+        """Seconds for which an invocation waits for its lock, as it was declared."""
+        return math.inf if self.timeout is None else self.timeout
+
+    @property
+    def cut_after(self) -> float:
+        """Seconds after an invocation's begin at which it waits no longer, as its host would end its worker."""
+        if self.limit is None:
+            return math.inf
+        return self.limit - min(max(0.1 * self.limit, 5.0), 0.5 * self.limit)
 
     def poll_in(self, mode: Mode) -> float:
         """Return how long who wants its lock of this mode leaves it alone between two attempts."""

@@ -72,7 +72,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
 
     subscribe(on_lock_event)
     for plan in prepared.plans:
-        write("function", **plan.to_json())
+        write("function", **plan.to_json(), limit=prepared.time_limit)
     witness = Witness(seen)
     witness.watch({plan.function.name: plan.function.call for plan in prepared.plans})
     worker = Worker(os.environ, witness)

@@ -7,6 +7,7 @@ import contextvars
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.storage.service import NetworkStore
+from simulator.virtual.workloads.invocations import told_of
 from simulator.virtual.workloads.jobs import guarded_jobs
 from simulator.virtual.worlds.world import World
 from singleton.base.events import LockEvent, emit
@@ -103,7 +104,10 @@ class Scene:
     def __init__(self) -> None:
         self.world = World(1, 2, (), shuffle=False)
         self.world.ends_when_broken = False
-        self.world.oracle.callers.know({name: guards_of(job)[0] for name, job in guarded_jobs().items()})
+        guards = {name: guards_of(job)[0] for name, job in guarded_jobs().items()}
+        self.world.oracle.callers.know(guards)
+        for name, guard in guards.items():
+            self.world.note("world", "function", **told_of(name, guard, queue="", is_async=True) | {"tokens": False})
         self.a, self.b = (Host(self, machine) for machine in self.world.machines)
 
     def found(self) -> dict[str, str]:

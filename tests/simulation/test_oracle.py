@@ -205,15 +205,6 @@ async def _(host: Host) -> None:
 # --- callers: what those who wait may expect --------------------------------------------------------------------------
 
 
-@situation("wrong lock")
-def _(scene: Scene) -> None:
-    async def part(host: Host) -> None:
-        scene.world.oracle.callers.expect(host.machine, "me", "locks/explored/~other")
-        host.says("waiting")
-
-    scene.a.plays(part)
-
-
 @of("late answer", function="tick")
 async def _(host: Host) -> None:
     await host.until(3.0)
@@ -222,11 +213,6 @@ async def _(host: Host) -> None:
 @of("false contention", function="tick")
 async def _(host: Host) -> None:
     host.says("contended", reason="skip")
-
-
-@of("turned away")
-async def _(host: Host) -> None:
-    host.ends("LockNotAcquired")
 
 
 @of("false alarm")
@@ -293,16 +279,6 @@ def _(scene: Scene) -> None:
 async def _(host: Host) -> None:
     host.says("acquired")
     host.says("released")
-
-
-@of("nothing was done")
-async def _(host: Host) -> None:
-    host.ends("ok")
-
-
-@of("skip failed", function="tick")
-async def _(host: Host) -> None:
-    host.ends("LockNotAcquired")
 
 
 # --- semaphores, leaders, messages put back ---------------------------------------------------------------------------

@@ -152,12 +152,14 @@ def test_a_thread_that_was_told_in_time_is_excused() -> None:
     assert broken(overlap(is_async=False)) == ()
 
 
-def test_a_host_that_is_killed_as_it_stands_still_is_excused() -> None:
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_host_that_never_wakes_is_excused(killed: bool) -> None:
     story = Story(hosts=2)
     story.body("host-1", 1.0, None, token=1)
     story.add(2.0, "host-1", "pause")
     story.body("host-2", 20.0, 21.0, token=2)
-    story.add(22.0, "host-1", "kill", holds=[])
+    if killed:
+        story.add(22.0, "host-1", "kill", holds=[])
     assert broken(story) == ()
 
 

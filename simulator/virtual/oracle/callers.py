@@ -1,17 +1,16 @@
 """Those who wait for a lock: do they get what they were promised, in their turn and in time?
 
-wrong lock              an invocation asks for another lock than its message names
 late answer             a time-out is over, or a single attempt answered, and its caller still waits
 false contention        a caller was told that somebody else has the lock, and nobody had
-turned away             a caller that waits for as long as it takes was told that the lock is taken
 false alarm             a caller was told of trouble with the storage, and there was none
 not told of a refusal   the service refused access, and callers go on waiting
 out of turn             of two callers in one process, the later got the lock first
 kept from others        a process used up its turn, others wait, and it enters once more
 nobody took it          a free lock, a live waiter, a quiet network, and no taker within the bound
 handed a lost lease     a caller got a lease that was lost already
-nothing was done        an invocation succeeded without its body, or although its lock was lost
-skip failed             an invocation that skips was failed
+
+Whether an invocation asks for the right lock, and ends as its policy and its body say, is told by the verdict, as it
+is of real hosts.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ class _Invocation:
     """Whether others of the same process were there before, or had just left."""
     waits: bool = True
     entered: bool = False
-    lost: bool = False
 
     @property
     def who(self) -> Who:
@@ -88,7 +86,6 @@ class Callers:
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _invocations: dict[Who, _Invocation] = field(default_factory=dict)
     _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
-    _expected: dict[Who, str] = field(default_factory=dict)
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _last_end: dict[str, Tenure] = field(default_factory=dict)
@@ -120,19 +117,12 @@ class Callers:
                 self._acquired(invocation)
             case "contended":
                 self._contended(invocation)
-            case "lost":
-                invocation.lost = True
             case "body_started":
                 invocation.entered = True
             case "body_ended":
-                invocation.lost |= event.reason == "lost"
                 self._left[machine.name, event.lock] = self.evidence.loop.now
             case "released":
                 self._released(invocation)
-
-    def expect(self, machine: Machine, owner: str, lock: str) -> None:
-        """Name the lock that an invocation is to ask for."""
-        self._expected[machine.name, owner] = lock
 
     def ended(self, machine: Machine, owner: str, outcome: str) -> None:
         """Take the end of an invocation: ``ok``, or the name of its error."""
@@ -140,21 +130,12 @@ class Callers:
         if invocation is None:
             return
         self._stop_waiting(invocation)
-        guard = invocation.guard
-        if guard is None:
+        if invocation.guard is None:
             return
         told = f"{owner} ended with {outcome}"
         since = self._age(invocation) + STALE
         quiet = self.conduct.well(machine, since)
         match outcome:
-            case "ok" if invocation.lost:
-                self._blame("nothing was done", f"{owner} succeeded although it lost {invocation.lock}")
-            case "ok" if not invocation.entered and guard.on_contention not in {"skip", "defer"}:
-                self._blame("nothing was done", f"{owner} succeeded without its body")
-            case "LockNotAcquired" if guard.on_contention == "skip":
-                self._blame("skip failed", told)
-            case "LockNotAcquired" if guard.wait is None:
-                self._blame("turned away", f"{told}, though it waits for as long as it takes")
             case "StorageError" | "SingletonError":
                 self._blame("false alarm", told)
             case "StorageUnavailable" if quiet:
@@ -169,8 +150,6 @@ class Callers:
         company |= self.evidence.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
         guard = self._guards.get(event.function)
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
-        if (expected := self._expected.pop(new.who, event.lock)) != event.lock:
-            self._blame("wrong lock", f"{event.owner} asks for {event.lock} instead of {expected}")
         self._invocations[new.who] = waiting[new.who] = new
         if guard is not None and guard.wait is not None:
             drift = self.evidence.bounds.drift

@@ -73,7 +73,6 @@ async def invoke_one(
     **arguments: object,
 ) -> str:
     """Run one of these functions, which is to ask for the lock of ``key``; see ``invoke``."""
-    world.oracle.callers.expect(machine, invocation, f"locks/explored/~{key}")
     work = partial(run_function, functions[kind], {**arguments, "context": Context(kind, invocation)})
     more: dict[str, Any] = {"message": message, "keys": {"function": key}, "failures": (RuntimeError,)}
     return await invoke(world, machine, kind, invocation, work, **more)

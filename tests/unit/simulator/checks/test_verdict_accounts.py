@@ -73,8 +73,23 @@ def test_a_refusal_that_the_policy_does_not_know_is_found(policy: str, reason: s
     story = Story(policy=policy)
     story.body("host-1", 1, 5, A)
     story.skip("host-2", 2, A, reason=reason)
-    (text,) = violations(story)
-    assert text == f"1 invocation of 'ship' gave up ({reason}), though on_contention={policy!r} does not allow that"
+    text = f"1 invocation of 'ship' gave up ({reason}), though on_contention={policy!r} does not allow that"
+    assert text in violations(story)
+
+
+def test_a_wait_that_its_hosts_time_limit_cuts_is_no_finding() -> None:
+    def story(given_up: float) -> Story:
+        story = Story().know(limit=20)  # a wait leaves five of the twenty seconds
+        story.body("host-1", 1, 30, A)
+        story.add(2, "host-2", "invocation_started", function="ship", invocation="cut")
+        story.lock(2, "host-2", "waiting", A, "cut")
+        story.lock(given_up, "host-2", "contended", A, "cut", reason="timeout")
+        story.add(given_up, "host-2", "invocation_ended", invocation="cut", outcome="error", blames="LockNotAcquired")
+        return story
+
+    assert violations(story(17)) == []
+    (text,) = violations(story(12))
+    assert text == "1 invocation of 'ship' gave up (timeout), though on_contention='wait' does not allow that"
 
 
 # --- successes and failures -------------------------------------------------------------------------------------------
@@ -84,7 +99,9 @@ def test_a_success_without_a_body_and_without_a_refusal_is_found() -> None:
     story = witnessed(Story())
     story.body("host-1", 1, 2, A, seen=(1, 2))
     call(story, "host-2", 3, 4, "empty")
-    assert "1 invocation of 'ship' succeeded without its body, and nobody had refused it the lock" in violations(story)
+    assert "1 invocation of 'ship' succeeded without its body, and was neither skipped nor put back" in violations(
+        story
+    )
 
 
 def test_a_success_although_its_body_failed_is_found() -> None:

@@ -124,7 +124,7 @@ def test_poison_by_the_functions_own_errors_is_told_but_breaks_no_promise() -> N
 
 
 def test_poison_by_the_raise_policy_is_told_as_such() -> None:
-    verdict = judge(poisoned("LockNotAcquired: taken").end(30))
+    verdict = judge(poisoned("LockNotAcquired: taken").know(timeout=0.4).end(30))
     assert verdict.holds
     assert any("its timeout gives a delivery up each time the lock is taken" in note for note in verdict.notes)
 
