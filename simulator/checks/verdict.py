@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.accounts import judge_accounts
 from simulator.checks.activity import judge_activity
+from simulator.checks.copies import judge_copies
 from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.exercised import Exercised, count_exercised, untried
@@ -170,6 +171,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         *judge_tokens(tokens),
         *judge_failovers(failovers),
         *of_messages,
+        *judge_copies(history),
         *judge_activity(history, messages),
     ]
     reasons = tuple(finding.text for finding in findings if finding.kind != "note")

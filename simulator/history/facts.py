@@ -228,6 +228,7 @@ class Message:
     most_dequeued: int = 0  # the highest count under any of its ids
     queue: str = ""
     key: str = ""
+    digest: str = ""  # of its text, where a host received it
     sent: float | None = None  # None: it was in the queue before the run
     receipts: list[tuple[float, str]] = field(default_factory=list)
     completed: list[str] = field(default_factory=list)  # the hosts that deleted it after a success

@@ -163,6 +163,7 @@ class Historian:
         message = self._message(record)
         message.receipts.append((record.t, record.host))
         message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
+        message.digest = message.digest or record.text("digest")
 
     def _on_message_completed(self, record: Record) -> None:
         message = self._message(record)
@@ -302,6 +303,7 @@ class Historian:
             message.deferred += early.deferred
             message.poisoned = message.poisoned or early.poisoned
             message.receipts += early.receipts
+            message.digest = message.digest or early.digest
             message.completed += early.completed
             message.invocations += early.invocations
             for each in early.ids:

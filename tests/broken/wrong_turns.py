@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
 from singleton.base.hold import Hold
-from singleton.functions import candidacy
+from singleton.defer import deferral
+from singleton.functions import candidacy, deferring
 from singleton.functions.deferring import Deferring
 from singleton.functions.listener import ListenerGuard
 from tests.broken.breaking import Now, around, broken, entries, this_host
@@ -82,3 +83,15 @@ def messages_that_are_put_back_are_not_and_nothing_is_told(patch: Patch) -> None
     async def put_back(self: Any, call: Any, *_: Any) -> None: ...
 
     patch.setattr(Deferring, "put_back", put_back)
+
+
+@broken("copies of what was put back once", "defer", app="defers")
+def a_message_that_is_put_back_is_two(patch: Patch) -> None:
+    real, now = deferral.put_back, Now(3)
+
+    async def twice(queue: Any, message: Any, *, delay: int, **more: Any) -> Any:
+        if now():
+            await queue.send(message.text, delay=delay, life=None)
+        return await real(queue, message, delay=delay, **more)
+
+    patch.setattr(deferring, "put_back", twice)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from hashlib import blake2s
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.triggers.backoff import Backoff
@@ -119,6 +120,7 @@ class QueueListener:
             id=message.id,
             dequeue_count=message.dequeue_count,
             function=self._function,
+            digest=blake2s(message.text.encode(), digest_size=8).hexdigest(),
         )
         if message.dequeue_count > self._options.max_dequeue_count:
             await self._poison(message, f"dequeued {message.dequeue_count} times")
