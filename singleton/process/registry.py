@@ -33,6 +33,8 @@ _CLOSING = 2.0
 """Seconds for closing the stores."""
 _IDLE_LOCKS = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
+_LOOKS = 2
+"""Of those remembered that are looked at when a new one comes: more of them than come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Registry:
     ) -> None:
         self._open_store = open_store
         self._open_queue = open_queue
-        self.rng = rng or random.Random()  # noqa: S311 - lease ids and jitter, no secrets
+        self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
         self._stores: dict[Place, LeaseStore] = {}
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
@@ -217,9 +219,12 @@ def _kept(known: OrderedDict[_KeyT, _KeptT], key: _KeyT, make: Callable[[], _Kep
     """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
     if key not in known:
         made = make()
-        excess = max(0, len(known) - _IDLE_LOCKS + 1)
-        for idle in [other for other, each in known.items() if each.idle][:excess]:
-            del known[idle]
+        for _ in range(_LOOKS if len(known) >= _IDLE_LOCKS else 0):
+            oldest, each = next(iter(known.items()))
+            if each.idle:
+                del known[oldest]
+            else:
+                known.move_to_end(oldest)
         known[key] = made
     known.move_to_end(key)
     return known[key]

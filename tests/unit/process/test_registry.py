@@ -1,18 +1,20 @@
-"""The locks of one process and their stores: how they end."""
+"""The locks of one process and their stores: what is remembered of them, and how they end."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-from typing import TYPE_CHECKING
+import warnings
 
-from singleton.process.registry import Place, Registry
+import pytest
+
+from singleton.locking.lock import Lock
+from singleton.process.registry import Address, Place, Registry
 from singleton.settings.connection import StorageAccount
+from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.world import now, virtual
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class _Store(MemoryLeaseStore):
@@ -53,3 +55,51 @@ def _registry_of(stores: dict[str, _Store]) -> Registry:
     for container in stores:
         registry.store(Place(StorageAccount("UseDevelopmentStorage=true"), container))
     return registry
+
+
+# --- what is remembered -----------------------------------------------------------------------------------------------
+
+
+async def _use(registry: Registry, name: str) -> None:
+    address = Address.of(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), name, SingletonOptions())
+    await registry.release(await registry.acquire(address, timeout=None, owner=""))
+
+
+@virtual
+async def test_a_new_name_costs_the_same_however_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(lambda _: MemoryLeaseStore(), random.Random(1))
+    looks = 0
+
+    def idle(lock: Lock) -> bool:
+        nonlocal looks
+        looks += 1
+        return lock._server is None
+
+    monkeypatch.setattr(Lock, "idle", property(idle))
+    for number in range(1100):
+        await _use(registry, f"lock-{number}")
+    assert len(registry._locks) <= 1024
+    assert looks < 300
+
+
+# --- clones -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_two_clones_of_a_process_propose_different_lease_ids() -> None:
+    """The service takes equal ids for one holder, and lets both in."""
+    registry = Registry(lambda _: MemoryLeaseStore())
+    proposed = set()
+    for _ in range(2):
+        reader, writer = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            os.write(writer, b"%x" % registry.rng.getrandbits(128))
+            os._exit(0)
+        os.waitpid(child, 0)
+        proposed.add(os.read(reader, 100))
+        os.close(reader)
+        os.close(writer)
+    assert len(proposed) == 2
