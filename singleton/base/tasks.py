@@ -1,10 +1,17 @@
-"""Two questions that asyncio leaves open: is this task being cancelled, and how is another waited for to its end."""
+"""Questions that asyncio leaves open: is this task being cancelled, and how is another waited for to its end."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def being_cancelled() -> bool:
@@ -43,3 +50,15 @@ async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: f
         if not task.cancelled():
             task.exception()
         raise cancelled
+
+
+def undisturbed(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Let what has begun go on to its end; a cancellation of its caller is raised then."""
+
+    @functools.wraps(work)
+    async def to_the_end(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        task = asyncio.get_running_loop().create_task(work(*args, **kwargs))
+        await to_its_end(task, cancel=False)
+        return task.result()
+
+    return to_the_end

@@ -13,8 +13,8 @@ is sent, and the host's own delete, which succeeds, is the third step.
 
 Whoever dies after 1 leaves the original, which comes back by itself; after 2 both, and the message is handled twice.
 There is no step after which neither is there. What took so long that others may have received the original is given
-up, and a copy that was sent by then is withdrawn; so only a crash, or a request without an answer, leaves one message
-more than there was.
+up, and a copy that was sent by then is withdrawn, and no cancellation stops what has begun; so only a crash, or a
+request without an answer, leaves one message more than there was.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.naming import log as _log
+from singleton.base.tasks import undisturbed
 from singleton.stores.messages import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within
 
@@ -84,6 +85,7 @@ class MessageElsewhere(Exception):
     """Another receiver may have the message by now. Nothing was done: the invocation must not end as a success."""
 
 
+@undisturbed
 async def put_back(
     queue: MessageStore, message: Received, *, delay: int, handed_on: Callable[[str], None]
 ) -> Sent | None:
@@ -130,6 +132,7 @@ def _life(expires: float | None, now: float) -> int | None:
     return None if expires == math.inf else max(1, math.floor(expires - now))
 
 
+@undisturbed
 async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool:
     """Move a message that is ours to another queue, which is made where missing; tell whether it is there now.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.base.errors import ConfigurationError, LockNotAcquired, StorageError
 from singleton.base.events import tell
 from singleton.base.naming import log as _log
+from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
 from singleton.defer.queueplace import QueuePlace, queue_place
 from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
@@ -152,6 +153,7 @@ class Deferring:
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
+    @undisturbed
     async def _deferred(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> None:
         store, key = registry.store(self.notes()), key_of(message)
         strikes = await strikes_of(store, place.queue, key)
@@ -177,6 +179,7 @@ class Deferring:
         if failures:
             await note_strikes(store, place.queue, key_of_copy(message, copy), Strikes(failures))
 
+    @undisturbed
     async def _struck(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> bool:
         store, key, most = registry.store(self.notes()), key_of(message), place.max_dequeue_count
         noted = await strikes_of(store, place.queue, key)

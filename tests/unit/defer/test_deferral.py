@@ -32,6 +32,7 @@ class Network:
         self.queue = queue
         self.before: dict[str, list[Any]] = {}
         self.after: dict[str, list[Any]] = {}
+        self.dead = False
 
     async def now(self) -> float:
         now: float = await self._send("now", self.queue.now)
@@ -53,6 +54,8 @@ class Network:
     async def aclose(self) -> None: ...
 
     async def _send(self, call: str, execute: Callable[[], Awaitable[Any]]) -> Any:
+        if self.dead:
+            await asyncio.Event().wait()
         await self._happens(self.before.get(call))
         answer = await execute()
         await self._happens(self.after.get(call))
@@ -64,6 +67,8 @@ class Network:
             raise event
         if event is NEVER:
             await asyncio.Event().wait()
+        if isinstance(event, float):
+            await asyncio.sleep(event)
 
 
 def as_received(message: StoredMessage) -> Received:
@@ -181,12 +186,41 @@ async def test_a_crash_at_any_request_repeats_it_at_worst_and_loses_it_never(cal
     await asyncio.sleep(5)
     assert not dying.done()
     assert 1 <= len([*queue.messages()]) <= 2
-    dying.cancel()
-    await asyncio.wait({dying})
+    network.dead = True
+    await asyncio.gather(dying, return_exceptions=True)
     await until(601)
     assert 1 <= len([*queue.messages()]) <= 2
     received = [queue.receive(), queue.receive()]
     assert [each.text for each in received if each] == ["body"] * len([*queue.messages()])
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("when", ["before", "after"])
+@virtual
+async def test_a_cancellation_at_any_request_leaves_one_message(call: str, when: str) -> None:
+    queue = MemoryMessageStore()
+    message = await a_message(queue)
+    network = Network(queue)
+    getattr(network, when)[call] = [2.0]
+    putting = asyncio.create_task(deferred(network, message))
+    await asyncio.sleep(1)
+    putting.cancel()
+    await asyncio.wait({putting})
+    assert putting.cancelled()
+    assert len([*queue.messages()]) == 1
+
+
+@virtual
+async def test_a_cancellation_while_a_message_is_moved_leaves_it_in_one_queue() -> None:
+    queue, poison = MemoryMessageStore(), MemoryMessageStore()
+    message = await a_message(queue)
+    network = Network(queue)
+    network.before["delete"] = [2.0]
+    moving = asyncio.create_task(move(network, Network(poison), message))
+    await asyncio.sleep(1)
+    moving.cancel()
+    await asyncio.wait({moving})
+    assert [len([*each.messages()]) for each in (queue, poison)] == [0, 1]
 
 
 @pytest.mark.parametrize("call", CALLS)
