@@ -29,6 +29,8 @@ _PATIENCE: Final = 60.0
 """Seconds that storage may go without a usable answer before its waiters are told."""
 _TURN: Final = 1.1
 """Polling intervals for which a process that had its run leaves the lock alone."""
+_MOSTLY: Final = 0.75
+"""Part of a run for which the lock was free that is turn enough for others: each of their polls finds it so."""
 
 
 class Doing(enum.Enum):
@@ -76,6 +78,7 @@ class State:
         self._seen_taken = -math.inf
         self._run_since = -math.inf
         self._free_since = -math.inf
+        self._free = 0.0
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
@@ -119,9 +122,11 @@ class State:
     def win(self) -> None:
         """The lease is ours; a run of our own begins, unless others had no turn since the last."""
         self.answer()
+        if self._others_had_theirs:
+            self._run_since, self._free = _now(), 0.0
+        else:
+            self._free += self._free_now
         self._go(Doing.HELD)
-        if _now() >= self.aside_until:
-            self._run_since = _now()
 
     def give_back(self) -> None:
         """The lease is being given back."""
@@ -167,7 +172,19 @@ class State:
     @property
     def had_its_run(self) -> bool:
         """Tell whether our run is over: this process has had the lock for so long that others should get their turn."""
-        return _now() - self._run_since >= self._timing.handoff_window
+        return _now() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
+
+    @property
+    def _others_had_theirs(self) -> bool:
+        """Tell whether others could have had the lock since our run began: by asking once, or most of the time."""
+        if self.ours:
+            return False
+        return _now() >= self.aside_until or self._free + self._free_now >= _MOSTLY * (_now() - self._run_since)
+
+    @property
+    def _free_now(self) -> float:
+        """For how long others can have it by now."""
+        return max(0.0, _now() - self._free_since)
 
     @property
     def aside_until(self) -> float:

@@ -594,8 +594,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="every lease is a turn of its own",
         file=STATE,
-        old="        if _now() >= self.aside_until:\n            self._run_since = _now()\n",
-        new="        self._run_since = _now()\n",
+        old="        if self._others_had_theirs:\n",
+        new="        if True:\n",
         breaks="a busy process keeps the lock from all others",
     ),
     Mutant(

@@ -65,6 +65,41 @@ async def test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_
         assert 30.0 <= free - taken <= 30.7
 
 
+async def longest_wait(lock: Lock, busy: float, *, of: float = 1.0, times: int = 300) -> float:
+    """Hold the lock for ``busy`` seconds of each ``of``."""
+    waits = []
+    for number in range(times):
+        async with held(lock) as hold:
+            waits.append(hold.waited)
+            await asyncio.sleep(busy)
+        await until((number + 1) * of)
+    return max(waits)
+
+
+@pytest.mark.parametrize("busy", [0.01, 0.2])
+@virtual
+async def test_a_lock_that_is_free_most_of_the_time_is_not_left_alone(busy: float) -> None:
+    assert await longest_wait(lock_on(Network()), busy) < 0.2
+
+
+@pytest.mark.parametrize("busy", [0.3, 0.9])
+@virtual
+async def test_a_lock_that_is_free_now_and_then_is_left_alone_as_one_that_never_is(busy: float) -> None:
+    assert await longest_wait(lock_on(Network()), busy) > 4.0
+
+
+@virtual
+async def test_long_hours_of_little_use_give_nobody_a_longer_run() -> None:
+    network = Network()
+    lock, other = lock_on(network, 1), lock_on(network, 2)
+    await longest_wait(lock, 0.01, times=600)
+    running = asyncio.create_task(crowd(lock, 2, 0.5, now() + 60.0))
+    await asyncio.sleep(0.1)
+    async with held(other) as hold:
+        assert hold.waited < 30.0 + 0.5 + 5.5
+    await running
+
+
 @virtual
 async def test_all_of_five_greedy_processes_get_a_fair_share() -> None:
     network = Network()
