@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from singleton.clients.baseclient import BaseClient, checked_hold, checked_limit
 from singleton.process.current import runtime
+from singleton.process.reentry import from_now_on, inside
 from singleton.process.registry import holds_in
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class LockClient(BaseClient):
 
         The arguments and errors are those of ``lock`` and ``semaphore``.
         """
-        return self._do(self._acquire(name, timeout, owner, limit))
+        return from_now_on(self._do(self._acquire(name, timeout, owner, limit)))
 
     def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any thread. A second time, or after a loss, does nothing."""
@@ -168,9 +169,10 @@ class LockClient(BaseClient):
         locks = runtime()
         got = locks.call(work)
         with ExitStack() as releases:
-            for hold in holds_in(got):
+            for hold in (holds := holds_in(got)):
                 releases.callback(locks.release, hold)
-            yield got
+            with inside(*holds):
+                yield got
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
@@ -222,7 +224,7 @@ class AsyncLockClient(BaseClient):
         self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = ""
     ) -> Hold:
         """Take the lock, or a slot, until ``release``: where no block fits. See ``LockClient.acquire``."""
-        return await self._do(self._acquire(name, timeout, owner, limit))
+        return from_now_on(await self._do(self._acquire(name, timeout, owner, limit)))
 
     async def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any task and loop. See ``LockClient.release``."""
@@ -242,9 +244,10 @@ class AsyncLockClient(BaseClient):
         locks = runtime()
         got = await locks.call_async(work)
         async with AsyncExitStack() as releases:
-            for hold in holds_in(got):
+            for hold in (holds := holds_in(got)):
                 releases.push_async_callback(locks.release_async, hold)
-            yield got
+            with inside(*holds):
+                yield got
 
     async def _do(self, work: Work[_T]) -> _T:
         return await runtime().call_async(work)

@@ -14,6 +14,7 @@ from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.process.cancelling import cancelled_when_lost
 from singleton.process.current import runtime
+from singleton.process.reentry import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,8 @@ class PeriodicWorker:
             return
         try:
             if not self._stopping.is_set():
-                await self._do(hold)
+                with inside(hold):
+                    await self._do(hold)
         finally:
             await locks.release_async(hold)
 

@@ -7,6 +7,7 @@ import contextvars
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from singleton.base.naming import Invocation, under_way
+from singleton.process.reentry import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -38,7 +39,8 @@ def current(hold: Hold) -> Iterator[None]:
     """Make this the hold that ``current_hold`` returns."""
     token = _current.set(hold)
     try:
-        yield
+        with inside(hold):
+            yield
     finally:
         _current.reset(token)
 

@@ -17,6 +17,7 @@ from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.timing import Timing
 from singleton.process.dropped import release_if_dropped
+from singleton.process.reentry import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,11 @@ class Address:
     name: str
     timing: Timing
     stamp: Stamp = "token"
+
+    @property
+    def blob(self) -> tuple[Place, str]:
+        """Where it is."""
+        return self.place, self.name
 
     @classmethod
     def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
@@ -92,6 +98,7 @@ class Registry:
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
+        self._blobs: weakref.WeakKeyDictionary[Hold, tuple[Place, str]] = weakref.WeakKeyDictionary()
         self._tails: set[Hold] = set()
         self._companions: set[asyncio.Task[None]] = set()
         self.keepers: dict[Address, Keeper] = {}
@@ -113,7 +120,12 @@ class Registry:
         if self._closed:
             raise closed_error("lock", address.name, owner)
         wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
-        hold = await wanted.acquire(timeout=timeout, owner=owner)
+        if timeout == 0:
+            hold = await wanted.acquire(timeout=timeout, owner=owner)
+        else:
+            with watched(address.name, owner, is_it=lambda hold: self._blobs.get(hold) == address.blob):
+                hold = await wanted.acquire(timeout=timeout, owner=owner)
+        self._blobs[hold] = (address.place, hold.lock)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
         if at_least:

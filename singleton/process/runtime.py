@@ -20,6 +20,7 @@ from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.naming import noted
 from singleton.locking.section import CLOSED
 from singleton.process.lockloop import LockLoop
+from singleton.process.reentry import asking
 from singleton.process.registry import Registry, holds_in
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Runtime:
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self._registry)
-        with noted():
+        with noted(), asking():
             begun = self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back))
         if not begun:
             coro.close()

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.process.onloop import OnLoop
+from singleton.process.reentry import asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -28,11 +29,13 @@ class LoopRuntime(OnLoop):
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call``."""
-        return self._loop.wait_for(super().call_async(work))
+        with asking():
+            return self._loop.wait_for(super().call_async(work))
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """See ``Runtime.call_async``."""
-        return await self._here(super().call_async(work))
+        with asking():
+            return await self._here(super().call_async(work))
 
     def release(self, hold: Hold) -> None:
         """See ``Runtime.release``."""

@@ -1,0 +1,131 @@
+"""Who waits for a lock that it has itself waits for ever: it is told at once where that is certain, else after a while.
+
+It is certain on the thread or in the task that is inside the lock's block: the block can't end before what it calls.
+Of a task or thread that was started inside, the block need not wait for it, and a hold without a block may be released
+by anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from singleton.base.errors import LockNotAcquired
+from singleton.base.naming import log as _log
+from singleton.locking.section import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.base.hold import Hold
+
+_SUSPECT: Final = 30.0
+"""Seconds of such a wait after which it is told of."""
+
+_Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
+"""A thread, and the task that runs on it."""
+
+
+class _Inside(NamedTuple):
+    hold: weakref.ref[Hold]
+    caller: _Caller | None
+    """Who is inside its block; None: it has none."""
+
+    @property
+    def goes_on(self) -> Hold | None:
+        """The hold, while its section lasts."""
+        hold = self.hold()
+        return hold if isinstance(hold, Section) and not hold.turn.ended.done() else None
+
+    def waits_for(self, other: _Caller | None) -> bool:
+        """Tell whether its block certainly can't end before what this caller does."""
+        if self.caller is None or other is None:
+            return False
+        (thread, task), (others_thread, others_task) = self.caller, other
+        return thread == others_thread and task in (None, others_task)
+
+
+_holds: ContextVar[tuple[_Inside, ...]] = ContextVar("singleton_holds", default=())
+_asks: ContextVar[_Caller | None] = ContextVar("singleton_asks", default=None)
+
+
+@contextmanager
+def inside(*holds: Hold) -> Iterator[None]:
+    """Know in the block, and in what it starts, that these locks are held by it."""
+    entered = [_Inside(weakref.ref(hold), _caller()) for hold in holds]
+    _holds.set((*_holds.get(), *entered))
+    try:
+        yield
+    finally:
+        _holds.set(tuple(each for each in _holds.get() if each not in entered))
+
+
+def from_now_on(hold: Hold) -> Hold:
+    """Return the hold, and know here that its lock is held, until it is released by whomever."""
+    _holds.set((*(each for each in _holds.get() if each.goes_on), _Inside(weakref.ref(hold), None)))
+    return hold
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Know on the lock thread who asks for what the block begins there."""
+    token = _asks.set(_caller())
+    try:
+        yield
+    finally:
+        _asks.reset(token)
+
+
+@contextmanager
+def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator[None]:
+    """Watch over a wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
+
+    Raises:
+        LockNotAcquired: it certainly waits for itself.
+    """
+    own = [each for each in _holds.get() if _is_it(each, is_it)]
+    if not own:
+        yield
+        return
+    whose = _owned(own[-1])
+    if any(each.waits_for(_asks.get()) for each in own):
+        raise LockNotAcquired(
+            f"lock {name!r} was not acquired: who asks has it already{whose}, and would wait for itself for ever. Call "
+            "what it guards without asking again, or give the inner call a lock of its own",
+            lock=name,
+            owner=owner,
+            reason="reentry",
+        )
+    alarm = asyncio.get_running_loop().call_later(
+        _SUSPECT,
+        _log.warning,
+        "lock %s: for %g s somebody has waited for it who began while it was held%s: if its holder waits for him, "
+        "that never ends",
+        *(name, _SUSPECT, whose),
+    )
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def _is_it(inside: _Inside, is_it: Callable[[Hold], bool]) -> bool:
+    hold = inside.goes_on
+    return hold is not None and is_it(hold)
+
+
+def _owned(inside: _Inside) -> str:
+    hold = inside.hold()
+    return f" as {hold.owner!r}" if hold is not None and hold.owner else ""
+
+
+def _caller() -> _Caller:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs on this thread
+        task = None
+    return threading.get_ident(), None if task is None else weakref.ref(task)

@@ -1,0 +1,212 @@
+"""Who waits for a lock that it has itself: told at once where that is certain, else after a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import logging
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, singleton
+from singleton.testing import memory_locks, virtual_time
+from tests.support.lock_thread import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def in_memory() -> Iterator[None]:
+    with memory_locks():
+        yield
+
+
+@singleton(scope_id="stock", level="host")
+def count(context: Any = None) -> str:
+    return "counted"
+
+
+@singleton(scope_id="stock", level="host")
+def ship(context: Any = None) -> str:
+    return count()
+
+
+@singleton(scope_id="stock", level="host", on_contention="skip")
+def count_or_skip(context: Any = None) -> str:
+    return "counted"
+
+
+@singleton(scope_id="stock", level="host")
+async def count_async(context: Any = None) -> str:
+    return "counted"
+
+
+@singleton(scope_id="stock", level="host")
+async def ship_async(context: Any = None) -> str:
+    return await count_async()
+
+
+@singleton(scope_id="stock", level="host")
+def ship_or_skip(context: Any = None) -> str | None:
+    return count_or_skip()
+
+
+# --- certain: told at once --------------------------------------------------------------------------------------------
+
+
+def test_a_guarded_function_that_calls_another_of_its_lock_is_told_which_invocation_has_it(in_memory: None) -> None:
+    with pytest.raises(LockNotAcquired, match="has it already as 'inv-7', and would wait for itself") as told:
+        ship(context=Context("inv-7"))
+    assert told.value.reason == "reentry"
+    assert count() == "counted"
+
+
+async def test_so_is_a_coroutine(in_memory: None) -> None:
+    with pytest.raises(LockNotAcquired, match="has it already as 'inv-7'"):
+        await ship_async(context=Context("inv-7"))
+    assert await count_async() == "counted"
+
+
+def test_one_that_does_not_wait_skips_as_ever(in_memory: None) -> None:
+    assert ship_or_skip() is None
+
+
+def test_a_thread_that_enters_a_lock_twice_is_told(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.lock("job", owner="me"):
+        for timeout in (None, 60):
+            with pytest.raises(LockNotAcquired, match="has it already as 'me'"):
+                locks.acquire("job", timeout=timeout)
+        with pytest.raises(LockNotAcquired, match="'job' is in use"), locks.lock_all(["job", "other"]):
+            pytest.fail("entered twice")
+        with locks.try_lock("job") as second:
+            assert second is None
+    with locks.lock("job"):
+        pass
+
+
+async def test_a_task_that_enters_a_lock_twice_is_told(in_memory: None) -> None:
+    locks = AsyncLockClient()
+    async with locks.lock("job"):
+        with pytest.raises(LockNotAcquired, match="would wait for itself"):
+            await locks.acquire("job")
+        with pytest.raises(LockNotAcquired, match="would wait for itself"):
+            LockClient().acquire("job")
+
+
+def test_a_loop_that_a_thread_runs_inside_a_lock_is_inside_it(in_memory: None) -> None:
+    with LockClient().lock("job"), pytest.raises(LockNotAcquired, match="would wait for itself"):
+        asyncio.run(AsyncLockClient().acquire("job"))
+
+
+def test_the_work_of_a_periodic_worker_is_inside_its_lock(in_memory: None, caplog: pytest.LogCaptureFixture) -> None:
+    locks = LockClient()
+    with locks.periodic("job", lambda _: locks.acquire("job"), every=60) as worker:
+        while "would wait for itself" not in caplog.text:
+            assert worker._thread is not None
+            worker._thread.join(0.01)
+
+
+# --- not re-entry -----------------------------------------------------------------------------------------------------
+
+
+def test_what_differs_in_name_or_account_is_another_lock(in_memory: None) -> None:
+    with LockClient("One").lock("job"), LockClient("Two").lock("job"), LockClient("One").lock("other"):
+        pass
+
+
+def test_another_thread_waits_as_ever(in_memory: None) -> None:
+    locks = LockClient()
+    with ThreadPoolExecutor(1) as pool:
+        with locks.lock("job"):
+            waiting = pool.submit(locks.acquire, "job")
+        locks.release(waiting.result(5))
+
+
+def test_a_lock_that_was_released_inside_its_block_can_be_taken_again(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.lock("job") as hold:
+        locks.release(hold)
+        with locks.lock("job"):
+            pass
+
+
+def test_a_hold_without_a_block_may_be_released_by_another_thread(in_memory: None) -> None:
+    locks = LockClient()
+    hold = locks.acquire("job")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(locks.release, hold)
+        locks.release(locks.acquire("job"))
+
+
+async def test_what_is_known_of_holds_keeps_none_of_them_alive(in_memory: None) -> None:
+    locks = AsyncLockClient()
+    hold = await locks.acquire("job")
+    known: weakref.ref[Hold] = weakref.ref(hold)
+    await locks.release(hold)
+    del hold
+    gc.collect()
+    assert known() is None
+
+
+# --- perhaps: told after a while --------------------------------------------------------------------------------------
+
+
+@virtual_time
+async def test_a_task_that_was_started_inside_waits_and_after_half_a_minute_it_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    locks = AsyncLockClient()
+
+    async def inner() -> None:
+        async with locks.lock("job"):
+            pass
+
+    async with locks.lock("job", owner="me"):
+        started = asyncio.create_task(inner())
+        await asyncio.sleep(29)
+        assert caplog.text == ""
+        await asyncio.sleep(2)
+    await started
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "lock job: for 30 s somebody has waited for it who began while it was held as 'me'" in caplog.text
+
+
+@virtual_time
+async def test_so_is_who_holds_without_a_block(caplog: pytest.LogCaptureFixture) -> None:
+    locks = AsyncLockClient()
+    hold = await locks.acquire("job")
+    again = asyncio.create_task(locks.acquire("job"))
+    await asyncio.sleep(31)
+    assert "who began while it was held" in caplog.text
+    await locks.release(hold)
+    await locks.release(await again)
+
+
+@virtual_time
+async def test_a_thread_with_a_copy_of_the_context_waits(caplog: pytest.LogCaptureFixture) -> None:
+    locks = AsyncLockClient()
+    async with locks.lock("job"):
+        waiting = asyncio.create_task(asyncio.to_thread(LockClient().acquire, "job"))
+        await asyncio.sleep(31)
+        assert "who began while it was held" in caplog.text
+    await locks.release(await waiting)
+
+
+@virtual_time
+async def test_a_long_wait_for_somebody_else_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    locks = AsyncLockClient()
+
+    async def other() -> None:
+        async with locks.lock("job"):
+            await asyncio.sleep(100)
+
+    asyncio.get_running_loop().create_task(other(), context=contextvars.Context())
+    await asyncio.sleep(1)
+    async with locks.lock("job"):
+        assert caplog.text == ""
