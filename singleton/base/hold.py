@@ -116,7 +116,8 @@ class LossSignal:
             _call(wake)
 
     def forget(self) -> None:
-        """Declare the hold lost in a forked child, where no callback must run and no lock may be free."""
+        """Declare the hold lost in a forked child, where no callback must run and whoever had the guard is not."""
+        self._guard = threading.Lock()
         self._reason = "closed"
 
     def freeze(self) -> None:

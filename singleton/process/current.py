@@ -106,8 +106,7 @@ def _after_fork() -> None:
     _loading.release()
     _guard = threading.Lock()
     if _current is not None:
-        for hold in _current.holds:
-            hold.lost.forget()
+        _current.forget()
         _forked.append(_current)
         _current = None
 

@@ -107,6 +107,13 @@ class Runtime:
                 self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
 
+    def forget(self) -> None:
+        """Be over, in a forked child: the thread is not there, nor whoever had a lock of this object or of a hold."""
+        self._door = threading.Lock()
+        self.phase = Phase.OVER
+        for hold in self.holds:
+            hold.lost.forget()
+
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
         coro = work(self._registry)

@@ -1,0 +1,126 @@
+"""A fork at a bad moment: the child finds no lock taken by a thread that it doesn't have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton import LockClient, LockClosed
+from singleton.process import current
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.lock_thread import an_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from singleton.base.hold import Hold
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+_SOON = 5
+
+
+@pytest.fixture(autouse=True)
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockClient]:
+    """The lock thread of this process, on a store in memory of which a child has a copy."""
+    an_app(tmp_path, monkeypatch)
+    store = MemoryLeaseStore()
+    monkeypatch.setattr(current, "_open_store", lambda _: store)
+    monkeypatch.setattr(current, "_load_sdk", lambda: None)
+    current.shutdown()
+    yield LockClient()
+    current.shutdown()
+
+
+def in_a_child(work: Callable[[], object]) -> str:
+    """Run ``work`` in a forked child; say how it ended."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_SOON)
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - told by the exit code
+            os._exit(2 if isinstance(error, LockClosed) else 1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return {0: "done", 1: "failed", 2: "closed", -signal.SIGALRM: "hung"}[code]
+
+
+@contextmanager
+def taken_by_another_thread(lock: AbstractContextManager[object]) -> Iterator[None]:
+    taken, over = threading.Event(), threading.Event()
+
+    def take() -> None:
+        with lock:
+            taken.set()
+            over.wait(10)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    assert taken.wait(5)
+    yield
+    over.set()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda hold: hold.lost.add_callback(print),
+        lambda hold: hold.lost.wait(),
+        lambda hold: hold.lost.fire("closed"),
+        lambda hold: hold.lost.freeze(),
+    ],
+)
+def test_as_a_holds_guard_is_taken(locks: LockClient, use: Callable[[Hold], object]) -> None:
+    with locks.lock("job") as hold, taken_by_another_thread(hold.lost._guard):
+        assert in_a_child(lambda: use(hold)) == "done"
+
+
+def test_as_somebody_starts_or_ends_the_lock_thread(locks: LockClient) -> None:
+    with locks.lock("job"), taken_by_another_thread(current._guard):
+        assert in_a_child(lambda: locks.lock("other").__enter__()) == "done"
+
+
+def test_as_somebody_asks_the_lock_thread_which_the_child_can_not_ask(locks: LockClient) -> None:
+    async def nothing(_: object) -> None: ...
+
+    with locks.lock("job") as hold:
+        runtime = current._current
+        assert runtime is not None
+        with taken_by_another_thread(runtime._door):
+            assert in_a_child(lambda: runtime.call(nothing)) == "closed"
+            assert in_a_child(lambda: runtime.release(hold)) == "done"
+
+
+def test_the_child_may_import_and_make_clients_on_another_thread(locks: LockClient) -> None:
+    def load() -> None:
+        with current._loading:
+            pass
+
+    def on_a_thread() -> None:
+        thread = threading.Thread(target=load)
+        thread.start()
+        thread.join()
+
+    assert in_a_child(on_a_thread) == "done"
+
+
+def test_a_child_has_locks_of_its_own_and_its_children_too(locks: LockClient) -> None:
+    def in_turn() -> None:
+        with locks.lock("other"):
+            assert in_a_child(lambda: locks.lock("third").__enter__()) == "done"
+
+    with locks.lock("job"):
+        assert in_a_child(in_turn) == "done"
