@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.names import check_blob_name
@@ -21,6 +21,7 @@ from singleton.settings.durations import Limits, seconds
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions
 
+_T = TypeVar("_T")
 _TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
 if TYPE_CHECKING:
@@ -52,11 +53,15 @@ class BaseClient:
         self._options = _checked_options(options)
         account = _account(connection, credential)
         self._place = Place(account, self._options.container)
+        self._brought = credential is not None or callable(connection)
         self._told = False
         self._door = Door()
 
     def close(self) -> None:
-        """Refuse new locks, and tell those who wait. What is held stays so until its block ends."""
+        """Refuse new locks, and tell those who wait. What is held stays so until its block ends.
+
+        The connections of a client that was made with a credential or a function are closed then, too.
+        """
         self._door.close()
 
     @staticmethod
@@ -156,9 +161,9 @@ class BaseClient:
         kept = seconds(at_least, "at_least")
         if limit is not None:
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
-        self._door.check(name)
-        return lambda registry: self._door.through(
-            name, lambda: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept)
+        return self._through(
+            name,
+            lambda registry: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept),
         )
 
     def _try(self, name: str, owner: str, limit: int | None, at_least: Seconds) -> Work[Hold | None]:
@@ -181,20 +186,26 @@ class BaseClient:
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
             raise ConfigurationError(f"names has {quoted(twice)} twice: it would wait for itself")
-        self._door.check(", ".join(given))
-        return lambda registry: self._door.through(
-            ", ".join(given), lambda: acquire_all(registry, addresses, timeout=patience, owner=owner)
+        return self._through(
+            ", ".join(given), lambda registry: acquire_all(registry, addresses, timeout=patience, owner=owner)
         )
 
     def _holder(self, name: str) -> Work[Holder | None]:
         address = self._address(name)
-        self._door.check(name)
-        return lambda registry: holder(registry.store(address.place), name)
+        return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
     def _break(self, name: str) -> Work[bool]:
         address = self._address(name)
-        self._door.check(name)
-        return lambda registry: break_lease(registry.store(address.place), name)
+        return self._through(name, lambda registry: break_lease(registry.store(address.place), name))
+
+    def _through(self, names: str, work: Work[_T]) -> Work[_T]:
+        """Do this work while the client is open; what it brought along is kept open for so long."""
+        self._door.check(names)
+
+        async def do(registry: Registry) -> _T:
+            return await work(registry.lent_to(self._door, self._place) if self._brought else registry)
+
+        return lambda registry: self._door.through(names, lambda: do(registry))
 
 
 def _account(

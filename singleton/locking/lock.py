@@ -75,6 +75,11 @@ class Lock:
         """Tell whether nobody here waits for or holds this lock."""
         return self._server is None
 
+    async def at_rest(self) -> None:
+        """Wait until that is so for a moment."""
+        if self._server is not None:
+            await asyncio.wait({self._server})
+
     # --- for the caller -----------------------------------------------------------------------------------------------
 
     async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:

@@ -64,6 +64,11 @@ class Semaphore:
         """Tell whether nobody here waits for it."""
         return not len(self._line) and not self._ending and self._server is None
 
+    async def at_rest(self) -> None:
+        """Wait until what is under way now has ended."""
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+
     async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
         """Wait in line for a slot; the hold must be given to ``release``. See ``Lock.acquire``."""
         try:
@@ -75,8 +80,7 @@ class Semaphore:
         """Refuse all waiters; what is held stays so."""
         self._line.close()
         self._rest_if_nobody_waits()
-        if self._ending:
-            await asyncio.wait(tuple(self._ending))
+        await self.at_rest()
 
     # --- the tasks behind the line ------------------------------------------------------------------------------------
 

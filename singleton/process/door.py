@@ -20,6 +20,7 @@ class Door:
     def __init__(self) -> None:
         self._closed = False
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Timeout]] = set()
+        self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
     def check(self, name: str) -> None:
         """Raise ``LockClosed`` if the door is closed."""
@@ -47,12 +48,24 @@ class Door:
                 self.check(name)
             raise
 
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Call this on the running loop when the door is closed, after those who wait behind it were told."""
+        loop = asyncio.get_running_loop()
+        self._behind.append((loop, call))
+        if self._closed:
+            loop.call_soon(call)
+
     def close(self) -> None:
         """Close the door; every coroutine that waits behind it ends with ``LockClosed``."""
         already, self._closed = self._closed, True
-        for entry in () if already else self._waiting.copy():
+        if already:
+            return
+        for entry in self._waiting.copy():
             with suppress(RuntimeError):  # that loop is closed, and its waiters were told
                 entry[0].call_soon_threadsafe(self._show_out, entry)
+        for loop, call in self._behind.copy():
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(call)
 
     def _show_out(self, entry: tuple[asyncio.AbstractEventLoop, asyncio.Timeout]) -> None:
         loop, stay = entry

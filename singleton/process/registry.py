@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.kinds import Stamp
+    from singleton.process.door import Door
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
     from singleton.settings.options import SingletonOptions
@@ -101,6 +102,7 @@ class Registry:
         self._blobs: weakref.WeakKeyDictionary[Hold, tuple[Place, str]] = weakref.WeakKeyDictionary()
         self._tails: set[Hold] = set()
         self._companions: set[asyncio.Task[None]] = set()
+        self._lent: dict[Place, set[Door]] = {}
         self.keepers: dict[Address, Keeper] = {}
         self._closed = False
 
@@ -163,7 +165,7 @@ class Registry:
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()
-        await self._close_stores()
+        await _closed([*self._stores.values(), *self._queues.values()])
         self._locks.clear()
         self._stores.clear()
         self._queues.clear()
@@ -175,16 +177,38 @@ class Registry:
         if self._companions:
             await asyncio.wait(tuple(self._companions))
 
-    async def _close_stores(self) -> None:
-        """Close them and the queues at the same time: one that hangs or fails keeps no other open."""
-        opened: list[LeaseStore | MessageStore] = [*self._stores.values(), *self._queues.values()]
-        closing = [asyncio.ensure_future(each.aclose()) for each in opened]
-        closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
-        for each in hanging:
-            each.cancel()
-        for each in closed:
-            if not each.cancelled() and (error := each.exception()) is not None:
-                _log.warning("a store or queue did not close: %r", error)
+    def lent_to(self, door: Door, place: Place) -> Registry:
+        """Close what a client brought along when its door is closed, and those of others who brought the same."""
+        users = self._lent.setdefault(place, set())
+        if door not in users:
+            users.add(door)
+            door.when_closed(lambda: self._returned(door, place))
+        return self
+
+    def _returned(self, door: Door, place: Place) -> None:
+        users = self._lent.get(place, set())
+        users.discard(door)
+        if not users:
+            self.accompany(asyncio.get_running_loop().create_task(self._leave(place)))
+
+    async def _leave(self, place: Place) -> None:
+        """Close the store of a place as soon as nothing is under way there, unless somebody comes before."""
+        while not self._lent.get(place) and (busy := self._busy_at(place)) is not None:
+            await busy.at_rest()
+            await asyncio.sleep(0)
+        if not self._lent.get(place):
+            self._lent.pop(place, None)
+            for address in [each for each in self._locks if each.place == place]:
+                del self._locks[address]
+            for key in [each for each in self._semaphores if each[0].place == place]:
+                del self._semaphores[key]
+            if (store := self._stores.pop(place, None)) is not None:
+                await _closed([store])
+
+    def _busy_at(self, place: Place) -> Semaphore | Lock | None:
+        semaphores = (each for key, each in self._semaphores.items() if key[0].place == place and not each.idle)
+        locks = (each for address, each in self._locks.items() if address.place == place and not each.idle)
+        return next(semaphores, next(locks, None))
 
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
@@ -214,6 +238,17 @@ class Registry:
             assert self._open_queue is not None, "this registry was made without queues"
             self._queues[account, name] = self._open_queue(account, name)
         return self._queues[account, name]
+
+
+async def _closed(opened: list[LeaseStore | MessageStore]) -> None:
+    """Close them at the same time: one that hangs or fails keeps no other open."""
+    closing = [asyncio.ensure_future(each.aclose()) for each in opened]
+    closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
+    for each in hanging:
+        each.cancel()
+    for each in closed:
+        if not each.cancelled() and (error := each.exception()) is not None:
+            _log.warning("a store or queue did not close: %r", error)
 
 
 async def _give_back(hold: Hold) -> None:

@@ -78,6 +78,8 @@ class MemoryLocks:
             raise AssertionError(f"not given back: {'; '.join(f'lock {name}' for name in left)}")
 
     def _open(self, place: Place) -> MemoryLeaseStore:
+        if place in self._stores:  # a client closed it; what is stored stays so
+            return self._stores[place]
         store = self._stores[place] = MemoryLeaseStore()
         for name, lease_id in self._elsewhere.items():
             at_once(_take(store, name, lease_id))
