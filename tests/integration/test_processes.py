@@ -113,6 +113,45 @@ def test_a_process_ends_promptly_while_a_daemon_thread_holds(place: Place) -> No
     assert (code, errors) == (0, "lock reports: hold lost (closed)\n")
 
 
+def test_a_process_lets_the_threads_of_its_pools_end_under_their_locks_in_turn(place: Place) -> None:
+    said = place.run(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        def use(number):
+            with locks.lock(LOCK) as hold:
+                time.sleep(0.3)
+                say(number, hold.lost.reason)
+        def listen():
+            with locks.leadership("listener") as leadership:
+                hold = leadership.wait()
+                time.sleep(0.7)
+                say("leads", hold.lost.reason)
+        pool = ThreadPoolExecutor()
+        for number in range(2): pool.submit(use, number)
+        pool.submit(listen)
+        """
+    )
+    assert sorted(said) == ["0 None", "1 None", "leads None"]
+    place.free()
+
+
+def test_closing_its_client_ends_a_process_whose_thread_waits(place: Place) -> None:
+    with LockClient(place.connection, options=place.options).lock("reports"):
+        process = place.start(
+            """
+            def wait():
+                say("waits")
+                locks.acquire(LOCK)
+            threading.excepthook = lambda told: say(told.exc_type.__name__)
+            threading.Thread(target=wait).start()
+            time.sleep(1)
+            locks.close()
+            """
+        )
+        assert [*started(process)] == ["waits", "LockClosed"]
+        assert ended(process, within=PROMPTLY) == (0, "")
+
+
 def test_a_process_ends_promptly_while_its_coroutines_hold_and_wait(place: Place) -> None:
     place.run(
         """
