@@ -267,6 +267,21 @@ async def test_a_hold_whose_release_came_after_its_deadline_counts_as_lost() -> 
     assert hold.lost.reason == "expired"
 
 
+def test_a_hold_that_ends_after_its_deadline_tells_its_loss_though_nobody_else_did() -> None:
+    class Overdue:
+        id, deadline = "lease", 14.0
+
+        def overdue(self) -> bool:
+            return True
+
+    lost = LossSignal(Overdue())
+    told: list[LossReason] = []
+    lost.add_callback(told.append)
+    lost.freeze()
+    assert told == ["expired"]
+    assert lost.wait(0)
+
+
 @virtual
 async def test_releasing_a_hold_that_no_lock_made_does_nothing() -> None:
     await release(Hold("a"))

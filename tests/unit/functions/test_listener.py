@@ -209,6 +209,35 @@ async def test_storage_that_refuses_is_never_taken_for_another_listener() -> Non
 
 
 @virtual
+async def test_trouble_is_forgotten_when_storage_says_that_another_listens() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, LOCK)
+    host, job = InlineHost(service), a_timer()
+    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    await until(25)
+    assert await tick(host, job) is None
+    await end(host)
+
+
+@virtual
+async def test_trouble_is_forgotten_when_storage_says_that_this_process_listens() -> None:
+    service = MemoryLeaseStore()
+    host, job = InlineHost(service), a_timer()
+    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    await until(25)
+    assert await tick(host, job) == "done by inv"
+    await service.break_(LOCK)
+    await occupy(service, LOCK)
+    await until(33)  # it is told, and does not ask yet
+    assert await tick(host, job) is None
+    await end(host)
+
+
+@virtual
 async def test_without_recovery_the_first_attempt_waits_and_then_the_process_is_idle_until_its_end(app: Path) -> None:
     (app / "host.json").write_text(
         '{"singleton": {"listenerLockRecoveryPollingInterval": "10675199.02:48:05.4775807"}}'

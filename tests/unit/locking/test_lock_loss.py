@@ -26,6 +26,8 @@ from tests.support.world import (
 
 if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
+    from singleton.locking.line import Waiter
+    from singleton.locking.section import Section
 
 
 async def steal(network: Network) -> None:
@@ -146,6 +148,34 @@ async def test_the_next_in_line_does_not_get_a_lease_that_was_lost_in_the_sectio
     assert second.lease_id != hold.lease_id
     assert not second.lost.is_set()
     await release(second)
+
+
+@pytest.mark.parametrize("steps", range(8))
+@virtual
+async def test_the_next_in_line_does_not_get_a_lease_that_lapses_in_the_very_step(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine sleeps between the end of a section and the next one's begin."""
+    network = Network()
+    lock = lock_on(network)
+    given = []
+    grant = lock._line.grant
+
+    def granted(waiter: Waiter, hold: Section) -> None:
+        given.append(hold.lost.is_set())
+        grant(waiter, hold)
+
+    monkeypatch.setattr(lock._line, "grant", granted)
+    hold = await lock.acquire()
+    following = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(1.0)
+    releasing = asyncio.create_task(release(hold))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    virtual_loop().now += 14.5
+    await releasing
+    await release(await following)
+    assert given == [False, False]
 
 
 @virtual

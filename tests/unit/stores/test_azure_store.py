@@ -8,9 +8,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from azure.core.credentials import AzureNamedKeyCredential
 
-from singleton.process.opening import open_container
+from singleton.process import opening
+from singleton.process.opening import open_container, open_queue
 from singleton.settings.connection import StorageAccount
+from singleton.settings.credentials import CredentialSpec
+from singleton.settings.given import GivenAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.states import Call, request
 from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, error
@@ -180,3 +184,52 @@ async def test_contention_is_not_logged_as_an_incident(caplog: pytest.LogCapture
             for _ in range(3):
                 await failure_of(store, "acquire")
     assert caplog.records == []
+
+
+# --- however the account was given, the SDK asks once: the lock asks again, sooner ------------------------------------
+
+NAME, KEY = "made", "a2V5"
+
+
+class Identity(AzureNamedKeyCredential):
+    """Stands for one of azure-identity, which goes over https only."""
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def identity(monkeypatch: pytest.MonkeyPatch) -> CredentialSpec:
+    monkeypatch.setattr(opening, "open_credential", lambda _: Identity(NAME, KEY))
+    return CredentialSpec(kind="default")
+
+
+@pytest.mark.parametrize("way", ["string", "identity", "credential"])
+async def test_of_locks_it_asks_once(way: str, identity: CredentialSpec) -> None:
+    async with ScriptedServer(error(503, "ServerBusy")) as server:
+        url = StorageAccount(server.connection_string).endpoint
+        account = {
+            "string": StorageAccount(server.connection_string),
+            "identity": StorageAccount(account_url=url, credential=identity),
+            "credential": GivenAccount(url, AzureNamedKeyCredential(NAME, KEY)),
+        }[way]
+        store = open_container(account, "locks")
+        await failure_of(store, "acquire")
+        await store.aclose()
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("way", ["string", "identity"])
+async def test_of_messages_it_asks_once(way: str, identity: CredentialSpec) -> None:
+    async with ScriptedServer(error(503, "ServerBusy")) as server:
+        url = StorageAccount(server.connection_string).endpoint
+        string = f"DefaultEndpointsProtocol=http;AccountName={NAME};AccountKey={KEY};QueueEndpoint={url};"
+        account = {
+            "string": StorageAccount(string),
+            "identity": StorageAccount(account_url=url, credential=identity),
+        }[way]
+        queue = open_queue(account, "orders")
+        with pytest.raises(StoreFailure):
+            async with asyncio.timeout(5.0):
+                await queue.delete("message", "receipt")
+        await queue.aclose()
+        assert len(server.requests) == 1
