@@ -240,3 +240,14 @@ async def test_silence_for_all_of_ones_wait_is_no_contention_though_it_was_taken
     await asyncio.wait({first, second})
     assert isinstance(first.exception(), LockNotAcquired)
     assert isinstance(second.exception(), StorageUnavailable)
+
+
+@virtual
+async def test_silence_is_no_contention_though_this_process_had_the_lock_just_before() -> None:
+    network = Network()
+    lock = lock_on(network)
+    await section(lock, 1.0)
+    await asyncio.sleep(0.1)
+    network.fail_all(LOST_REQUEST)
+    with pytest.raises(StorageUnavailable):
+        await lock.acquire(timeout=3.0)
