@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.locking.campaign import Campaign
 from singleton.process.current import runtime
+from singleton.process.reentry import from_now_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -71,7 +72,8 @@ class Leadership:
         """
         waiting = self._ask()
         try:
-            return waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+            hold = waiting.result(timeout if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+            return from_now_on(hold)
         except concurrent.futures.TimeoutError as error:
             if isinstance(error, LockNotAcquired):
                 raise
@@ -85,7 +87,7 @@ class Leadership:
     async def _wait_async(self) -> Hold:
         waiting = self._ask()
         try:
-            return await asyncio.wrap_future(waiting)
+            return from_now_on(await asyncio.wrap_future(waiting))
         finally:
             self._waiting.discard(waiting)
 

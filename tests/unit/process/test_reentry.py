@@ -189,6 +189,17 @@ async def test_so_is_who_holds_without_a_block(caplog: pytest.LogCaptureFixture)
 
 
 @virtual_time
+async def test_so_is_who_leads(caplog: pytest.LogCaptureFixture) -> None:
+    locks = AsyncLockClient()
+    async with locks.leadership("job") as leadership:
+        await leadership
+        again = asyncio.create_task(locks.acquire("job"))
+        await asyncio.sleep(31)
+        assert "who began while it was held" in caplog.text
+    await locks.release(await again)
+
+
+@virtual_time
 async def test_a_thread_with_a_copy_of_the_context_waits(caplog: pytest.LogCaptureFixture) -> None:
     locks = AsyncLockClient()
     async with locks.lock("job"):

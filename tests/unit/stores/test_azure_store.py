@@ -207,12 +207,12 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> CredentialSpec:
 async def test_of_locks_it_asks_once(way: str, identity: CredentialSpec) -> None:
     async with ScriptedServer(error(503, "ServerBusy")) as server:
         url = StorageAccount(server.connection_string).endpoint
-        account = {
+        accounts: dict[str, StorageAccount | GivenAccount] = {
             "string": StorageAccount(server.connection_string),
             "identity": StorageAccount(account_url=url, credential=identity),
             "credential": GivenAccount(url, AzureNamedKeyCredential(NAME, KEY)),
-        }[way]
-        store = open_container(account, "locks")
+        }
+        store = open_container(accounts[way], "locks")
         await failure_of(store, "acquire")
         await store.aclose()
         assert len(server.requests) == 1
