@@ -845,7 +845,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            hold.end()\n            return\n",
         new="            return\n",
         breaks="a slot that was got for somebody who has left is never given back",
-        by=("tests/unit/locking/test_semaphore.py",),
+        by=("tests/unit/locking/test_semaphore_once.py",),
         why="it takes two waiters and a slot for each in one instant, as one of them leaves",
     ),
     Mutant(
