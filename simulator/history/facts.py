@@ -167,6 +167,8 @@ class Sight:
         attempt: the number of the try within the invocation, from 0.
         error: the class of the error with which it ended.
         left_running: what it had started and was still running when it ended.
+        sees: whether the body could see a hold.
+        token: that hold's fencing token, where it has one.
     """
 
     host: str
@@ -179,6 +181,8 @@ class Sight:
     attempt: int = 0
     error: str = ""
     left_running: tuple[str, ...] = ()
+    sees: bool = False
+    token: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +275,7 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
 
+    mistold: Counter[str] = field(default_factory=Counter)  # bodies that saw another token than their locks had told
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several
 

@@ -216,6 +216,7 @@ class Historian:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
+        sight.sees, sight.token = "token" in record.fields, record.get("token")
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 

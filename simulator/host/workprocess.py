@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from simulator.history.journal import Journal
 from simulator.host.app.errors import HostError
 from simulator.host.calls import Answer, Refusal
-from simulator.host.expecting import expected_keys
+from simulator.host.expecting import expected_keys, seen_in_body
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
@@ -73,7 +73,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     subscribe(on_lock_event)
     for plan in prepared.plans:
         write("function", **plan.to_json(), limit=prepared.time_limit)
-    witness = Witness(seen)
+    witness = Witness(seen, seen_in_body)
     witness.watch({plan.function.name: plan.function.call for plan in prepared.plans})
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)

@@ -39,11 +39,12 @@ class _Called:
 
 
 class Witness:
-    """Writes ``body_entered`` and ``body_left`` for each run of a user's function."""
+    """Writes ``body_entered`` and ``body_left`` for each run of a user's function; ``sees`` says what it sees there."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, sees: Callable[[], Mapping[str, object]] = dict) -> None:
         self.leftovers = Leftovers()
         self._write = write
+        self._sees = sees
         self._watched: dict[FunctionType, CodeType] = {}
         self._names: dict[CodeType, list[str]] = {}
         self._called: dict[str, _Called] = {}
@@ -87,7 +88,7 @@ class Witness:
             self._runs[run] = (label, function, invocation)
         inside.set(invocation)
         told = called.told if called else {}
-        self._write("body_entered", run=label, function=function, invocation=invocation, **told)
+        self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._sees())
 
     def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
         """A body has ended."""

@@ -7,6 +7,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.host.expecting import seen_in_body
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import Context
@@ -30,7 +31,7 @@ def _tell(event: str, /, **fields: object) -> None:
         machine.tell(event, **fields)
 
 
-WITNESS: Final = Witness(_tell)
+WITNESS: Final = Witness(_tell, seen_in_body)
 """Sees the bodies of all worlds, as a host does those of its app."""
 
 

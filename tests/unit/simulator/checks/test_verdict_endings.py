@@ -30,7 +30,7 @@ def called(
     if body is not None:
         story.lock(3, "host-1", "acquired", A, "x")
         story.lock(3, "host-1", "body_started", A, "x")
-        story.sight("host-1", 3, 4, invocation="x", **({"error": body} if body else {}))
+        story.sight("host-1", 3, 4, invocation="x", error=body)
         story.lock(4, "host-1", "body_ended", A, "x", reason="error" if body else "ok")
         story.lock(4, "host-1", "released", A, "x")
     story.add(4.1, "host-1", "call_raised", invocation="x", error=raised)
