@@ -58,9 +58,10 @@ def _successes(history: History) -> Iterator[Finding]:
         if refusal.mode == "listener" or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
     lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
-    empty, failed, without = Counter[str](), Counter[str](), Counter[str]()
+    empty, failed, without, other = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for call, ran in _tries(history):
         where, function = (call.host, call.id), history.function(call.function)
+        other[call.function] += call.replaced and function.guarded and not function.decorated
         if call.ending not in {"ok", "deferred"} or not function.guarded:
             continue
         if not function.decorated:
@@ -69,6 +70,7 @@ def _successes(history: History) -> Iterator[Finding]:
         without[call.function] += where in lost and call.ending == "ok"
     yield from _each(empty, "succeeded without its body, and was neither skipped nor put back")
     yield from _each(failed, "succeeded although its body had failed")
+    yield from _each(other, "returned something else than its body")
     yield from _each(without, "succeeded although it had lost its lock")
 
 

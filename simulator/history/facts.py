@@ -155,6 +155,7 @@ class Invocation:
     blames: str = ""
     raised: str = ""  # the class of what the function raised, its guard included
     keys: dict[Mode, str | None] = field(default_factory=dict)
+    replaced: bool = False  # its function returned something else than its body
     settled: bool = False  # its host has told what became of its message afterwards
 
 

@@ -208,6 +208,10 @@ class Historian:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.raised = record.text("error")
 
+    def _on_result_replaced(self, record: Record) -> None:
+        for call in self._calls.get((record.host, "", record.text("invocation")), ()):
+            call.replaced = True
+
     def _on_expected(self, record: Record) -> None:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.keys = record.get("keys") or {}

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import itertools
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from simulator.witness.codewatch import watch
 from simulator.witness.leftovers import Leftovers, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from simulator.history.journal import Write
 
@@ -28,13 +29,18 @@ invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 """The id of the invocation on whose behalf the worker calls a function."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Called:
-    """An invocation under way: of which function, with which value of its trigger, and what is told with its body."""
+    """An invocation under way: of which function, with which value of its trigger, and what is told with its body.
+
+    Attributes:
+        gave: what its body has returned last.
+    """
 
     function: str
     value: object
     told: Mapping[str, object]
+    gave: object = None
     runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
@@ -90,10 +96,12 @@ class Witness:
         told = called.told if called else {}
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._sees())
 
-    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
+    def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         """A body has ended."""
         with self._turn:
             label, function, invocation = self._runs.pop(run, ("", code.co_name, ""))
+            if called := self._called.get(invocation):
+                called.gave = value
         inside.set("")
         told: dict[str, object] = {"function": function, "invocation": invocation}
         if error is not None:
@@ -101,6 +109,13 @@ class Witness:
         if still := self.leftovers.of(invocation):
             told["left_running"] = still
         self._write("body_left", run=label, **told)
+
+    def returned(self, invocation: str, result: object) -> None:
+        """A function has returned what its body did, or something else; what is iterated over may become a list."""
+        called = self._called.get(invocation)
+        gave = called.gave if called else None
+        if gave is not None and gave is not result and not isinstance(gave, Iterator):
+            self._write("result_replaced", invocation=invocation)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return for which invocation a body runs: the one that has this very value, else the one in its context."""

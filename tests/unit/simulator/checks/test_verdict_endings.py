@@ -179,3 +179,10 @@ def test_only_who_skips_succeeds_when_the_lock_is_refused(policy: str, found: bo
     story.skip("host-2", 5, A)
     text = "1 invocation of 'ship' succeeded without its body, and was neither skipped nor put back"
     assert (text in violations(story)) is found
+
+
+def test_a_result_that_is_not_the_bodys_is_found() -> None:
+    story = Story().know(witnessed=True)
+    story.body("host-1", 1, 2, A, seen=(1, 2), owner="x")
+    story.add(1.9, "host-1", "result_replaced", invocation="x")
+    assert violations(story) == ["1 invocation of 'ship' returned something else than its body"]
