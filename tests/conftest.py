@@ -56,6 +56,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep groups together by their files. xdist 3.8 notes the groups of its marker where pytest 9.2 does not look."""
     if config.getvalue("dist") != "loadgroup":
         return None
+    assert all((config.rootpath / start).exists() for start in GROUPS)
     from xdist.scheduler import LoadGroupScheduling
 
     scheduling = LoadGroupScheduling(config, log)
