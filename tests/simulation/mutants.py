@@ -40,6 +40,7 @@ REGISTRY = "singleton/process/registry.py"
 PROTOCOL = "singleton/stores/protocol.py"
 MEMORY = "singleton/stores/memory.py"
 QUEUE = "simulator/host/triggers/queue.py"
+SEMAPHORE_TESTS = "tests/unit/locking/test_semaphore.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # --- the lease ---
@@ -845,7 +846,9 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            hold.end()\n            return\n",
         new="            return\n",
         breaks="a slot that was got for somebody who has left is never given back",
-        by=("tests/unit/locking/test_semaphore_once.py",),
+        by=(
+            "tests/unit/locking/test_semaphore_once.py::test_a_slot_that_is_got_for_somebody_who_has_left_is_given_back",
+        ),
         why="it takes two waiters and a slot for each in one instant, as one of them leaves",
     ),
     Mutant(
@@ -854,7 +857,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        if state.trouble is not None or not in_use:\n",
         new="        if state.ours and not in_use:\n",
         breaks="storage that fails is told as contention",
-        by=("tests/unit/locking/test_semaphore.py",),
+        by=(f"{SEMAPHORE_TESTS}::test_storage_that_does_not_answer_is_told_after_a_minute_or_at_the_time_out",),
         why="in a world a slot is seldom free for all of a wait in which the storage fails",
     ),
     Mutant(
