@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, as_told
 from singleton.base.events import tell
 from singleton.base.naming import current
 from singleton.base.naming import log as _log
@@ -145,8 +145,8 @@ class Candidacy:
             if self._recovery is None:
                 tell("contended", self._about, reason="timeout")
             raise
-        except SingletonError as error:
-            self._trouble = error
+        except Exception as error:
+            self._trouble = as_told("lock", error, lock=self._about.lock)
             raise
         finally:
             self._decided.set()

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.base.errors import LockNotAcquired, SingletonError, as_told
 from singleton.base.naming import current
 from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
@@ -199,9 +199,7 @@ class Line:
 
     def break_down(self, cause: BaseException) -> None:
         """End all waits with an error that nobody expected."""
-        error = SingletonError(f"{self._kind} {self._name!r}: unexpected {cause!r}", lock=self._name)
-        error.__cause__ = cause
-        self.refuse_all(error)
+        self.refuse_all(as_told(self._kind, cause, lock=self._name))
 
     def _time_is_up(self, waiter: Waiter) -> None:
         """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer."""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
+from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import SECTIONS, FencingCounter
 from singleton.locking.line import Line
@@ -123,7 +124,10 @@ class Lock:
                 lease = await self._win()
                 if lease is not None:
                     await self._hand_out(lease)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not being_cancelled():  # it came out of the store
+                self._line.break_down(error)
+                return
             self._line.give_up()
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends

@@ -867,6 +867,15 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="a free slot finds nobody who asks for it",
     ),
     Mutant(
+        name="a candidate that meets the unforeseen gives up",
+        file=CAMPAIGN,
+        old="        except Exception as error:  # noqa: BLE001 - a credential may raise anything\n",
+        new="        except SingletonError as error:\n",
+        breaks="a store that can't be opened ends the campaign in silence, and every tick is skipped as a success",
+        by=("tests/unit/functions/test_listener.py",),
+        why="the stores of worlds open, and raise what stores may raise",
+    ),
+    Mutant(
         name="leader not told of its loss",
         file=CAMPAIGN,
         old="            return await hold.lost\n",

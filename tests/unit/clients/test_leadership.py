@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +15,11 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.locking.lease import Lease
 from singleton.process.current import provide_runtime
+from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
-from tests.support.network import LOST_REQUEST, answered
+from tests.support.network import LOST_REQUEST, Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
 
 if TYPE_CHECKING:
@@ -149,6 +151,24 @@ async def test_storage_that_fails_or_refuses_is_tried_again(caplog: pytest.LogCa
             await leadership
             assert 60 <= now() < 61
     assert "AuthorizationFailure" in caplog.text
+
+
+@virtual
+async def test_whatever_an_attempt_raises_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    failures = [ValueError("Invalid tenant id provided")]
+
+    def open_store(_: object) -> Network:
+        if failures:
+            raise failures.pop()
+        return host.network
+
+    host.registry = Registry(open_store, random.Random(1))
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            assert (await leadership).lock == JOB
+            assert 60 <= now() < 61
+    assert "Invalid tenant" in caplog.text
 
 
 @virtual

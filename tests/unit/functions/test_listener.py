@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import LockClosed, LockLost, LockNotAcquired, StorageDenied, current_hold, singleton
+from singleton import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageDenied, current_hold, singleton
 from singleton.base.events import LockEvent, subscribe
 from singleton.process.current import provide_runtime
+from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
-from tests.support.network import LOST_REQUEST, answered
+from tests.support.network import LOST_REQUEST, Network, answered
 from tests.support.world import eventually, foreign_id, now, occupy, until, virtual
 
 if TYPE_CHECKING:
@@ -204,6 +206,33 @@ async def test_storage_that_refuses_is_never_taken_for_another_listener() -> Non
         with pytest.raises(StorageDenied):
             await tick(host, job)
     await until(25)
+    assert await tick(host, job) == "done by inv"
+    await end(host)
+
+
+@virtual
+async def test_whatever_an_attempt_raises_is_trouble_that_is_told_and_does_not_end_the_candidacy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An invalid tenant makes azure-identity raise a ValueError where the store is opened."""
+    host, job, failing = InlineHost(MemoryLeaseStore()), a_timer(), True
+
+    def open_store(_: object) -> Network:
+        if failing:
+            raise ValueError("Invalid tenant id provided")
+        return host.network
+
+    host.registry = Registry(open_store, random.Random(1))
+    for second in (0, 1, 21):
+        await until(second)
+        with pytest.raises(SingletonError, match="Invalid tenant id") as caught:
+            await tick(host, job)
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert not isinstance(caught.value, LockNotAcquired)
+        assert caught.value.lock == LOCK
+    assert len([record for record in caplog.records if "Invalid tenant" in record.getMessage()]) == 2
+    failing = False
+    await until(41)
     assert await tick(host, job) == "done by inv"
     await end(host)
 
