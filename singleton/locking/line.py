@@ -201,14 +201,22 @@ class Line:
         """End all waits with an error that nobody expected."""
         self.refuse_all(as_told(self._kind, cause, lock=self._name))
 
-    def _time_is_up(self, waiter: Waiter) -> None:
-        """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer."""
+    def why_not(self, since: float, *, within: str = "at once", behind: bool = False) -> SingletonError:
+        """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer.
+
+        Args:
+            since: when the wait began, in which the evidence must lie.
+            within: the time-out in words.
+            behind: somebody else of this process was first in line.
+        """
         state = self.state
-        in_use = state.was_in_use_since(waiter.since) or state.ours or (state.in_use and self.first() is not waiter)
+        in_use = state.was_in_use_since(since) or state.ours or (state.in_use and behind)
         if state.trouble is not None or not in_use:
-            waiter.refuse(state.trouble or storage_error(self._name, _SILENCE, what=self._kind))
-        else:
-            waiter.refuse(self._not_acquired(self._taken, within=waiter.within))
+            return state.trouble or storage_error(self._name, _SILENCE, what=self._kind)
+        return self._not_acquired(self._taken, within=within)
+
+    def _time_is_up(self, waiter: Waiter) -> None:
+        waiter.refuse(self.why_not(waiter.since, within=waiter.within, behind=self.first() is not waiter))
 
     def _not_acquired(self, why: str, *, within: str = "at once", owner: str | None = None) -> LockNotAcquired:
         text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"

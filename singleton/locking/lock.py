@@ -34,6 +34,7 @@ from singleton.stores.protocol import LeaseStore, StoreFailure
 if TYPE_CHECKING:
     import random
 
+    from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.lease import Lease
@@ -92,6 +93,10 @@ class Lock:
             LockClosed: the lock was closed.
         """
         return await self._line.wait(timeout, owner, self._see_to_it)
+
+    def why_not(self, since: float) -> SingletonError:
+        """Say why somebody has not got it who has waited since then: others have it, or the storage does not answer."""
+        return self._line.why_not(since)
 
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.

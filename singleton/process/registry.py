@@ -21,6 +21,7 @@ from singleton.process.dropped import release_if_dropped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.base.errors import SingletonError
     from singleton.base.kinds import Stamp
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
@@ -117,6 +118,10 @@ class Registry:
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold
+
+    def why_not(self, address: Address, since: float) -> SingletonError:
+        """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
+        return self._lock(address).why_not(since)
 
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""

@@ -30,6 +30,7 @@ HOLD = "singleton/base/hold.py"
 SEMAPHORE = "singleton/locking/semaphore.py"
 LEADERSHIP = "singleton/clients/leadership.py"
 CAMPAIGN = "singleton/locking/campaign.py"
+CANDIDACY = "singleton/functions/candidacy.py"
 FENCING = "singleton/locking/fencing.py"
 DECLARATION = "singleton/functions/declaration.py"
 GUARD = "singleton/functions/guard.py"
@@ -874,6 +875,15 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="a store that can't be opened ends the campaign in silence, and every tick is skipped as a success",
         by=("tests/unit/functions/test_listener.py",),
         why="the stores of worlds open, and raise what stores may raise",
+    ),
+    Mutant(
+        name="an outage is another listener",
+        file=CANDIDACY,
+        old="            self._decided.clear()\n",
+        new="            self._trouble = None\n",
+        breaks="who lost its lease in an outage skips its ticks as successes until it has asked again",
+        by=("tests/unit/functions/test_listener.py",),
+        why="the listeners of worlds work by messages, which are put back, and come again",
     ),
     Mutant(
         name="leader not told of its loss",
