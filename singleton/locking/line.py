@@ -160,6 +160,13 @@ class Line:
             except TimeoutError:
                 return
 
+    async def wait_for(self, done: asyncio.Future[None]) -> None:
+        """Wait for this, but no longer than anybody waits."""
+        done.add_done_callback(lambda _: self._somebody_left.set())
+        while self.first() is not None and not done.done():
+            self._somebody_left.clear()
+            await self._somebody_left.wait()
+
     # --- what those who wait are told ---------------------------------------------------------------------------------
 
     def refused(self) -> None:

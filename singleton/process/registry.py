@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
 from singleton.locking.lock import Lock, release
-from singleton.locking.section import Section, closed_error
+from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.timing import Timing
@@ -89,6 +89,7 @@ class Registry:
         self._stores: dict[Place, LeaseStore] = {}
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
+        self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self._tails: set[Hold] = set()
@@ -180,7 +181,8 @@ class Registry:
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
             store = self.store(address.place)
-            return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
+            gate = self._gates.setdefault((address.place, address.name), Gate())
+            return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp, gate=gate)
 
         return _kept(self._locks, address, make)
 

@@ -471,6 +471,15 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="who comes next waits for a poll that was meant for somebody who left",
     ),
     Mutant(
+        name="each set of options has a gate of its own",
+        file=REGISTRY,
+        old=", stamp=address.stamp, gate=gate)",
+        new=", stamp=address.stamp)",
+        breaks="a section that outlived its lease runs beside one of the same lock under other options",
+        by=("tests/unit/process/test_registry.py",),
+        why="the apps of worlds have one set of options for each lock",
+    ),
+    Mutant(
         name="handoff without deadline check",
         file=LOCK,
         old="while (waiter := self._line.first()) is not None and lease.alive() and section < SECTIONS - 1:",
