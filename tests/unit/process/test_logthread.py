@@ -91,16 +91,19 @@ def test_a_handler_that_never_ends_does_not_keep_the_process_from_its_end(
     handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("singleton.process.runtime._LAST_LINES", 0.05)
-    runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), log=LogThread())
+    monkeypatch.setattr("singleton.process.logthread._MOST", 10)
+    runtime = Runtime(Registry(lambda _: MemoryLeaseStore()), log=(thread := LogThread()))
 
     async def say(__: Registry) -> None:
-        for _ in range(20_000):
+        for _ in range(100):
             log.warning("line")
 
     runtime.call(say)
     runtime.close()
     assert handler.lines == []
     handler.may_go_on.set()
+    thread.close(20)
+    assert 10 <= len(handler.lines) <= 11, "what is beyond is dropped"
 
 
 @virtual
