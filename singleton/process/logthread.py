@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from singleton.base import naming
@@ -46,4 +47,5 @@ class LogThread:
 
     def _run(self) -> None:
         while (say := self._lines.get()) is not None:
-            say()
+            with suppress(Exception):  # a filter or handler of the app's: the next line may fare better
+                say()

@@ -118,3 +118,16 @@ async def test_who_lost_a_lock_is_told_before_it_is_logged(caplog: pytest.LogCap
     assert logged == [0]
     assert "hold lost (stolen)" in caplog.text
     await lease.stop()
+
+
+def test_a_handler_that_raises_costs_its_line_and_no_other() -> None:
+    said: list[str] = []
+
+    def fails() -> None:
+        raise RuntimeError("disk full")
+
+    lines = LogThread()
+    for line in (fails, lambda: said.append("after")):
+        lines._put(line)
+    lines.close(5.0)
+    assert said == ["after"]
