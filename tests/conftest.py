@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import inspect
 import os
 import platform
@@ -26,6 +27,13 @@ hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
+# Tests that run on one worker: they share what takes long, or would starve one another.
+GROUPS = {
+    "tests/cli/": "cli",
+    "tests/integration/test_faults.py": "faults",
+    "tests/integration/test_faults_replies.py": "faults",
+    "tests/integration/test_processes_stalled.py": "faults",
+}
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
 LASTING = ("singleton-", "asyncio_", "execnet", "Dummy-")
 GRACE = 3.0
@@ -43,6 +51,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep groups together by their files. xdist 3.8 notes the groups of its marker where pytest 9.2 does not look."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    assert all((config.rootpath / start).exists() for start in GROUPS)
+    from xdist.scheduler import LoadGroupScheduling
+
+    scheduling = LoadGroupScheduling(config, log)
+    scheduling._split_scope = _group
+    return scheduling
+
+
+def _group(nodeid: str) -> str:
+    return next((group for start, group in GROUPS.items() if nodeid.startswith(start)), nodeid)
+
+
 def _refused(*_: object, **__: object) -> None:
     raise AssertionError("this test starts a process: mark it with @pytest.mark.process")
 
@@ -57,6 +82,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _awaits_its_tasks(item.obj)
     items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    """Let no garbage collection look at thousands of tests: they stay."""
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:

@@ -20,6 +20,7 @@ def judge_witnessed(history: History) -> Iterator[Finding]:
     if history.setup.get("singleton", True):
         yield from _names(history)
         yield from _outside(history)
+        yield from _tokens(history)
     yield from _for_whom(history)
     yield from _left_running(history)
 
@@ -64,6 +65,24 @@ def _outside(history: History) -> Iterator[Finding]:
 def _covers(got: Acquisition, section: Section) -> bool:
     over = got.ending not in {"ok", "open"}  # lost, or with its host: what became of the body is judged elsewhere
     return got.t <= section.start + _ROUNDING and (over or section.end <= got.until + _ROUNDING)
+
+
+def _tokens(history: History) -> Iterator[Finding]:
+    """A body can see its hold, and what it fences its writes with is that hold's token."""
+    known = {(section.host, section.owner) for section in history.sections if section.held}
+    blind = Counter(
+        sight.function
+        for sight in history.sights
+        if sight.blind and (sight.host, sight.invocation) in known and not history.function(sight.function).decorated
+    )
+    for function, number in sorted(blind.items()):
+        yield violation(
+            f"{count(number, 'body', 'bodies')} of {function!r} could not see their hold: current_hold() failed"
+        )
+    for function, number in sorted((+history.mistold).items()):
+        yield violation(
+            f"{count(number, 'body', 'bodies')} of {function!r} saw another fencing token than the lock had told"
+        )
 
 
 def _for_whom(history: History) -> Iterator[Finding]:

@@ -83,6 +83,9 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
             else:
                 if told[whose]:
                     section = told[whose].pop(0)
+                    if sight.sees and mode == function.mode:
+                        history.mistold[sight.function] += section.held and section.token != sight.token
+                        section.token = sight.token
                     around[whose] = (section, section.end)
                 else:
                     section = _unheard(sight, mode, lock_of.get(whose))

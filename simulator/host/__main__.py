@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -20,7 +21,10 @@ def own_modules_only() -> None:
 
 if __name__ == "__main__":
     own_modules_only()
+    gc.disable()  # nothing of what is imported is garbage, and looking for some takes a tenth of the start
     from simulator.host.main import main
     from simulator.host.workprocess import leave
 
+    gc.freeze()
+    gc.enable()
     leave(main(sys.argv[1:]))

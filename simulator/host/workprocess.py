@@ -24,6 +24,7 @@ from simulator.host.triggers.outputs import Outputs
 from simulator.host.worker import Worker, describe
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
+from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -73,7 +74,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     subscribe(on_lock_event)
     for plan in prepared.plans:
         write("function", **plan.to_json(), limit=prepared.time_limit)
-    witness = Witness(seen)
+    witness = Witness(seen, current_hold)
     witness.watch({plan.function.name: plan.function.call for plan in prepared.plans})
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)

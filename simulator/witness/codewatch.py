@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -24,8 +24,8 @@ class Watcher(Protocol):
     def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
         """It begins; ``arguments`` are by name."""
 
-    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
-        """It has ended: well, or by an error."""
+    def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
+        """It has ended: well, with what it returns, or by an error."""
 
 
 def watch(function: FunctionType, watcher: Watcher) -> CodeType:
@@ -71,16 +71,16 @@ if sys.version_info >= (3, 12):
             arguments = {name: known[name] for name in code.co_varnames[: count + more] if name in known}
             self.watcher.entered(code, frame, arguments)
 
-        def _returned(self, code: CodeType, _: int, __: object) -> None:
-            self._left(code, sys._getframe(1), None)  # noqa: SLF001
+        def _returned(self, code: CodeType, _: int, value: object) -> None:
+            self._left(code, sys._getframe(1), value, None)  # noqa: SLF001
 
         def _unwound(self, code: CodeType, _: int, error: BaseException) -> None:
             if code in self._codes:
-                self._left(code, sys._getframe(1), error)  # noqa: SLF001
+                self._left(code, sys._getframe(1), None, error)  # noqa: SLF001
 
-        def _left(self, code: CodeType, frame: FrameType, error: BaseException | None) -> None:
+        def _left(self, code: CodeType, frame: FrameType, value: object, error: BaseException | None) -> None:
             assert self.watcher is not None
-            self.watcher.left(code, frame, error)
+            self.watcher.left(code, frame, value, error)
 
     @cache
     def _monitor() -> _Monitor:
@@ -118,23 +118,27 @@ def _telling(
         """One run of it."""
 
         def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self.value: object = None
             self._arguments: Mapping[str, Any] = {}
             with suppress(TypeError):  # which the call itself is going to raise
                 self._arguments = signature.bind(*args, **kwargs).arguments
 
-        def __enter__(self) -> None:
+        def __enter__(self) -> Self:
             watcher.entered(code, self, self._arguments)
+            return self
 
         def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-            watcher.left(code, self, error)
+            watcher.left(code, self, self.value, error)
 
     def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with Run(args, kwargs):
-            return original(*args, **kwargs)
+        with Run(args, kwargs) as run:
+            run.value = original(*args, **kwargs)
+            return run.value
 
     async def coroutine(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with Run(args, kwargs):
-            return await original(*args, **kwargs)
+        with Run(args, kwargs) as run:
+            run.value = await original(*args, **kwargs)
+            return run.value
 
     def generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
         with Run(args, kwargs):

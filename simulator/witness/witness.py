@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import itertools
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from simulator.witness.codewatch import watch
 from simulator.witness.leftovers import Leftovers, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from simulator.history.journal import Write
 
@@ -28,22 +29,31 @@ invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
 """The id of the invocation on whose behalf the worker calls a function."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Called:
-    """An invocation under way: of which function, with which value of its trigger, and what is told with its body."""
+    """An invocation under way: of which function, with which value of its trigger, and what is told with its body.
+
+    Attributes:
+        gave: what its body has returned last.
+    """
 
     function: str
     value: object
     told: Mapping[str, object]
+    gave: object = None
     runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
 class Witness:
-    """Writes ``body_entered`` and ``body_left`` for each run of a user's function."""
+    """Writes ``body_entered`` and ``body_left`` for each run of a user's function.
 
-    def __init__(self, write: Write) -> None:
+    ``hold`` returns the hold that a body can see, or raises RuntimeError.
+    """
+
+    def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
         self.leftovers = Leftovers()
         self._write = write
+        self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
         self._names: dict[CodeType, list[str]] = {}
         self._called: dict[str, _Called] = {}
@@ -87,12 +97,14 @@ class Witness:
             self._runs[run] = (label, function, invocation)
         inside.set(invocation)
         told = called.told if called else {}
-        self._write("body_entered", run=label, function=function, invocation=invocation, **told)
+        self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
 
-    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
+    def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         """A body has ended."""
         with self._turn:
             label, function, invocation = self._runs.pop(run, ("", code.co_name, ""))
+            if called := self._called.get(invocation):
+                called.gave = value
         inside.set("")
         told: dict[str, object] = {"function": function, "invocation": invocation}
         if error is not None:
@@ -100,6 +112,22 @@ class Witness:
         if still := self.leftovers.of(invocation):
             told["left_running"] = still
         self._write("body_left", run=label, **told)
+
+    def _seen(self) -> dict[str, object]:
+        """Return what the body that begins here can see of its hold: the token with which it fences what it writes."""
+        if self._hold is None:
+            return {}
+        try:
+            return {"token": self._hold().token}
+        except RuntimeError:
+            return {"blind": True}
+
+    def returned(self, invocation: str, result: object) -> None:
+        """A function has returned what its body did, or something else; what is iterated over may become a list."""
+        called = self._called.get(invocation)
+        gave = called.gave if called else None
+        if gave is not None and gave is not result and not isinstance(gave, Iterator):
+            self._write("result_replaced", invocation=invocation)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return for which invocation a body runs: the one that has this very value, else the one in its context."""

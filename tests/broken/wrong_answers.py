@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.base.errors import LockLost, LockNotAcquired, StorageUnavailable
 from singleton.base.events import tell
+from singleton.base.hold import Hold
+from singleton.functions import guard
 from singleton.functions.guard import Guard
 from tests.broken.breaking import Now, around, broken, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.base.hold import Hold
     from tests.broken.breaking import Patch
 
 
@@ -138,6 +139,20 @@ def tokens_are_drawn_by_lot(patch: Patch) -> None:
 def tokens_are_counted_in_each_host_by_itself(patch: Patch) -> None:
     tokens = count(1)
     _tokens(patch, lambda: next(tokens))
+
+
+@broken("another fencing token", "mutex")
+def the_first_token_is_shown_to_all_bodies(patch: Patch) -> None:
+    first: list[Hold] = []
+
+    def made(real: Any) -> Any:
+        def current(hold: Hold) -> Any:
+            first.append(hold)
+            return real(Hold(hold.lock, owner=hold.owner, token=first[0].token))
+
+        return current
+
+    around(patch, guard, "current", made)
 
 
 def _tokens(patch: Patch, token: Callable[[], int | None]) -> None:

@@ -239,3 +239,14 @@ def bodies_of_two_invocations_are_mixed_up(patch: Patch) -> None:
         return before[0] if len(before) % 5 == 0 else body
 
     bodies(patch, another)
+
+
+@broken("returned something else than its body", app="answers")
+def what_bodies_return_is_dropped(patch: Patch) -> None:
+    def changed(body: Any) -> Any:
+        async def run(*args: Any, **more: Any) -> None:
+            await body(*args, **more)
+
+        return run
+
+    bodies(patch, changed)

@@ -20,6 +20,8 @@ from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import Now, around, broken, entries
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tests.broken.breaking import Patch
 
 
@@ -72,18 +74,7 @@ def each_invocation_has_a_lock_object_of_its_own(patch: Patch) -> None:
 
 @broken("overlap", "mutex")
 def who_is_refused_breaks_the_lease(patch: Patch) -> None:
-    def made(real: Any) -> Any:
-        async def acquire(self: Any) -> Any:
-            try:
-                return await real(self)
-            except StoreFailure as failure:
-                if failure.meaning == "held":
-                    await self._store.break_(self._name)
-                raise
-
-        return acquire
-
-    around(patch, Acquisition, "_acquire", made)
+    _when_refused(patch, lambda acquisition: acquisition._store.break_(acquisition._name))
 
 
 @broken("overlap", "mutex")
@@ -230,16 +221,25 @@ def who_waits_gives_up_asking_after_six_seconds(patch: Patch) -> None:
 def a_lock_that_was_held_for_ten_seconds_is_everybodys(patch: Patch) -> None:
     """It is right until somebody dies."""
 
+    async def break_after_ten_seconds(acquisition: Any) -> None:
+        first = acquisition.__dict__.setdefault("_refused", asyncio.get_running_loop().time())
+        if asyncio.get_running_loop().time() - first > 10:
+            with contextlib.suppress(StoreFailure):
+                await acquisition._store.break_(acquisition._name)
+
+    _when_refused(patch, break_after_ten_seconds)
+
+
+def _when_refused(patch: Patch, does: Callable[[Any], Awaitable[object]]) -> None:
+    """Have who is refused a lease do something before it hears of that."""
+
     def made(real: Any) -> Any:
         async def acquire(self: Any) -> Any:
             try:
                 return await real(self)
             except StoreFailure as failure:
                 if failure.meaning == "held":
-                    first = self.__dict__.setdefault("_refused", asyncio.get_running_loop().time())
-                    if asyncio.get_running_loop().time() - first > 10:
-                        with contextlib.suppress(StoreFailure):
-                            await self._store.break_(self._name)
+                    await does(self)
                 raise
 
         return acquire

@@ -1,8 +1,7 @@
-"""The command's tests share one machine: they keep to one worker, so that they don't starve one another."""
+"""What the tests of the command share."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,16 +11,7 @@ from tests.cli.running import Sim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "xdist_group(name): tests of one group run on one worker")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("cli"))
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

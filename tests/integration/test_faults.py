@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simulator.azurite.server import Azurite
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 AT_THE_NEXT_RENEWAL = RENEWAL + 0.5
 
 

@@ -1,56 +1,143 @@
-"""Explore in this process, and print what was found as one line of JSON.
+"""Hunt for planted bugs: a process that forks for each, so what has no bug in it is imported only once.
 
-``python hunt.py FOLDER SCENARIOS SEED FIRST``
-
-The packages come from FOLDER, where a planted bug is; so this file imports nothing else of ours.
+A line of JSON asks, ``{"bug": {"file", "old", "new"} or null, "tests": [...], "explore": [scenarios, seed, first]}``,
+and a line of JSON answers.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import resource
+import signal
 import sys
-import time
+import tempfile
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
 
-_MEMORY = 4 << 30
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, ModuleType
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_TIME: Final = 400
+"""Seconds of real time for one hunt: a thousand scenarios on a machine that does three a second."""
+_MEMORY: Final = 4 << 30
 """Bytes that a planted bug may use up."""
 
 
-def _bound_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+class Planting(SourceFileLoader):
+    """Finds modules as always, but one with a bug in it."""
+
+    def __init__(self, bug: dict[str, str]) -> None:
+        super().__init__("", str(ROOT / bug["file"]))
+        self._bug = bug
+        self.done = False
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the module's spec, with this loader if the bug is in it."""
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.origin == self.path:
+            self.name = name
+            spec.loader = self
+        return spec
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - the only module there is
+        """Compile the changed text: what is compiled already is that of the right one."""
+        self.done = True
+        source = Path(self.path).read_text(encoding="utf-8")
+        return compile(source.replace(self._bug["old"], self._bug["new"]), self.path, "exec", dont_inherit=True)
 
 
-def main(folder: str, scenarios: int, seed: int, first: int) -> None:
+class Failures:
+    """Notices which test failed first."""
+
+    first: str | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.first = self.first or report.nodeid
+
+
+def _explore(scenarios: int, seed: int, first: int) -> dict[str, object]:
     """Run scenario after scenario until one breaks a promise, number ``first`` before all others."""
-    _bound_memory()
-    sys.path.insert(0, folder)
-    import singleton
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.explore import Plan
     from simulator.virtual.workloads.workloads import WORKLOADS
     from simulator.virtual.worlds.runtime import prepare_process
 
-    if not Path(singleton.__file__).is_relative_to(Path(folder)):
-        raise SystemExit(f"{singleton.__file__} is not below {folder}")
     prepare_process()
     plan = Plan(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=seed)
-    started = time.perf_counter()
-    found: dict[str, object] = {"check": None, "after": scenarios}
     for index in sorted(range(scenarios), key=lambda index: index != first - 1):
-        run = plan.scenario(index).run()
-        if run.violations:
-            worst = run.violations[0]
-            checks = sorted({violation.check for violation in run.violations})
-            found = {"check": worst.check, "text": worst.text, "after": index + 1, "checks": checks}
-            break
-    print(json.dumps({**found, "seconds": round(time.perf_counter() - started, 2)}))  # noqa: T201 - its result
+        if violations := plan.scenario(index).run().violations:
+            return {"check": violations[0].check, "text": violations[0].text, "after": index + 1}
+    return {"check": None, "text": "", "after": scenarios}
+
+
+def _test(tests: list[str]) -> dict[str, object]:
+    """Run tests until one fails."""
+    failures = Failures()
+    options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist")
+    code = pytest.main([*options, *tests], plugins=[failures])
+    if code not in (0, 1) or (code == 1 and failures.first is None):
+        raise SystemExit("the tests could not run")
+    return {"check": failures.first and "tests", "text": failures.first or "", "after": 0}
+
+
+def _answer(wanted: dict[str, Any]) -> dict[str, object]:
+    """Plant the bug in this process, and look for it."""
+    signal.alarm(_TIME)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    planting = wanted["bug"] and Planting(wanted["bug"])
+    if planting:
+        sys.meta_path.insert(0, planting)
+    found = _test(wanted["tests"]) if wanted["tests"] else _explore(*wanted["explore"])
+    if planting and not planting.done:
+        raise SystemExit(f"nothing has imported {planting.path}")
+    return found
+
+
+def _in_a_fork(wanted: dict[str, Any], said: IO[bytes], result: Path) -> int:
+    """Answer in a fork; return its exit code."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 1
+    try:
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
+        result.write_text(json.dumps(_answer(wanted)), encoding="utf-8")
+        code = 0
+    except BaseException:  # noqa: BLE001 - told, and the fork ends
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Answer until nobody asks."""
+    sys.path.insert(0, str(ROOT))
+    os.chdir(ROOT)
+    os.environ["HYPOTHESIS_PROFILE"] = "ci"  # which keeps no examples that a bug has failed
+    for name in ("simulator.virtual.search.explore", "simulator.virtual.worlds.runtime", "azure.storage.blob.aio"):
+        importlib.import_module(name)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("singleton", "simulator")]:
+        del sys.modules[name]
+    for line in sys.stdin:
+        with tempfile.NamedTemporaryFile() as said, tempfile.NamedTemporaryFile() as result:
+            if _in_a_fork(json.loads(line), said, Path(result.name)):
+                answer = {"error": Path(said.name).read_text(encoding="utf-8")[-5000:]}
+            else:
+                answer = json.loads(Path(result.name).read_text(encoding="utf-8"))
+        print(json.dumps(answer), flush=True)  # noqa: T201 - the protocol with the test
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main()

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.simulation import mutant_table
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.planting import ROOT, SCENARIOS, hunt, planted
+from tests.simulation.planting import ROOT, SCENARIOS, Hunter, planted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TABLE = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
 _FOUND_AFTER = mutant_table.found_after(_TABLE)
 
 
+@pytest.fixture(scope="session")
+def hunter() -> Iterator[Hunter]:
+    with Hunter() as running:
+        yield running
+
+
 @pytest.mark.process
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
-def test_a_planted_bug_is_found(mutant: Mutant) -> None:
+def test_a_planted_bug_is_found(hunter: Hunter, mutant: Mutant) -> None:
     # Where it was found last time is where to look first.
-    catch = hunt(mutant, first=_FOUND_AFTER.get(mutant.name, 1))
+    catch = hunter.hunt(mutant, first=_FOUND_AFTER.get(mutant.name, 1))
     assert catch.check is not None, f"{mutant.name}: {mutant.breaks}, and nobody noticed in {SCENARIOS} scenarios"
 
 
@@ -41,8 +52,8 @@ def test_what_was_planted_can_not_rot() -> None:
 
 
 @pytest.mark.process
-def test_the_source_without_a_planted_bug_is_found_innocent_by_the_same_hunt() -> None:
-    assert hunt(None, scenarios=60).check is None
+def test_the_source_without_a_planted_bug_is_found_innocent_by_the_same_hunt(hunter: Hunter) -> None:
+    assert hunter.hunt(None, scenarios=60).check is None
 
 
 def test_the_table_in_the_docs_has_the_same_planted_bugs() -> None:

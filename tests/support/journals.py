@@ -94,12 +94,20 @@ class Story:
         return owner
 
     def sight(
-        self, host: str, start: float, end: float | None, *, invocation: str = "", function: str = "ship", **left: Any
+        self,
+        host: str,
+        start: float,
+        end: float | None,
+        *,
+        invocation: str = "",
+        function: str = "ship",
+        sees: dict[str, Any] | None = None,
+        **left: Any,
     ) -> None:
-        """Tell that a host saw a body."""
+        """Tell that a host saw a body; ``sees``: what that saw."""
         run = next(self._numbers)
         about = {"run": run, "function": function, "invocation": invocation}
-        self.add(start, host, "body_entered", **about)
+        self.add(start, host, "body_entered", **about, **(sees or {}))
         if end is not None:
             self.add(end, host, "body_left", **about, **left)
 

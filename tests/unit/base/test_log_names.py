@@ -16,10 +16,10 @@ import pytest
 
 from singleton import LockClient, LockLost, LockNotAcquired, SingletonOptions, current_hold, singleton
 from singleton.base.naming import log
+from tests.support.deferrals import LOCK as DEFERRED_LOCK
+from tests.support.deferrals import Queue, a_function
 from tests.support.lock_thread import LockThread, an_app
 from tests.support.network import Network, answered
-from tests.unit.functions.test_defer_invocations import LOCK as DEFERRED_LOCK
-from tests.unit.functions.test_defer_invocations import Queue, a_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

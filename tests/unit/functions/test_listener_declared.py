@@ -12,8 +12,8 @@ import pytest
 
 from singleton import ConfigurationError, LockLost, LockNotAcquired, current_hold, singleton
 from singleton.process.runtime import Phase
+from tests.support.deferrals import Queue
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, guard_of, outcome
-from tests.unit.functions.test_defer_invocations import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -146,3 +146,23 @@ def test_what_is_left_running_is_told_of_the_function_that_left_it() -> None:
     told = [text for text in notes(story).notes if "left something running" in text]
     assert ["thread sweep" in told[0], "task linger" in told[1]] == [True, True]
     assert ["import_eligibility" in told[0], "ship" in told[1]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("sees", "found"), [({"token": 7}, False), ({"token": 8}, True), ({"token": None}, True), ({}, False)]
+)
+def test_a_body_that_sees_another_token_than_the_lock_told_is_found(sees: dict[str, Any], found: bool) -> None:
+    story = Story().know(witnessed=True)
+    owner = story.body("host-1", 1, 3, A, token=7)
+    story.sight("host-1", 1.1, 2.9, invocation=owner, sees=sees)
+    text = "1 body of 'ship' saw another fencing token than the lock had told"
+    assert (text in judge(story.end(30)).violations) is found
+
+
+@pytest.mark.parametrize(("decorated", "found"), [(False, True), (True, False)])
+def test_a_body_that_can_not_see_its_hold_is_found(decorated: bool, found: bool) -> None:
+    story = Story().know(witnessed=True, decorated=decorated)
+    owner = story.body("host-1", 1, 3, A, token=7)
+    story.sight("host-1", 1.1, 2.9, invocation=owner, sees={"blind": True})
+    text = "1 body of 'ship' could not see their hold: current_hold() failed"
+    assert (text in judge(story.end(30)).violations) is found

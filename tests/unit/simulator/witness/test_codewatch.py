@@ -25,6 +25,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.values: list[object] = []
         self.arguments: list[Mapping[str, Any]] = []
         self._runs: list[object] = []
 
@@ -33,8 +34,9 @@ class Notes:
         self.arguments.append({**arguments})
         self.told.append(f"{code.co_name} begins")
 
-    def left(self, code: CodeType, run: object, error: BaseException | None) -> None:
+    def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         assert run in self._runs
+        self.values.append(value)
         self.told.append(f"{code.co_name} ends" + (f" with {type(error).__name__}" if error else ""))
 
 
@@ -63,6 +65,7 @@ def test_a_plain_function_is_seen_from_its_first_line_to_its_last(notes: Notes, 
 
     assert (add(1), add(1, 5, c=1)) == (6, 10)
     assert notes.told == ["add begins", "inside", "add ends"] * 2
+    assert notes.values == [6, 10]
     assert notes.arguments[1] == {"a": 1, "b": 5, "c": 1}
 
 

@@ -12,26 +12,14 @@ import pytest
 
 from singleton import ConfigurationError, singleton
 from singleton.settings import hostjson
-from tests.support.lock_thread import Context, LockThread, an_app, outcome
-from tests.unit.functions.test_defer_invocations import LOCK, Queue, TooBad, a_function, call, failing
+from tests.support.deferrals import LOCK, Queue, TooBad, a_function, call, failing
+from tests.support.lock_thread import Context, LockThread, outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-
-@pytest.fixture(autouse=True)
-def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
-    an_app(tmp_path, monkeypatch)
-    monkeypatch.setenv("Orders", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("QUEUE", "Orders")
-    with LockThread() as running:
-        yield running
-
-
-@pytest.fixture
-def queue(thread: LockThread) -> Queue:
-    return Queue(thread)
+pytestmark = pytest.mark.usefixtures("thread")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -10,13 +10,15 @@ import azure.functions as func
 import pytest
 
 from singleton import LockNotAcquired, singleton
-from tests.support.lock_thread import LockThread, an_app
-from tests.unit.functions.test_defer_invocations import LOCK, LONG_AGO, Queue, TooBad, a_function, call, failing
+from tests.support.deferrals import LOCK, LONG_AGO, Queue, TooBad, a_function, call, failing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+    from tests.support.lock_thread import LockThread
+
+pytestmark = pytest.mark.usefixtures("thread")
 both_kinds = pytest.mark.parametrize("kind", ["sync", "async"])
 NAMED = b'{"Id": "k"}'
 anyhow_named = pytest.mark.parametrize(
@@ -32,20 +34,6 @@ IN_VAIN = pytest.mark.parametrize(
         b'{"Id": 1, "DequeueCount": 0}',
     ],
 )
-
-
-@pytest.fixture(autouse=True)
-def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
-    an_app(tmp_path, monkeypatch)
-    monkeypatch.setenv("Orders", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("QUEUE", "Orders")
-    with LockThread() as running:
-        yield running
-
-
-@pytest.fixture
-def queue(thread: LockThread) -> Queue:
-    return Queue(thread)
 
 
 def notes(thread: LockThread) -> list[str]:
