@@ -102,6 +102,36 @@ def explored(app: str, *arguments: str) -> tuple[int, str]:
     return int(result.return_value), result.output
 
 
+# --- what is run of an app --------------------------------------------------------------------------------------------
+
+
+def test_an_app_without_settings_has_its_storage_as_on_a_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "local.settings.json").unlink()
+    monkeypatch.delenv("AzureWebJobsStorage")
+    run = live(written(folder, SHIP, "await asyncio.sleep(1)"))
+    assert (run.violations, run.accounts["ship"].well) == ((), userapp.MESSAGES)
+
+
+def test_a_function_that_is_not_run_is_told_with_the_reason(folder: Path) -> None:
+    lost = SHIP.removeprefix(HEAD).replace("AzureWebJobsStorage", "Elsewhere").replace("ship", "lost")
+    code, output = explored(
+        written(folder, HEAD + lost + "    pass\n" + SHIP.removeprefix(HEAD), "pass"), "--scenarios", "1"
+    )
+    assert code == 0
+    assert "About the app: function 'lost' is not run: there is no setting for its connection 'Elsewhere'" in output
+
+
+def test_an_app_none_of_whose_guarded_functions_can_run_is_refused_with_the_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timer = "@app.timer_trigger(arg_name='timer', schedule='* * * * * *')\ndef tick(timer) -> None:\n    pass\n"
+    app = written(folder, HEAD + timer + SHIP.removeprefix(HEAD).replace("AzureWebJobsStorage", "Elsewhere"), "pass")
+    with pytest.raises(SystemExit):
+        main(["explore", "--app", app])
+    told = capsys.readouterr().err
+    assert "none of the functions that can be run here is guarded by @singleton; function 'ship' is not run: " in told
+
+
 # --- bodies that refuse their messages --------------------------------------------------------------------------------
 
 
