@@ -24,6 +24,7 @@ from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.worlds.outcome import told
 from singleton.functions.guard import Guard
+from tests.broken.locks import BROKEN
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -130,6 +131,15 @@ def test_an_app_none_of_whose_guarded_functions_can_run_is_refused_with_the_reas
         main(["explore", "--app", app])
     told = capsys.readouterr().err
     assert "none of the functions that can be run here is guarded by @singleton; function 'ship' is not run: " in told
+
+
+@pytest.mark.parametrize("name", ["names-have-no-upper-case", "scopes-are-cut"])
+def test_made_up_messages_show_a_lock_that_makes_one_scope_of_two(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = written(folder, SHIP, "await asyncio.sleep(1)")
+    BROKEN[name].breaks(monkeypatch)
+    assert BROKEN[name].says in str(live(app).violations)
 
 
 # --- bodies that refuse their messages --------------------------------------------------------------------------------
