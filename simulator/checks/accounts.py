@@ -66,17 +66,15 @@ def _taken(history: History) -> dict[str, list[Span]]:
 
 def _not_allowed(history: History) -> Iterator[Finding]:
     """Who gives up has a policy that lets him, and has waited for as long as it says."""
-    asked = {(wait.host, wait.owner): wait.start for wait in history.waits}
-    called = {(call.host, call.id): call.start for call in history.invocations}
     against = Counter[tuple[str, str]]()
     for refusal in history.refusals:
-        who, function = (refusal.host, refusal.owner), history.function(refusal.function)
+        function = history.function(refusal.function)
         known = refusal.function in history.functions
         if not known or refusal.mode == "listener" or function.on_contention == "custom":
             continue
         if refusal.reason == "timeout":
-            waited, took = (refusal.t - began.get(who, refusal.t) + _STALE for began in (asked, called))
-            allowed = waited >= function.gives_up_after or took >= function.cut_after
+            late = refusal.t + _STALE
+            allowed = late - refusal.asked >= function.gives_up_after or late - refusal.called >= function.cut_after
         else:
             allowed = refusal.reason == function.on_contention != "wait"
         against[refusal.function, refusal.reason] += not allowed
@@ -94,11 +92,9 @@ def _alone(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
     for wait in history.waits:
         if wait.ending == "acquired":
             known.setdefault(wait.lock, []).append((wait.start, wait.end))
-    asked = {(wait.host, wait.owner): wait.start for wait in history.waits}
     alone = Counter[str]()
     for refusal in history.refusals:
-        since = asked.get((refusal.host, refusal.owner), refusal.t) - _STALE
-        spans = known.get(refusal.lock, ())
+        since, spans = refusal.asked - _STALE, known.get(refusal.lock, ())
         alone[refusal.function] += not any(start <= refusal.t and end >= since for start, end in spans)
     for function, number in sorted((+alone).items()):
         yield violation(

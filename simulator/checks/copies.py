@@ -1,4 +1,4 @@
-"""A message that is put back goes on as one copy, and no second one comes out of nowhere."""
+"""A message that is put back goes on as one copy that says the same, and no second one comes out of nowhere."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ if TYPE_CHECKING:
 
 
 def judge_copies(history: History) -> Iterator[Finding]:
+    """Find what is wrong with the copies as which messages are put back."""
+    changed = sum(message.deferred > 0 and len(message.digests) > 1 for message in history.messages.values())
+    if changed:
+        yield violation(f"{count(changed, 'message')} came back with another body than before")
+    if not history.rough:
+        yield from _extra(history)
+
+
+def _extra(history: History) -> Iterator[Finding]:
     """Find messages that nobody sent, and that say what one says that was put back.
 
     Once its body has run, the app may have sent the like itself; and a host that dies or fails as it puts a message
     back may leave two.
     """
-    if history.rough:
-        return
     alike: dict[str, list[Message]] = defaultdict(list)
     for message in history.messages.values():
-        if message.digest:
-            alike[message.digest].append(message)
+        for digest in message.digests:
+            alike[digest].append(message)
     bodies = {(section.host, section.owner): section.start for section in history.sections}
     extra = 0
     for messages in alike.values():

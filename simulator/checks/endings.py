@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.findings import Finding, count, violation
+from simulator.checks.findings import Finding, count, note, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,18 +58,25 @@ def _successes(history: History) -> Iterator[Finding]:
         if refusal.mode == "listener" or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
     lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
-    empty, failed, without, other = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    empty, failed, without, other, hidden = (Counter[str]() for _ in range(5))
     for call, ran in _tries(history):
         where, function = (call.host, call.id), history.function(call.function)
         other[call.function] += call.replaced and function.guarded and not function.decorated
         if call.ending not in {"ok", "deferred"} or not function.guarded:
             continue
+        badly = bool(ran) and ran[-1].ending != "ok" and where not in history.struck
+        hidden[call.function] += badly and function.decorated
         if not function.decorated:
             empty[call.function] += not ran and where not in dropped
-            failed[call.function] += bool(ran) and ran[-1].ending != "ok" and where not in history.struck
+            failed[call.function] += badly
         without[call.function] += where in lost and call.ending == "ok"
     yield from _each(empty, "succeeded without its body, and was neither skipped nor put back")
     yield from _each(failed, "succeeded although its body had failed")
+    for name, number in sorted((+hidden).items()):
+        yield note(
+            f"{count(number, 'body', 'bodies')} of {name!r} failed, and their invocations succeeded: one of its own "
+            "decorators may do that"
+        )
     yield from _each(other, "returned something else than its body")
     yield from _each(without, "succeeded although it had lost its lock")
 
@@ -106,8 +113,8 @@ def _failures(history: History) -> Iterator[Finding]:
     """The lock fails nobody, unless something was done to it."""
     failed = Counter(
         (call.function, call.blames)
-        for call in history.invocations
-        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call)
+        for call, ran in _tries(history)
+        if call.ending == "error" and call.blames not in {"", "LockNotAcquired"} and not _caused(history, call, ran)
     )
     for (function, name), number in sorted(failed.items()):
         yield violation(
@@ -115,9 +122,14 @@ def _failures(history: History) -> Iterator[Finding]:
         )
 
 
-def _caused(history: History, call: Invocation) -> bool:
-    """Tell whether the run did something to its host, or to its lock, or whether the app itself is at fault."""
+def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
+    """Tell whether the run did something to its host, or to its lock, or whether the app itself is at fault.
+
+    A body may raise an error of the lock's, of another lock for example, as long as its own is not lost.
+    """
     own = call.blames in {"ScopeError", "ConfigurationError"}
+    if any(body.error == call.blames for body in ran):
+        own |= not any(each.told and (each.host, each.owner) == (call.host, call.id) for each in history.sections)
     operated = any(call.start <= t <= call.end for t, _ in history.operated)
     return own or operated or history.paused(call.host, call.start, call.end)
 

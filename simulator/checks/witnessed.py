@@ -68,7 +68,17 @@ def _covers(got: Acquisition, section: Section) -> bool:
 
 
 def _tokens(history: History) -> Iterator[Finding]:
-    """What a body fences its writes with is the token of its hold."""
+    """A body can see its hold, and what it fences its writes with is that hold's token."""
+    known = {(section.host, section.owner) for section in history.sections if section.held}
+    blind = Counter(
+        sight.function
+        for sight in history.sights
+        if sight.blind and (sight.host, sight.invocation) in known and not history.function(sight.function).decorated
+    )
+    for function, number in sorted(blind.items()):
+        yield violation(
+            f"{count(number, 'body', 'bodies')} of {function!r} could not see their hold: current_hold() failed"
+        )
     for function, number in sorted((+history.mistold).items()):
         yield violation(
             f"{count(number, 'body', 'bodies')} of {function!r} saw another fencing token than the lock had told"

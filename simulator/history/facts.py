@@ -128,10 +128,17 @@ class Held(Acquisition):
 
 @dataclass(slots=True, kw_only=True)
 class Refusal(Deed):
-    """A lock was asked for and given up: the body did not run."""
+    """A lock was asked for and given up: the body did not run.
+
+    Attributes:
+        asked: when its invocation asked for it.
+        called: when this try of its invocation began.
+    """
 
     t: float
     reason: str
+    asked: float
+    called: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,7 +175,7 @@ class Sight:
         attempt: the number of the try within the invocation, from 0.
         error: the class of the error with which it ended.
         left_running: what it had started and was still running when it ended.
-        sees: whether the body could see a hold.
+        sees: whether the body could see a hold; ``blind``: that it could not.
         token: that hold's fencing token, where it has one.
     """
 
@@ -183,6 +190,7 @@ class Sight:
     error: str = ""
     left_running: tuple[str, ...] = ()
     sees: bool = False
+    blind: bool = False
     token: int | None = None
 
 
@@ -233,7 +241,7 @@ class Message:
     most_dequeued: int = 0  # the highest count under any of its ids
     queue: str = ""
     key: str = ""
-    digest: str = ""  # of its text, where a host received it
+    digests: set[str] = field(default_factory=set)  # of what it says, where hosts received it
     sent: float | None = None  # None: it was in the queue before the run
     receipts: list[tuple[float, str]] = field(default_factory=list)
     completed: list[str] = field(default_factory=list)  # the hosts that deleted it after a success

@@ -163,7 +163,7 @@ class Historian:
         message = self._message(record)
         message.receipts.append((record.t, record.host))
         message.most_dequeued = max(message.most_dequeued, int(record.get("dequeue_count") or 0))
-        message.digest = message.digest or record.text("digest")
+        message.digests |= {record.text("digest")} - {""}
 
     def _on_message_completed(self, record: Record) -> None:
         message = self._message(record)
@@ -220,7 +220,7 @@ class Historian:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
-        sight.sees, sight.token = "token" in record.fields, record.get("token")
+        sight.sees, sight.blind, sight.token = "token" in record.fields, bool(record.get("blind")), record.get("token")
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 
@@ -246,8 +246,14 @@ class Historian:
                 self.held[key] = Acquisition(t=record.t, token=record.get("token"), **about)
                 self.history.acquisitions.append(self.held[key])
             case "contended":
-                _end(self.waits.pop(key, ()), record, "contended")
-                self.history.refusals.append(Refusal(t=record.t, reason=record.text("reason"), **about))
+                waits = self.waits.pop(key, [])
+                _end(waits, record, "contended")
+                asked, called = (
+                    max((thing.start for thing in things), default=record.t)
+                    for things in (waits, self._calls.get((record.host, "", about["owner"]), []))
+                )
+                refusal = Refusal(t=record.t, reason=record.text("reason"), asked=asked, called=called, **about)
+                self.history.refusals.append(refusal)
             case "deferred":
                 self._deferring.add((record.host, about["owner"]))
                 self._hand_on(self._message_of(record), record.text("copy_id"))
@@ -308,7 +314,7 @@ class Historian:
             message.deferred += early.deferred
             message.poisoned = message.poisoned or early.poisoned
             message.receipts += early.receipts
-            message.digest = message.digest or early.digest
+            message.digests |= early.digests
             message.completed += early.completed
             message.invocations += early.invocations
             for each in early.ids:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindingdata import BINARY
 from simulator.host.triggers.messages import Message
-from singleton.functions.invocation import current_hold
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.webjobs import WebJobsLayout
 
@@ -71,11 +70,3 @@ def _delivered(trigger: Parameter, cause: object) -> Delivered:
         own=None if trigger.converter == "generic" else own,
         binary=trigger.data_type in BINARY,
     )
-
-
-def seen_in_body() -> dict[str, object]:
-    """Return what a body can see of its hold: the token with which it fences what it writes."""
-    try:
-        return {"token": current_hold().token}
-    except RuntimeError:
-        return {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from simulator.history.journal import Journal
 from simulator.host.app.errors import HostError
 from simulator.host.calls import Answer, Refusal
-from simulator.host.expecting import expected_keys, seen_in_body
+from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, prepare_app, set_up_logging
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
@@ -24,6 +24,7 @@ from simulator.host.triggers.outputs import Outputs
 from simulator.host.worker import Worker, describe
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
+from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -74,7 +75,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     subscribe(on_lock_event)
     for plan in prepared.plans:
         write("function", **plan.to_json(), limit=prepared.time_limit)
-    witness = Witness(seen, seen_in_body)
+    witness = Witness(seen, current_hold)
     witness.watch({plan.function.name: plan.function.call for plan in prepared.plans})
     worker = Worker(os.environ, witness)
     answering = _Answering(prepared, worker, connection, write, config.lock_host_id)

@@ -45,12 +45,15 @@ class _Called:
 
 
 class Witness:
-    """Writes ``body_entered`` and ``body_left`` for each run of a user's function; ``sees`` says what it sees there."""
+    """Writes ``body_entered`` and ``body_left`` for each run of a user's function.
 
-    def __init__(self, write: Write, sees: Callable[[], Mapping[str, object]] = dict) -> None:
+    ``hold`` returns the hold that a body can see, or raises RuntimeError.
+    """
+
+    def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
         self.leftovers = Leftovers()
         self._write = write
-        self._sees = sees
+        self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
         self._names: dict[CodeType, list[str]] = {}
         self._called: dict[str, _Called] = {}
@@ -94,7 +97,7 @@ class Witness:
             self._runs[run] = (label, function, invocation)
         inside.set(invocation)
         told = called.told if called else {}
-        self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._sees())
+        self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
         """A body has ended."""
@@ -109,6 +112,15 @@ class Witness:
         if still := self.leftovers.of(invocation):
             told["left_running"] = still
         self._write("body_left", run=label, **told)
+
+    def _seen(self) -> dict[str, object]:
+        """Return what the body that begins here can see of its hold: the token with which it fences what it writes."""
+        if self._hold is None:
+            return {}
+        try:
+            return {"token": self._hold().token}
+        except RuntimeError:
+            return {"blind": True}
 
     def returned(self, invocation: str, result: object) -> None:
         """A function has returned what its body did, or something else; what is iterated over may become a list."""

@@ -44,6 +44,15 @@ class SingletonError(Exception):
         return twin
 
 
+def as_told(what: str, cause: BaseException, *, lock: str) -> SingletonError:
+    """Return an error of this package, made of what nobody should have raised where it is none."""
+    if isinstance(cause, SingletonError):
+        return cause
+    error = SingletonError(f"{what} {lock!r}: unexpected {cause!r}", lock=lock)
+    error.__cause__ = cause
+    return error
+
+
 class ConfigurationError(SingletonError, ValueError):
     """An argument, option, setting or declaration is wrong. The message names it, its value and what is allowed."""
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _IN_A_TASK: Final = "__azure_function_invocation_id__"
 """The attribute by which the worker's log handler knows the tasks of an invocation."""
@@ -98,23 +100,50 @@ def noted() -> Iterator[None]:
 class _Log(logging.LoggerAdapter[logging.Logger]):
     """The logger of this package; each line goes out in the name of the invocation that it is about."""
 
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a line, as ``logging.Logger.log`` does."""
-        if self.isEnabledFor(level):
-            with _told_to_the_worker(_current.get()):
-                self.logger.log(level, msg, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})
+    def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **_: Any) -> None:
+        """Log a line, as ``logging.Logger.log`` does; where this thread's lines are said elsewhere, there."""
+        if not self.isEnabledFor(level):
+            return
+        if isinstance(exc_info, BaseException):
+            exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
+        elif exc_info:
+            exc_info = sys.exc_info()
+        file, line, function, _stack = self.logger.findCaller(stacklevel=2)
+        name = self.logger.name
+        record = self.logger.makeRecord(name, level, file, line, msg, args, exc_info, function)
+        invocation = _current.get()
+        told = None if invocation is None or invocation.over else invocation.id
+        _said_by.way(partial(self._say, record, invocation, told))
+
+    def _say(self, record: logging.LogRecord, invocation: Invocation | None, name: str | None) -> None:
+        with _told_to_the_worker(invocation, name):
+            self.logger.handle(record)
+
+
+class _SaidBy(threading.local):
+    """How the lines of a thread are said: at once, unless somebody else is to say them."""
+
+    def __init__(self) -> None:
+        self.way: Callable[[Callable[[], None]], None] = lambda say: say()
+
+
+_said_by: Final = _SaidBy()
+
+
+def say_by(way: Callable[[Callable[[], None]], None]) -> None:
+    """Have the lines of the calling thread said by ``way(say)``, instead of at once: where a handler may block."""
+    _said_by.way = way
 
 
 log: Final = _Log(logging.getLogger("singleton"))
 
 
 @contextmanager
-def _told_to_the_worker(invocation: Invocation | None) -> Iterator[None]:
-    """Let the worker's log handler find the invocation on this thread, or none where it has ended."""
+def _told_to_the_worker(invocation: Invocation | None, name: str | None) -> Iterator[None]:
+    """Let the worker's log handler find the name of the invocation on this thread, or none where it had ended."""
     if invocation is None:
         yield
         return
-    name = None if invocation.over else invocation.id
     storage, variable = invocation.storage, _workers_variable()
     before = getattr(storage, "invocation_id", None)
     token = None if variable is None else variable.set(name)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.base.tasks import to_its_end
 from singleton.locking.campaign import Campaign
 from singleton.process.current import runtime
 
@@ -92,7 +93,12 @@ class Leadership:
     def start(self) -> None:
         """Begin to try, on the lock thread."""
         self._enter()
-        runtime().call(self._begin)
+        try:
+            runtime().call(self._begin)
+        except BaseException:  # the block is not entered, and nobody else would end it
+            with suppress(SingletonError):
+                self.stop()
+            raise
 
     def stop(self) -> None:
         """End the candidacy; give the lock back, if this process has it. A second time does nothing."""
@@ -109,7 +115,12 @@ class Leadership:
 
     async def __aenter__(self) -> Self:
         self._enter()
-        await runtime().call_async(self._begin)
+        try:
+            await runtime().call_async(self._begin)
+        except BaseException:
+            with suppress(SingletonError):
+                await to_its_end(asyncio.ensure_future(self.__aexit__()), cancel=False)
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -159,8 +170,8 @@ class Leadership:
         registry.accompany(self._campaign.begin())
 
     async def _end(self, _: Registry) -> None:
-        assert self._campaign is not None
-        await self._campaign.end()
+        if self._campaign is not None:  # else its caller was gone before it began
+            await self._campaign.end()
 
     def _finish(self, over: SingletonError) -> None:
         with self._guard:

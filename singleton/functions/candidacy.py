@@ -8,9 +8,11 @@ are waited for, and then the lease goes back (W-106). Where a body does not end,
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
+from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageUnavailable, as_told
 from singleton.base.events import tell
 from singleton.base.naming import current
 from singleton.base.naming import log as _log
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""
+_ANSWER: Final = 10.0
+"""Seconds for an answer that should come soon: as for any single attempt."""
 
 
 async def take_seat(
@@ -36,6 +40,7 @@ async def take_seat(
     address: Address,
     attempt: Work[Hold],
     *,
+    wait: float | None,
     recovery: float | None,
     about: Call,
     owner: str,
@@ -43,16 +48,19 @@ async def take_seat(
 ) -> Hold:
     """Return a hold for one invocation in the process that listens; release it at the invocation's end.
 
-    The first call for a lock begins this process's candidacy, and each waits for the outcome of its first attempt.
+    The first call for a lock begins this process's candidacy, and each waits for the outcome of the attempt that is
+    under way. Where that has no time-out, or follows a lease that ran out, it waits for ten seconds at most, and is
+    told what is known then.
 
     Args:
         registry: where the lock lives; the candidacy ends with it.
         address: the lock.
         attempt: acquires it.
+        wait: seconds of one attempt; None: it has no end.
         recovery: seconds between attempts; None: there is only the first.
         about: what events say of the candidacy.
         owner: id of the invocation.
-        within: seconds to wait for that first attempt; None: without end.
+        within: seconds to wait for an attempt at most; None: without end.
 
     Raises:
         LockNotAcquired: another process listens, or it is not known yet whether one does.
@@ -62,7 +70,7 @@ async def take_seat(
     candidacy = registry.keepers.get(address)
     if candidacy is None:
         candidacy = registry.keepers[address] = Candidacy(
-            registry, about, attempt, period=address.timing.period, recovery=recovery
+            registry, address, about, attempt, wait=wait, recovery=recovery
         )
     assert isinstance(candidacy, Candidacy)
     return await candidacy.seat(owner, within)
@@ -72,15 +80,24 @@ class Candidacy:
     """A campaign with seats for invocations, on the lock thread, until its registry is closed."""
 
     def __init__(
-        self, registry: Registry, about: Call, acquire: Work[Hold], *, period: float, recovery: float | None
+        self,
+        registry: Registry,
+        address: Address,
+        about: Call,
+        acquire: Work[Hold],
+        *,
+        wait: float | None,
+        recovery: float | None,
     ) -> None:
         self._registry = registry
         self._about = about
         self._acquire = acquire
-        self._period = period
+        self._address = address
         self._recovery = recovery
         self._hold: Hold | None = None
         self._decided = asyncio.Event()
+        self._undecided_since = asyncio.get_running_loop().time()
+        self._patience = _ANSWER if wait is None else math.inf
         self._asking = False
         self._trouble: SingletonError | None = None
         self._seats: dict[Turn, Invocation | None] = {}
@@ -112,11 +129,8 @@ class Candidacy:
 
     async def seat(self, owner: str, within: float | None = None) -> Hold:
         """Return a hold of its own for an invocation."""
-        try:
-            async with asyncio.timeout(None if self._decided.is_set() else within):
-                await self._decided.wait()
-        except TimeoutError:
-            raise self._undecided(owner) from None
+        if not self._decided.is_set():
+            await self._outcome(math.inf if within is None else within)
         hold = self._leads()
         if self._ending or not isinstance(hold, Section):
             raise self._refusal(owner)
@@ -127,6 +141,14 @@ class Candidacy:
         turn.ended.add_done_callback(lambda _: self._vacate(turn))
         release_if_dropped(seat)
         return seat
+
+    async def _outcome(self, within: float) -> None:
+        """Wait for the attempt that is under way, but not for as long as it may take: its wait is not the caller's."""
+        now = asyncio.get_running_loop().time()
+        left = min(within, self._undecided_since + self._patience - now)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if left == math.inf else left):
+                await self._decided.wait()
 
     def _leads(self) -> Hold | None:
         """Return the hold while this process leads."""
@@ -145,8 +167,8 @@ class Candidacy:
             if self._recovery is None:
                 tell("contended", self._about, reason="timeout")
             raise
-        except SingletonError as error:
-            self._trouble = error
+        except Exception as error:
+            self._trouble = as_told("lock", error, lock=self._about.lock)
             raise
         finally:
             self._decided.set()
@@ -161,27 +183,36 @@ class Candidacy:
         tell("lost", self._about, hold, reason)
         for turn in self._seats.copy():
             turn.lost.fire(reason)
+        if reason == "expired":  # the storage did not answer, or this process slept: it is to ask before it knows more
+            self._trouble = self._lapsed()
+            self._undecided_since, self._patience = asyncio.get_running_loop().time(), _ANSWER
+            self._decided.clear()
 
     async def _give_back(self, hold: Hold) -> None:
         """After a loss, don't end the lease under bodies that were told and have not ended, until it has lapsed."""
         self._hold = None
-        await self._drained(within=self._period)
+        await self._drained(within=self._address.timing.period)
         await self._registry.release(hold)
 
     def _refusal(self, owner: str) -> SingletonError:
         name, function = self._about.lock, self._about.function
         if self._ending:
             return LockClosed(f"{function}: its process is ending", lock=name, owner=owner)
-        if self._trouble is None:
-            return LockNotAcquired(
-                f"{function} runs in another process, which is its listener (lock {name!r})", lock=name, owner=owner
-            )
-        return self._trouble.another(owner)
-
-    def _undecided(self, owner: str) -> SingletonError:
-        name = self._about.lock
-        text = f"{self._about.function}: this process does not listen yet, and still asks for lock {name!r}"
+        known = self._trouble
+        if known is None and not self._decided.is_set():
+            known = self._registry.why_not(self._address, self._undecided_since)
+        if known is not None and not isinstance(known, LockNotAcquired):
+            return known.another(owner)
+        if self._decided.is_set():
+            text = f"{function} runs in another process, which is its listener (lock {name!r})"
+        else:
+            text = f"{function}: this process does not listen yet, and still asks for lock {name!r}"
         return LockNotAcquired(text, lock=name, owner=owner)
+
+    def _lapsed(self) -> SingletonError:
+        name, function = self._about.lock, self._about.function
+        text = "its lease ran out, and the storage has not said yet whether another process listens now"
+        return StorageUnavailable(f"{function}: {text} (lock {name!r})", lock=name, reason="expired")
 
     # --- seats --------------------------------------------------------------------------------------------------------
 

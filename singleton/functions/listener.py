@@ -161,7 +161,14 @@ class ListenerGuard(Guard):
 
         async def seat(registry: Registry, within: float | None) -> Hold:
             return await take_seat(
-                registry, address, attempt, recovery=recovery, about=about, owner=call.owner, within=within
+                registry,
+                address,
+                attempt,
+                wait=self.wait,
+                recovery=recovery,
+                about=about,
+                owner=call.owner,
+                within=within,
             )
 
         _ = self._told

@@ -87,7 +87,7 @@ class Campaign:
             return None
         except LockClosed:
             raise
-        except SingletonError as error:
+        except Exception as error:  # noqa: BLE001 - a credential may raise anything
             _log.warning("leadership %s: no answer whether it is free (%s); trying again", self._name, error)
             return None
         try:

@@ -43,14 +43,29 @@ class FencingCounter:
         """Write the next epoch and the owner under the lease, beside what others wrote.
 
         One request while the blob is as we left it (its ETag tells), else two; none where there is nothing to write.
-        Safe to repeat: the epoch only ever goes up.
+        It is written on condition of that ETag: a stamp that arrives late, even under its own lease, changes nothing,
+        so the epoch only ever goes up. Where the condition does not hold, that may be a stamp of our own whose reply
+        was lost: it is read, and counted on from.
         """
         if not (self.counts or owner):
             return
         if etag != self._etag:
-            state = await self._store.read(self._name)
-            self._metadata = state.metadata
-            self._epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
+            await self._read()
+        try:
+            await self._write(lease_id, owner)
+        except StoreFailure as failure:
+            if failure.meaning != "changed":
+                raise
+            await self._read()
+            await self._write(lease_id, owner)
+
+    async def _read(self) -> None:
+        state = await self._store.read(self._name)
+        self._etag = state.etag
+        self._metadata = state.metadata
+        self._epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
+
+    async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
         ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self.counts else ())}
         metadata = {key: value for key, value in self._metadata.items() if key.lower() not in ours}
@@ -59,7 +74,7 @@ class FencingCounter:
             metadata[HOST_KEY] = _header_safe(this_host())
         if owner:
             metadata[OWNER_KEY] = _header_safe(owner)
-        self._etag = await self._store.write(self._name, lease_id, metadata)
+        self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
         self._metadata = metadata
         self._epoch = epoch
 

@@ -100,10 +100,10 @@ class Lease:
         self.lost = reason
         self.cause = cause or self.cause
         self._disarm()
-        with speaking_of(self.whose):
-            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
         for watcher in self._watchers:
             watcher(reason)
+        with speaking_of(self.whose):
+            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
 
     def _circumstances(self) -> str:
         """Say what is known of a loss that was not our own doing (W-73)."""

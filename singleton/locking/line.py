@@ -18,7 +18,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.base.errors import LockNotAcquired, SingletonError, as_told
 from singleton.base.naming import current
 from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
@@ -160,6 +160,13 @@ class Line:
             except TimeoutError:
                 return
 
+    async def wait_for(self, done: asyncio.Future[None]) -> None:
+        """Wait for this, but no longer than anybody waits."""
+        done.add_done_callback(lambda _: self._somebody_left.set())
+        while self.first() is not None and not done.done():
+            self._somebody_left.clear()
+            await self._somebody_left.wait()
+
     # --- what those who wait are told ---------------------------------------------------------------------------------
 
     def refused(self) -> None:
@@ -199,18 +206,24 @@ class Line:
 
     def break_down(self, cause: BaseException) -> None:
         """End all waits with an error that nobody expected."""
-        error = SingletonError(f"{self._kind} {self._name!r}: unexpected {cause!r}", lock=self._name)
-        error.__cause__ = cause
-        self.refuse_all(error)
+        self.refuse_all(as_told(self._kind, cause, lock=self._name))
+
+    def why_not(self, since: float, *, within: str = "at once", behind: bool = False) -> SingletonError:
+        """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer.
+
+        Args:
+            since: when the wait began, in which the evidence must lie.
+            within: the time-out in words.
+            behind: somebody else of this process was first in line.
+        """
+        state = self.state
+        in_use = state.was_in_use_since(since) or state.ours or (state.in_use and behind)
+        if state.trouble is not None or not in_use:
+            return state.trouble or storage_error(self._name, _SILENCE, what=self._kind)
+        return self._not_acquired(self._taken, within=within)
 
     def _time_is_up(self, waiter: Waiter) -> None:
-        """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer."""
-        state = self.state
-        in_use = state.was_in_use_since(waiter.since) or state.ours or (state.in_use and self.first() is not waiter)
-        if state.trouble is not None or not in_use:
-            waiter.refuse(state.trouble or storage_error(self._name, _SILENCE, what=self._kind))
-        else:
-            waiter.refuse(self._not_acquired(self._taken, within=waiter.within))
+        waiter.refuse(self.why_not(waiter.since, within=waiter.within, behind=self.first() is not waiter))
 
     def _not_acquired(self, why: str, *, within: str = "at once", owner: str | None = None) -> LockNotAcquired:
         text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"

@@ -3,7 +3,8 @@
 What it promises, whatever the network does:
 
 * **Exclusive.** A section runs only under a lease that the service granted and that is not past its deadline
-  (``lease.py``). Sections of this process never overlap, not even when one of them outlives its lease.
+  (``lease.py``). Sections of this process never overlap, not even when one of them outlives its lease, or is that of
+  a lock with other options on the same blob (``Gate``).
 * **Ask once, safely again.** An acquisition proposes an id of its own. After an answer that is unknown the same id is
   asked again, which is idempotent; given up with the outcome unknown, it is released by that id (B7, B8).
 * **One line, one poll.** Waiters stand in line (``line.py``) and one task polls for all of them; at the end of a
@@ -24,15 +25,17 @@ from typing import TYPE_CHECKING
 
 from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
+from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import SECTIONS, FencingCounter
 from singleton.locking.line import Line
-from singleton.locking.section import Section, Turn
+from singleton.locking.section import Gate, Section, Turn
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     import random
 
+    from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.lease import Lease
@@ -58,7 +61,14 @@ class Lock:
     """One named lock of one process. Everything happens on the loop on which it is used."""
 
     def __init__(
-        self, store: LeaseStore, name: str, *, timing: Timing, rng: random.Random, stamp: Stamp = "token"
+        self,
+        store: LeaseStore,
+        name: str,
+        *,
+        timing: Timing,
+        rng: random.Random,
+        stamp: Stamp = "token",
+        gate: Gate | None = None,
     ) -> None:
         self.name = name
         self._timing = timing
@@ -67,6 +77,7 @@ class Lock:
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing)
         self._state = self._line.state
+        self._gate = gate or Gate()
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
 
@@ -91,6 +102,10 @@ class Lock:
             LockClosed: the lock was closed.
         """
         return await self._line.wait(timeout, owner, self._see_to_it)
+
+    def why_not(self, since: float) -> SingletonError:
+        """Say why somebody has not got it who has waited since then: others have it, or the storage does not answer."""
+        return self._line.why_not(since)
 
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.
@@ -123,7 +138,10 @@ class Lock:
                 lease = await self._win()
                 if lease is not None:
                     await self._hand_out(lease)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not being_cancelled():  # it came out of the store
+                self._line.break_down(error)
+                return
             self._line.give_up()
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends
@@ -140,6 +158,7 @@ class Lock:
         try:
             if self._state.stand_aside():
                 await self._line.sleep_until(self._state.aside_until)
+            await self._stand_behind()
             self._state.begin()
             while (first := self._line.first()) is not None:
                 speak_of(first.whose)
@@ -159,6 +178,13 @@ class Lock:
         finally:
             await self._acquisition.give_up()
 
+    async def _stand_behind(self) -> None:
+        """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
+        while self._line.first() is not None and (turn := self._gate.inside) is not None:
+            self._state.stand_behind()
+            self._line.entered()
+            await self._line.wait_for(turn.ended)
+
     def _judge(self, failure: StoreFailure) -> None:
         """Tell those who wait what an attempt that failed means for them."""
         match failure.meaning:
@@ -177,12 +203,15 @@ class Lock:
             while (waiter := self._line.first()) is not None and lease.alive() and section < SECTIONS - 1:
                 if section and self._state.had_its_run:
                     break
+                if not section and self._gate.inside is not None:  # it has outlived its lease
+                    break
                 section += 1
                 self._settle()
                 speak_of(waiter.whose)
                 hold = Section(self.name, waiter.owner, self._token(section), lease)
                 hold.concerns(waiter.whose)
                 turn = self._turn = hold.turn
+                self._gate.enter(turn)
                 self._line.grant(waiter, hold)
                 del waiter, hold  # it is the caller's, who may drop it (M-37)
                 if section == 1:

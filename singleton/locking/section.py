@@ -32,6 +32,25 @@ class Turn:
             self.ended.set_result(None)
 
 
+class Gate:
+    """What all locks of this process on one blob go through, whatever their options: their sections never overlap.
+
+    Their leases don't either; but a section may outlive its lease.
+    """
+
+    def __init__(self) -> None:
+        self._turn: Turn | None = None
+
+    @property
+    def inside(self) -> Turn | None:
+        """The turn whose section has not ended, if there is one."""
+        return None if self._turn is None or self._turn.ended.done() else self._turn
+
+    def enter(self, turn: Turn) -> None:
+        """Let a section begin."""
+        self._turn = turn
+
+
 class Section(Hold):
     """A hold of a lock that is in use, with its turn."""
 

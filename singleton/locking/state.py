@@ -8,7 +8,7 @@ Where nobody waits any more, each of them ends in ``idle``. A semaphore has its 
 
 ``asking``, ``taken`` and ``trouble`` are one thing done, asking until the lease is ours, and three things known of it:
 nothing yet, that somebody else has it, that the storage gives no usable answer. A process that has had its run stands
-aside before it asks again.
+aside before it asks again, and waits behind a section that another lock of this process has on the same blob.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Doing(enum.Enum):
 
     IDLE = "idle"
     ASIDE = "standing aside"
+    BEHIND = "behind another section of this process"
     ASKING = "asking"
     TAKEN = "asking, and somebody else has it"
     TROUBLE = "asking, and the storage fails"
@@ -43,17 +44,19 @@ class Doing(enum.Enum):
     GIVING_BACK = "giving back"
 
 
-_OURS: Final = frozenset({Doing.HELD, Doing.GIVING_BACK})
+_OURS: Final = frozenset({Doing.BEHIND, Doing.HELD, Doing.GIVING_BACK})
 _IN_USE: Final = _OURS | {Doing.ASIDE, Doing.TAKEN}
+_LATER: Final = frozenset({Doing.ASIDE, Doing.BEHIND})
 _TRYING: Final = frozenset({Doing.ASKING, Doing.TAKEN, Doing.TROUBLE})
 _MOVES: Final = {
-    Doing.IDLE: {Doing.ASIDE, Doing.ASKING},
-    Doing.ASIDE: {Doing.ASKING},
-    Doing.ASKING: {*_TRYING, Doing.ASIDE, Doing.HELD},
-    Doing.TAKEN: {*_TRYING, Doing.ASIDE, Doing.HELD},
-    Doing.TROUBLE: {*_TRYING, Doing.ASIDE, Doing.HELD},
+    Doing.IDLE: {*_LATER, Doing.ASKING},
+    Doing.ASIDE: {Doing.BEHIND, Doing.ASKING},
+    Doing.BEHIND: {Doing.BEHIND, Doing.ASKING},
+    Doing.ASKING: {*_TRYING, *_LATER, Doing.HELD},
+    Doing.TAKEN: {*_TRYING, *_LATER, Doing.HELD},
+    Doing.TROUBLE: {*_TRYING, *_LATER, Doing.HELD},
     Doing.HELD: {Doing.GIVING_BACK},
-    Doing.GIVING_BACK: {Doing.ASIDE, Doing.ASKING},
+    Doing.GIVING_BACK: {*_LATER, Doing.ASKING},
 }
 """What may follow what. ``idle`` may follow all of them, when nobody waits any more, or the lock is closed."""
 
@@ -85,6 +88,10 @@ class State:
             return False
         self._go(Doing.ASIDE)
         return True
+
+    def stand_behind(self) -> None:
+        """Another lock of this process has a section on the same blob: for who asks here it is in use."""
+        self._go(Doing.BEHIND)
 
     def begin(self) -> None:
         """Begin to ask. Of what was known earlier only trouble counts that has not ended."""

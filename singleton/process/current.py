@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from singleton.process.logthread import LogThread
 from singleton.process.registry import Registry
 from singleton.process.runtime import Phase, Runtime
 
@@ -83,7 +84,7 @@ def runtime() -> LockRuntime:
         if _current is None or _current.phase is Phase.OVER:  # it could not start: perhaps it can now
             with _loading:
                 importlib.import_module("singleton.process.opening")
-            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_sdk)
+            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_sdk, log=LogThread())
         return _current
 
 

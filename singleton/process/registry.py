@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
 from singleton.locking.lock import Lock, release
-from singleton.locking.section import Section, closed_error
+from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.timing import Timing
@@ -21,6 +21,7 @@ from singleton.process.dropped import release_if_dropped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.base.errors import SingletonError
     from singleton.base.kinds import Stamp
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
@@ -88,6 +89,7 @@ class Registry:
         self._stores: dict[Place, LeaseStore] = {}
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
+        self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self._tails: set[Hold] = set()
@@ -117,6 +119,10 @@ class Registry:
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold
+
+    def why_not(self, address: Address, since: float) -> SingletonError:
+        """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
+        return self._lock(address).why_not(since)
 
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""
@@ -175,7 +181,8 @@ class Registry:
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
             store = self.store(address.place)
-            return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp)
+            gate = self._gates.setdefault((address.place, address.name), Gate())
+            return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp, gate=gate)
 
         return _kept(self._locks, address, make)
 

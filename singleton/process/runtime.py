@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from singleton.base.hold import Hold
+    from singleton.process.logthread import LogThread
 
 _T = TypeVar("_T")
 
 _CLOSING = 12.0
 """Seconds that closing takes at most: bodies of listeners end (5), leases are given back (5)."""
 _LAST_CALLS = 1.0
+_LAST_LINES = 1.0
 
 
 class Phase(enum.Enum):
@@ -49,13 +51,16 @@ class Phase(enum.Enum):
 class Runtime:
     """The lock thread of this process and the registry on it."""
 
-    def __init__(self, registry: Registry, *, prepare: Callable[[], None] = lambda: None) -> None:
-        """Start the thread; it calls ``prepare`` before its loop begins to run."""
+    def __init__(
+        self, registry: Registry, *, prepare: Callable[[], None] = lambda: None, log: LogThread | None = None
+    ) -> None:
+        """Start the thread; it calls ``prepare`` before its loop begins to run. ``log``: where its lines are logged."""
         self.holds: weakref.WeakSet[Hold] = weakref.WeakSet()
         self.phase = Phase.OPEN
         self._failure: SingletonError | None = None
         self._registry = registry
         self._loop = LockLoop()
+        self._log = log
         self._prepare = prepare
         self._door = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="singleton-locks", daemon=True)
@@ -160,12 +165,16 @@ class Runtime:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        if self._log is not None:
+            self._log.serve()
         try:
             if self._prepared():
                 self._loop.run_forever()
             self._loop.run_until_complete(self._drain())
         finally:
             self._loop.close()
+            if self._log is not None:
+                self._log.close(_LAST_LINES)
 
     def _prepared(self) -> bool:
         """Prepare the thread; where that fails, nobody may wait for it."""

@@ -68,9 +68,14 @@ class AzureBlobLeaseStore:
         metadata = dict(properties.metadata or {})
         return BlobState(etag=str(properties.etag), lease=state, modified=modified, metadata=metadata)
 
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
-        reply = await judged(self._client(name).set_blob_metadata(dict(metadata), lease=lease_id))
+        from azure.core import MatchConditions
+
+        request = self._client(name).set_blob_metadata(
+            dict(metadata), lease=lease_id, etag=etag, match_condition=MatchConditions.IfNotModified
+        )
+        reply = await judged(request)
         return str(reply["etag"])
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:

@@ -109,10 +109,12 @@ class MemoryLeaseStore:
         blob = self._blob(name)
         return BlobState(etag=blob.etag, lease=blob.state(now), modified=blob.modified, metadata=dict(blob.metadata))
 
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
-        """See ``LeaseStore.write``."""
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
+        """See ``LeaseStore.write``. The condition is judged first, before the blob's lease, and before it is missed."""
         now = self._begin("write")
-        blob = self._blob(name)
+        if name not in self._blobs or self._blobs[name].etag != etag:
+            raise StoreFailure(412, "ConditionNotMet")
+        blob = self._blobs[name]
         state = blob.state(now)
         if blob.lease_id is None or state == "broken":
             raise StoreFailure(412, "LeaseNotPresentWithBlobOperation")

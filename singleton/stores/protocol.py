@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-Meaning = Literal["held", "lost", "missing", "deleting", "denied", "refused", "transient"]
+Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "refused", "transient"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
 
 _HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})
+_CHANGED = frozenset({"ConditionNotMet"})
 _MISSING = frozenset({"BlobNotFound", "ContainerNotFound", "ResourceNotFound"})
 _DELETING = frozenset({"ContainerBeingDeleted", "BlobBeingDeleted"})
 _LOST: Mapping[str, LossReason] = {
@@ -69,8 +70,9 @@ class StoreFailure(Exception):
     def meaning(self) -> Meaning:
         """What this answer says about the lease.
 
-        held: somebody else has it. lost: it isn't ours any more. missing, deleting: its blob or container is. denied:
-        credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
+        held: somebody else has it. lost: it isn't ours any more. changed: the blob has another ETag than was asked for.
+        missing, deleting: its blob or container is. denied: credentials or permissions. refused: the request can't ever
+        work. transient: unknown; ask again.
         """
         for codes, meaning in _BY_CODE:
             if self.code in codes:
@@ -109,6 +111,7 @@ async def within(seconds: float, request: Awaitable[_T]) -> _T:
 _BY_CODE: tuple[tuple[frozenset[str], Meaning], ...] = (
     (_HELD, "held"),
     (frozenset(_LOST), "lost"),
+    (_CHANGED, "changed"),
     (_MISSING, "missing"),
     (_DELETING, "deleting"),
 )
@@ -148,8 +151,8 @@ class LeaseStore(Protocol):
     async def read(self, name: str) -> BlobState:
         """Read ETag, lease state and metadata."""
 
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
-        """Replace the metadata under the lease; return the new ETag."""
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
+        """Replace the metadata under the lease if the blob has this ETag; return the new one."""
 
     async def aclose(self) -> None:
         """Let go of connections. The store can't be used afterwards."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
-from singleton.testing.states import A, B, bring_about, loss, outcome, state_of
+from singleton.testing.states import A, B, bring_about, loss, outcome, state_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -78,12 +78,24 @@ async def lease_requests_leave_the_etag_alone(place: Place) -> None:
 async def a_write_changes_the_etag_and_returns_the_new_one(place: Place) -> None:
     store, name = place.store, place.name
     before = await store.acquire(name, A, 15)
-    written = await store.write(name, A, {"One": "1"})
-    assert written != before
-    assert written == (await store.read(name)).etag
+    etag = await store.write(name, A, {"One": "1"}, before)
+    assert etag != before
+    assert etag == (await store.read(name)).etag
     await store.release(name, A)
-    assert await place.other.acquire(name, B, 15) == written
-    assert await place.other.write(name, B, {"One": "1"}) != written, "also when nothing is different"
+    assert await place.other.acquire(name, B, 15) == etag
+    assert await place.other.write(name, B, {"One": "1"}, etag) != etag, "also when nothing is different"
+
+
+@_begins("available", QUICK)
+async def a_write_of_a_blob_that_has_changed_since_is_refused_and_changes_nothing(place: Place) -> None:
+    store, name = place.store, place.name
+    first = await store.acquire(name, A, 15)
+    second = await store.write(name, A, {"One": "1"}, first)
+    assert await outcome(store.write(name, A, {"One": "2"}, first)) == "412 changed"
+    state = await place.other.read(name)
+    assert (state.etag, state.metadata) == (second, {"One": "1"})
+    await store.write(name, A, {"One": "3"}, second)
+    assert await outcome(store.write(name, A, {"One": "2"}, second)) == "412 changed"
 
 
 @_begins("available", QUICK)
@@ -91,11 +103,11 @@ async def metadata_is_replaced_as_a_whole_and_read_back_as_written(place: Place)
     store, name = place.store, place.name
     assert (await store.read(name)).metadata == {}
     await store.acquire(name, A, 15)
-    await store.write(name, A, {"SingletonEpoch": "41", "Team": "billing"})
+    await written(store, name, A, SingletonEpoch="41", Team="billing")
     assert (await place.other.read(name)).metadata == {"SingletonEpoch": "41", "Team": "billing"}
-    await store.write(name, A, {"SingletonEpoch": "42"})
+    await written(store, name, A, SingletonEpoch="42")
     assert (await place.other.read(name)).metadata == {"SingletonEpoch": "42"}
-    await store.write(name, A, {})
+    await written(store, name, A)
     assert (await place.other.read(name)).metadata == {}
 
 
@@ -106,14 +118,14 @@ async def last_modified_is_seconds_since_1970_and_lease_requests_leave_it_alone(
     await store.acquire(name, A, 15)
     await store.renew(name, A)
     assert (await store.read(name)).modified == made
-    await store.write(name, A, {"One": "1"})
+    await written(store, name, A, One="1")
     assert made <= (await store.read(name)).modified <= made + 5
 
 
 @_begins("leased", QUICK)
 async def making_a_blob_again_keeps_its_lease_and_metadata(place: Place) -> None:
     store, name = place.store, place.name
-    etag = await store.write(name, A, {"One": "1"})
+    etag = await written(store, name, A, One="1")
     await place.other.create(name)
     await store.create(name)
     state = await store.read(name)
@@ -146,14 +158,14 @@ async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place
     assert await loss(store.renew(name, A)) == "broken"
     await place.other.acquire(name, B, 15)
     assert await loss(store.renew(name, A)) == "stolen"
-    assert await loss(store.write(name, A, {})) == "stolen"
+    assert await loss(written(store, name, A)) == "stolen"
 
 
 @_begins("leased", QUICK)
 async def a_released_lease_is_not_the_owners_any_more(place: Place) -> None:
     store, name = place.store, place.name
     await store.release(name, A)
-    for request in (store.renew(name, A), store.release(name, A), store.write(name, A, {})):
+    for request in (store.renew(name, A), store.release(name, A), written(store, name, A)):
         assert (await outcome(request)).endswith("lost")
 
 
@@ -255,7 +267,7 @@ async def asking_again_with_the_same_id_restarts_the_clock(place: Place) -> None
 @_begins("leased", SLOW)
 async def a_write_does_not_restart_the_clock(place: Place) -> None:
     await place.wait(5.0)
-    await place.store.write(place.name, A, {"One": "1"})
+    await written(place.store, place.name, A, One="1")
     await place.wait(10.5)
     assert await state_of(place.other, place.name) == "expired"
 

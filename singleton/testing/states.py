@@ -83,11 +83,16 @@ async def bring_about(store: LeaseStore, name: str, start: Start) -> None:
 
 async def ask(store: LeaseStore, name: str, call: Call, lease_id: str) -> str:
     """Make the request; return "ok", or status and meaning of the answer."""
-    return await outcome(request(store, name, call, lease_id))
+    return await outcome(written(store, name, lease_id) if call == "write" else request(store, name, call, lease_id))
 
 
-def request(store: LeaseStore, name: str, call: Call, lease_id: str) -> Awaitable[object]:
-    """Return the request, yet to be awaited."""
+async def written(store: LeaseStore, name: str, lease_id: str, **metadata: str) -> str:
+    """Read the blob, then write this metadata on condition that it is still the same; return the new ETag."""
+    return await store.write(name, lease_id, metadata, (await store.read(name)).etag)
+
+
+def request(store: LeaseStore, name: str, call: Call, lease_id: str, etag: str = '"0x0"') -> Awaitable[object]:
+    """Return the request, yet to be awaited; a write is on condition of this ETag."""
     match call:
         case "acquire":
             return store.acquire(name, lease_id, 15)
@@ -98,7 +103,7 @@ def request(store: LeaseStore, name: str, call: Call, lease_id: str) -> Awaitabl
         case "break":
             return store.break_(name)
         case "write":
-            return store.write(name, lease_id, {"Key": "value"})
+            return store.write(name, lease_id, {"Key": "value"}, etag)
         case "read":
             return store.read(name)
         case "create":

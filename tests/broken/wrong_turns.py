@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,3 +106,15 @@ def _put_back_as_two(patch: Patch, *, every: int) -> None:
         return await real(queue, message, delay=delay, **more)
 
     patch.setattr(deferring, "put_back", twice)
+
+
+@broken("with another body than before", "defer", app="defers")
+def a_message_comes_back_with_another_body(patch: Patch) -> None:
+    real = deferral.put_back
+
+    async def changed(queue: Any, message: Any, **more: Any) -> Any:
+        body = json.loads(base64.b64decode(message.text)) | {"Changed": True}
+        text = base64.b64encode(json.dumps(body).encode()).decode()
+        return await real(queue, replace(message, text=text), **more)
+
+    patch.setattr(deferring, "put_back", changed)

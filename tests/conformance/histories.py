@@ -47,13 +47,17 @@ DIVERGENCES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One request: which, with which of ``IDS``, and for how long a lease or its end."""
+    """One request: which, with which of ``IDS``, and for how long a lease or its end.
+
+    ``stale``: on condition of an ETag that the blob had earlier.
+    """
 
     call: Call
     who: int = 0
     duration: int = 15
     period: int | None = 0
     text: str = ""
+    stale: bool = False
 
     def __str__(self) -> str:
         match self.call:
@@ -62,7 +66,7 @@ class Ask:
             case "renew" | "release":
                 return f"{self.call} as {self.who}"
             case "write":
-                return f"write {self.text!r} as {self.who}"
+                return f"write {self.text!r} as {self.who}" + (" over what was there earlier" if self.stale else "")
             case "break":
                 return f"break after {self.period} s"
             case _:
@@ -89,6 +93,7 @@ def random_ask(rng: random.Random) -> Ask:
         duration=rng.choice(DURATIONS),
         period=rng.choice(PERIODS),
         text=str(rng.randrange(100)),
+        stale=rng.random() < 0.2,
     )
 
 
@@ -98,7 +103,7 @@ class Blob(ABC):
     def __init__(self, store: LeaseStore, name: str) -> None:
         self.store = store
         self.name = name
-        self._etag = ""
+        self._etag = self._earlier = '"0x0"'
 
     @abstractmethod
     async def break_after(self, period: int | None) -> None:
@@ -127,7 +132,8 @@ class Blob(ABC):
         if outcome.startswith(('"', "0x")):
             assert outcome == seen.etag, f"{ask} returns another ETag than the blob has"
             outcome = "etag"
-        changed, self._etag = seen.etag != self._etag, seen.etag
+        if changed := seen.etag != self._etag:
+            self._earlier, self._etag = self._etag, seen.etag
         return Answer(
             outcome=outcome,
             state=seen.lease,
@@ -151,7 +157,8 @@ class Blob(ABC):
             case "create":
                 await self.store.create(self.name)
             case "write":
-                return await self.store.write(self.name, lease_id, {f"Key{ask.text[-1:]}": ask.text})
+                etag = self._earlier if ask.stale else self._etag
+                return await self.store.write(self.name, lease_id, {f"Key{ask.text[-1:]}": ask.text}, etag)
             case "edit":
                 await self.edit({"Edited": ask.text})
             case "delete":

@@ -14,7 +14,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import StoreConformance
-from singleton.testing.states import A, Call, ask, request, state_of
+from singleton.testing.states import A, Call, ask, request, state_of, written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -68,7 +68,10 @@ async def test_random_requests_get_the_same_answers_from_azurite_as_from_the_mod
 async def answer(store: LeaseStore, name: str, call: Call, lease_id: str) -> str:
     """Return status and code to the letter."""
     try:
-        await request(store, name, call, lease_id)
+        if call == "write":
+            await written(store, name, lease_id, Key="value")
+        else:
+            await request(store, name, call, lease_id)
     except StoreFailure as failure:
         return f"{failure.status} {failure.code}"
     return "ok"

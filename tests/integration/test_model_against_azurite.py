@@ -52,17 +52,23 @@ class _ExpiredLeasesCantBeRenewed(MemoryLeaseStore):
 
 
 class _ExpiredLeasesCanBeWritten(MemoryLeaseStore):
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         if (await self.read(name)).lease == "expired" and self._blobs[name].lease_id == lease_id:
             return self.edit(name, metadata)
-        return await super().write(name, lease_id, metadata)
+        return await super().write(name, lease_id, metadata, etag)
+
+
+class _WritesHaveNoCondition(MemoryLeaseStore):
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
+        blob = self._blobs.get(name)
+        return await super().write(name, lease_id, metadata, etag if blob is None else blob.etag)
 
 
 class _WritesProlong(MemoryLeaseStore):
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
-        etag = await super().write(name, lease_id, metadata)
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
+        written = await super().write(name, lease_id, metadata, etag)
         await super().renew(name, lease_id)
-        return etag
+        return written
 
 
 class _EveryLeaseLasts15Seconds(MemoryLeaseStore):
@@ -94,14 +100,15 @@ class _EditsKeepEndedLeases(MemoryLeaseStore):
 
 
 class _MetadataIsMerged(MemoryLeaseStore):
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         old = dict(self._blobs[name].metadata) if name in self._blobs else {}
-        return await super().write(name, lease_id, {**old, **metadata})
+        return await super().write(name, lease_id, {**old, **metadata}, etag)
 
 
 WRONG_MODELS = (
     _ExpiredLeasesCantBeRenewed,
     _ExpiredLeasesCanBeWritten,
+    _WritesHaveNoCondition,
     _WritesProlong,
     _EveryLeaseLasts15Seconds,
     _RenewalsDoNothing,
@@ -118,6 +125,7 @@ ASKS = st.builds(
     duration=st.sampled_from(sorted(set(DURATIONS))),
     period=st.sampled_from(sorted(set(PERIODS), key=str)),
     text=st.sampled_from(["", "1", "a b"]),
+    stale=st.sampled_from([False, False, False, True]),
 )
 
 

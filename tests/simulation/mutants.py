@@ -30,6 +30,7 @@ HOLD = "singleton/base/hold.py"
 SEMAPHORE = "singleton/locking/semaphore.py"
 LEADERSHIP = "singleton/clients/leadership.py"
 CAMPAIGN = "singleton/locking/campaign.py"
+CANDIDACY = "singleton/functions/candidacy.py"
 FENCING = "singleton/locking/fencing.py"
 DECLARATION = "singleton/functions/declaration.py"
 GUARD = "singleton/functions/guard.py"
@@ -428,8 +429,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="token from memory",
         file=FENCING,
-        old="        if etag != self._etag:\n",
-        new="        if not self._etag:\n",
+        old="self._epoch = max(self._epoch, _epoch_in(state))",
+        new="self._epoch = self._epoch or _epoch_in(state)",
         breaks="a host does not see the tokens that others got since its last turn",
     ),
     Mutant(
@@ -454,11 +455,13 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="the second section of one lease has the token of the first of the next",
     ),
     Mutant(
-        name="the epoch is read once only",
-        file=FENCING,
-        old="        if etag != self._etag:",
-        new="        if not self._etag:",
-        breaks="a host that had the lock before gets a token that another had meanwhile",
+        name="stamps have no condition",
+        file=MEMORY,
+        old="        if name not in self._blobs or self._blobs[name].etag != etag:\n",
+        new="        if name not in self._blobs:\n",
+        breaks="a stamp that arrives late, under a lease that arrived late, puts the epoch back",
+        by=("tests/unit/locking/test_fencing.py",),
+        why="it takes two requests that are late, and others' turns between; worlds made for it find it",
     ),
     # --- the queue of one process ---
     Mutant(
@@ -467,6 +470,15 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            self._waiters.pop(waiter, None)\n            self._somebody_left.set()\n",
         new="            self._waiters.pop(waiter, None)\n",
         breaks="who comes next waits for a poll that was meant for somebody who left",
+    ),
+    Mutant(
+        name="each set of options has a gate of its own",
+        file=REGISTRY,
+        old=", stamp=address.stamp, gate=gate)",
+        new=", stamp=address.stamp)",
+        breaks="a section that outlived its lease runs beside one of the same lock under other options",
+        by=("tests/unit/process/test_registry.py",),
+        why="the apps of worlds have one set of options for each lock",
     ),
     Mutant(
         name="handoff without deadline check",
@@ -866,6 +878,24 @@ MUTANTS: tuple[Mutant, ...] = (
         old="                pause = min(pause * 2, self._timing.poll_max)\n",
         new="                pause *= 2\n",
         breaks="a free slot finds nobody who asks for it",
+    ),
+    Mutant(
+        name="a candidate that meets the unforeseen gives up",
+        file=CAMPAIGN,
+        old="        except Exception as error:  # noqa: BLE001 - a credential may raise anything\n",
+        new="        except SingletonError as error:\n",
+        breaks="a store that can't be opened ends the campaign in silence, and every tick is skipped as a success",
+        by=("tests/unit/functions/test_listener.py",),
+        why="the stores of worlds open, and raise what stores may raise",
+    ),
+    Mutant(
+        name="an outage is another listener",
+        file=CANDIDACY,
+        old="            self._decided.clear()\n",
+        new="            self._trouble = None\n",
+        breaks="who lost its lease in an outage skips its ticks as successes until it has asked again",
+        by=("tests/unit/functions/test_listener.py",),
+        why="the listeners of worlds work by messages, which are put back, and come again",
     ),
     Mutant(
         name="leader not told of its loss",

@@ -85,3 +85,16 @@ def test_a_planted_bug_is_found_and_shrunk_to_one_fault() -> None:
         faults = find(some, breaks, settings=settings(max_examples=100, **SETTINGS))
     assert len(faults) == 1
     assert not breaks(faults), "without the bug the same fault does no harm"
+
+
+def test_leases_whose_requests_all_arrive_twice_put_no_epoch_back_for_stamps_have_a_condition() -> None:
+    def found() -> list[str]:
+        return [each.check for seed in range(20) for each in twice(seed).run().violations]
+
+    def twice(seed: int) -> Scenario:
+        faults = [OneMessage(at=9.0 * turn, call="acquire", fate="twice", seconds=2.0 + turn) for turn in range(7)]
+        return Scenario(seed=seed, hosts=2, workload="mixed", faults=tuple(faults))
+
+    assert not found()
+    with bug("stamps have no condition"):
+        assert "token order" in found()

@@ -41,8 +41,8 @@ MUTANTS: Final = [
     Mutant("leases last a minute", STORE, "lease_duration=duration", "lease_duration=60"),
     Mutant("the ETag of an acquire is not returned", STORE, "return str(lease.etag)", 'return ""'),
     Mutant("the SDK's errors come through", STORE, "raise _failure(error) from error", "raise"),
-    Mutant("writes are sent without the lease", STORE, "(dict(metadata), lease=lease_id)", "(dict(metadata))"),
-    Mutant("metadata is not written", STORE, "(dict(metadata), lease=lease_id)", "({}, lease=lease_id)"),
+    Mutant("writes are sent without the lease", STORE, "dict(metadata), lease=lease_id,", "dict(metadata),"),
+    Mutant("metadata is not written", STORE, "dict(metadata), lease=lease_id,", "{}, lease=lease_id,"),
     Mutant(
         "the SDK makes up the lease id",
         STORE,
@@ -133,7 +133,7 @@ def test_requests_come_out_of_the_sdk_as_they_went_in() -> None:
     etag = wire.run(store.acquire("locks/a b~%2e/ä", A, 15))
     assert wire.run(store.read("locks/a b~%2e/ä")).etag == etag
     assert wire.run(store.renew("locks/a b~%2e/ä", A)) == A
-    written = wire.run(store.write("locks/a b~%2e/ä", A, {"SingletonEpoch": "7", "Team": "x"}))
+    written = wire.run(store.write("locks/a b~%2e/ä", A, {"SingletonEpoch": "7", "Team": "x"}, etag))
     state = wire.run(store.read("locks/a b~%2e/ä"))
     assert (state.etag, state.lease, dict(state.metadata)) == (written, "leased", {"SingletonEpoch": "7", "Team": "x"})
     wire.run(store.break_("locks/a b~%2e/ä"))
@@ -146,12 +146,13 @@ def test_conflicts_arrive_with_the_service_s_error_codes() -> None:
     wire = Wire()
     store = wire.store
     wire.run(store.create("job"))
-    wire.run(store.acquire("job", A, 15))
+    etag = wire.run(store.acquire("job", A, 15))
     for request, code in (
         (store.acquire("job", B, 15), "LeaseAlreadyPresent"),
         (store.renew("job", B), "LeaseIdMismatchWithLeaseOperation"),
         (store.release("job", B), "LeaseIdMismatchWithLeaseOperation"),
-        (store.write("job", B, {}), "LeaseIdMismatchWithBlobOperation"),
+        (store.write("job", B, {}, etag), "LeaseIdMismatchWithBlobOperation"),
+        (store.write("job", A, {}, '"0x0"'), "ConditionNotMet"),
         (store.acquire("job", A, 14), "InvalidHeaderValue"),
         (store.read("gone"), "BlobNotFound"),
     ):
@@ -181,7 +182,7 @@ def test_each_failure_means_the_same_through_the_sdk_and_costs_one_request(answe
     calls: list[Callable[[], Coroutine[Any, Any, Any]]] = [
         lambda: wire.store.renew("job", A),
         lambda: wire.store.read("job"),
-        lambda: wire.store.write("job", A, {}),
+        lambda: wire.store.write("job", A, {}, '"0x0"'),
         lambda: wire.store.release("job", A),
         lambda: wire.store.acquire("job", A, 15),
     ]

@@ -125,8 +125,8 @@ class Network:
     async def read(self, name: str) -> BlobState:
         return await self._send("read", name, None, lambda: self.service.read(name))
 
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
-        return await self._send("write", name, lease_id, lambda: self.service.write(name, lease_id, metadata))
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
+        return await self._send("write", name, lease_id, lambda: self.service.write(name, lease_id, metadata, etag))
 
     async def aclose(self) -> None:
         await self.service.aclose()

@@ -120,7 +120,7 @@ class QueueListener:
             id=message.id,
             dequeue_count=message.dequeue_count,
             function=self._function,
-            digest=blake2s(message.text.encode(), digest_size=8).hexdigest(),
+            digest=self._digest(message),
         )
         if message.dequeue_count > self._options.max_dequeue_count:
             await self._poison(message, f"dequeued {message.dequeue_count} times")
@@ -138,6 +138,12 @@ class QueueListener:
             await self._poison(message, f"failed {message.dequeue_count} times")
         else:
             await self._retry_later(message)
+
+    def _digest(self, message: Message) -> str:
+        """Return what messages share that say the same."""
+        with suppress(ValueError):
+            return blake2s(decode(message.text, self._options.message_encoding), digest_size=8).hexdigest()
+        return ""
 
     async def _run_renewing(self, message: Message) -> bool:
         done = asyncio.Event()

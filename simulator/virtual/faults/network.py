@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from simulator.virtual.faults.fault import Fault, Lasting, about, drawn, sometimes
@@ -149,7 +150,7 @@ _FATES: Final = {
     "reply reset": "is carried out, and its reply is lost by a reset",
     "late": "arrives {} s late",
     "reply late": "is answered {} s late",
-    "twice": "arrives twice, {} s apart",
+    "twice": "and what follows under its lease arrive twice, {} s apart",
 }
 _STATUSES: Final = ("500", "503", "429", "403")
 _CALLS: Final = ("acquire", "acquire", "renew", "renew", "release", "release", "write", "read", "create")
@@ -178,8 +179,15 @@ class OneMessage(Fault, kind="one message"):
             if request.machine.index == self.host and request.call == self.call:
                 rules.remove(rule)
                 self._befall(passage)
+                if self.fate == "twice" and request.lease_id is not None:
+                    rules.append(partial(self._again, request.lease_id))
 
         rules.append(rule)
+
+    def _again(self, lease_id: str, request: Request, passage: Passage) -> None:
+        """Let what is sent under that lease arrive once more, too: when others may have had the lock since."""
+        if request.lease_id == lease_id:
+            self._befall(passage)
 
     def _befall(self, passage: Passage) -> None:
         passage.reset = self.fate.endswith("reset")

@@ -196,10 +196,10 @@ class NetworkStore:
         state: BlobState = await self._send("read", name)
         return state
 
-    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str]) -> str:
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
-        etag: str = await self._send("write", name, lease_id, metadata)
-        return etag
+        written: str = await self._send("write", name, lease_id, metadata, etag)
+        return written
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""

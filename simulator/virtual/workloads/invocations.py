@@ -7,7 +7,6 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.expecting import seen_in_body
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.workloads.jobs import Context
@@ -15,6 +14,7 @@ from simulator.virtual.worlds.resource import Refused
 from simulator.witness.witness import Witness
 from singleton.base.errors import SingletonError
 from singleton.decorator import guards_of
+from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +31,7 @@ def _tell(event: str, /, **fields: object) -> None:
         machine.tell(event, **fields)
 
 
-WITNESS: Final = Witness(_tell, seen_in_body)
+WITNESS: Final = Witness(_tell, current_hold)
 """Sees the bodies of all worlds, as a host does those of its app."""
 
 

@@ -125,7 +125,7 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
             return "break_", name, (int(headers["x-ms-lease-break-period"]),)
         case "PUT", "metadata", None:
             metadata = {key[len(_META) :]: value for key, value in request.headers.items() if key.startswith(_META)}
-            return "write", name, (headers.get("x-ms-lease-id", ""), metadata)
+            return "write", name, (headers.get("x-ms-lease-id", ""), metadata, headers.get("if-match", ""))
         case "PUT", None, None if query.get("restype") == "container":
             return "container", name, ()
         case "PUT", None, None if headers.get("if-none-match") == "*":

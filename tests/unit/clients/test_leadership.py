@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.locking.lease import Lease
 from singleton.process.current import provide_runtime
+from singleton.process.onloop import OnLoop
+from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.inline import InlineHost
+from tests.support.inline import CONNECTION, InlineHost, on
 from tests.support.lock_thread import LockThread, an_app
-from tests.support.network import LOST_REQUEST, answered
+from tests.support.network import LOST_REQUEST, Network, answered
+from tests.support.steps import SteppedLoop, at_every_step
 from tests.support.world import foreign_id, now, occupy, until, virtual
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton import Hold
+    from singleton.clients.leadership import Leadership
+    from singleton.process.onthread import Work
+    from singleton.process.runtime import LockRuntime
 
 JOB = "poller"
 
@@ -152,6 +159,24 @@ async def test_storage_that_fails_or_refuses_is_tried_again(caplog: pytest.LogCa
 
 
 @virtual
+async def test_whatever_an_attempt_raises_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    failures = [ValueError("Invalid tenant id provided")]
+
+    def open_store(_: object) -> Network:
+        if failures:
+            raise failures.pop()
+        return host.network
+
+    host.registry = Registry(open_store, random.Random(1))
+    with host.here() as locks:
+        async with locks.leadership(JOB) as leadership:
+            assert (await leadership).lock == JOB
+            assert 60 <= now() < 61
+    assert "Invalid tenant" in caplog.text
+
+
+@virtual
 async def test_with_recovery_off_it_tries_once_and_says_so_to_who_waits() -> None:
     service = MemoryLeaseStore()
     await service.create(JOB)
@@ -209,6 +234,26 @@ async def test_closing_the_client_ends_the_waits_and_not_a_leadership() -> None:
     with leader.here():
         await first.__aexit__()
     assert service.leased() == {}
+
+
+def test_who_is_cancelled_at_any_step_leaves_no_candidate_behind() -> None:
+    """Also while entering: the block is not entered then, and nobody would end the candidacy."""
+
+    async def scenario(loop: SteppedLoop) -> None:
+        network = Network()
+        runtime = OnLoop(loop, Registry(lambda _: network, random.Random(1)))
+
+        async def lead() -> None:
+            async with AsyncLockClient(CONNECTION).leadership(JOB):
+                await asyncio.sleep(1)
+
+        with on(cast("LockRuntime", runtime)):
+            await asyncio.wait({loop.victim(lead())})
+            await asyncio.sleep(1)
+        assert network.service.leased() == {}
+        assert not runtime.registry._companions, "a candidate goes on, and nobody can end it"
+
+    assert at_every_step(scenario) > 10
 
 
 # --- in threads -------------------------------------------------------------------------------------------------------
@@ -298,6 +343,42 @@ def test_a_leader_whose_lease_has_run_out_leads_no_more_even_if_the_lock_thread_
         assert isinstance(hold.lost._lease, Lease)
         hold.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
         assert leadership.hold is None
+
+
+def test_who_is_cancelled_while_entering_on_an_event_loop_leaves_no_leader_behind(thread: LockThread) -> None:
+    async def lead(leadership: Leadership) -> None:
+        async with leadership:
+            pass
+
+    async def cancelled_at_once() -> None:
+        for _ in range(10):
+            entering = asyncio.create_task(lead(LockClient().leadership(JOB)))
+            await asyncio.sleep(0)
+            entering.cancel()
+            await asyncio.wait({entering})
+            assert entering.cancelled()
+
+    asyncio.run(cancelled_at_once())
+    assert thread.leased() == set()
+    assert not thread.runtime._registry._companions
+
+
+def test_who_is_interrupted_while_starting_leaves_no_leader_behind(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = thread.runtime.call
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted(work: Work[None]) -> None:
+        call(work)
+        if interrupts:
+            raise interrupts.pop()
+
+    monkeypatch.setattr(thread.runtime, "call", interrupted)
+    leadership = LockClient().leadership(JOB)
+    with pytest.raises(KeyboardInterrupt):
+        leadership.start()
+    assert not thread.runtime._registry._companions
 
 
 def test_many_threads_may_wait(thread: LockThread) -> None:

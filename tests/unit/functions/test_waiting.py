@@ -125,7 +125,7 @@ def test_the_wait_for_the_listener_counts_towards_that_for_the_lock(app: Path) -
         await host.network.service.create(listens := "locks/app/job~listener")
         await host.network.service.acquire(listens, "99999999-9999-4999-8999-999999999999", 60)
         await taken_for_ever(host.network.service)
-        error = await refused(host, singleton(mode="listener")(a_job()))
+        error = await refused(host, singleton(mode="listener", timeout=100)(a_job()))
         assert (error.lock, error.reason) == ("locks/app/job", "functionTimeout")
         assert now() == pytest.approx(270, abs=0.1)
         await host.registry.aclose()
@@ -133,7 +133,7 @@ def test_the_wait_for_the_listener_counts_towards_that_for_the_lock(app: Path) -
     story()
 
 
-def test_an_invocation_does_not_wait_past_it_for_its_process_to_listen_but_the_process_goes_on(app: Path) -> None:
+def test_an_invocation_does_not_wait_for_long_for_its_process_to_listen_but_the_process_goes_on(app: Path) -> None:
     host_json(app, "00:05:00", listenerLockRecoveryPollingInterval="10675199.02:48:05.4775807")
 
     @virtual
@@ -142,7 +142,7 @@ def test_an_invocation_does_not_wait_past_it_for_its_process_to_listen_but_the_p
         await taken_for_ever(host.network.service, "locks/app/job~listener")
         job = a_job(mode="listener", on_contention="raise")
         error = await refused(host, job)
-        assert (now(), error.reason) == (270, "functionTimeout")
+        assert (now(), error.reason) == (10, None)
         assert "does not listen yet" in str(error)
         await host.network.service.release("locks/app/job~listener", "99999999-9999-4999-8999-999999999999")
         await until(280)

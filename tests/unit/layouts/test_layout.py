@@ -11,6 +11,7 @@ import pytest
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
 from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY
 from singleton.settings.options import SingletonOptions
+from singleton.testing.states import written
 from tests.support.lock_thread import FOREIGN, Context, LockThread, a_job, an_app, call, guard_of
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ def test_of_a_blob_that_a_dotnet_host_wrote_the_owner_is_told_while_it_is_leased
     async def lock_as_dotnet_does() -> None:
         await thread.memory.create(name)
         await thread.memory.acquire(name, FOREIGN, 15)
-        await thread.memory.write(name, FOREIGN, {OWNER_KEY: "0f8fad5b-d9cb-469f-a165-70867728950e"})
+        await written(thread.memory, name, FOREIGN, **{OWNER_KEY: "0f8fad5b-d9cb-469f-a165-70867728950e"})
 
     thread.do(lock_as_dotnet_does)
     found = client.holder(name)

@@ -257,8 +257,8 @@ OTHERS: list[Killed] = [
     ),
     line(
         "being behind somebody taken for contention",
-        "(state.in_use and self.first() is not waiter)",
-        "self.first() is not waiter",
+        "(state.in_use and behind)",
+        "behind",
         partial(storage.test_a_time_out_behind_others_while_the_storage_does_not_answer_is_no_contention, LOST_REQUEST),
     ),
     state(

@@ -8,12 +8,13 @@ import random
 
 import pytest
 
-from singleton.base.errors import StorageError, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, FencingCounter, this_host
 from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
-from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
+from singleton.testing.states import written
+from tests.support.network import FINE, LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, section, settled, until, virtual
 
 BIGGEST_IN_JSON = 2**53
@@ -27,7 +28,7 @@ async def put_metadata(service: MemoryLeaseStore, **metadata: str) -> None:
     """Write metadata as somebody else would."""
     await service.create(NAME)
     await service.acquire(NAME, foreign_id(7), 15)
-    await service.write(NAME, foreign_id(7), metadata)
+    await written(service, NAME, foreign_id(7), **metadata)
     await service.release(NAME, foreign_id(7))
 
 
@@ -143,6 +144,67 @@ async def test_a_stamp_that_arrives_after_its_lease_changes_nothing() -> None:
     after = await section(lock_on(Network(service), 3))
     assert after.token is not None
     assert after.token > before.token
+
+
+@virtual
+async def test_a_late_stamp_under_a_late_lease_of_its_own_does_not_put_the_epoch_back() -> None:
+    """An attempt that was given up: its first acquire arrives when the lock is free again, and then its stamp."""
+    service = MemoryLeaseStore()
+    slow, quick = Network(service), Network(service)
+    slow_lock, quick_lock = lock_on(slow, 1), lock_on(quick, 2)
+    await section(quick_lock)
+    slow.plan("acquire", Fate(up=30.0), FINE)
+    slow.plan("write", Fate(up=30.0))
+    with pytest.raises(StorageUnavailable):
+        await slow_lock.acquire(timeout=8.0)
+    before = [(await section(quick_lock, 0.1)).token for _ in range(4)]
+    await settled(service, slow_lock, quick_lock)
+    await until(36.0)
+    assert service.leased(), "the late acquire took the lease, and its stamp has arrived"
+    assert service.calls["write"] == 6
+    after = await section(lock_on(Network(service), 3), timeout=30.0)
+    assert_increasing([*before, after.token])
+
+
+@virtual
+async def test_a_stamp_that_arrived_twice_is_read_and_counts_on() -> None:
+    """The first copy is carried out; the reply that comes is that to the second, whose condition does not hold."""
+    network = Network()
+    lock = lock_on(network)
+    before = await section(lock)
+    network.plan("write", answered(412, "ConditionNotMet", executed=True))
+    network.requests.clear()
+    after = await section(lock, owner="me")
+    assert network.calls() == ["acquire", "write", "read", "write", "release"]
+    assert_increasing([before.token, after.token])
+    assert (await metadata_of(network.service))[OWNER_KEY] == "me"
+    network.requests.clear()
+    await section(lock)
+    assert network.calls() == ["acquire", "write", "release"], "it knows the blob again"
+    await settled(network.service, lock)
+
+
+@pytest.mark.parametrize("code", ["LeaseLost", "LeaseIdMismatchWithBlobOperation", "LeaseNotPresentWithBlobOperation"])
+@virtual
+async def test_a_stamp_that_is_told_that_the_lease_is_gone_ends_the_attempt(code: str) -> None:
+    network = Network()
+    lock = lock_on(network)
+    network.plan("write", answered(412, code))
+    with pytest.raises(LockNotAcquired):
+        await lock.acquire(timeout=0)
+    assert network.calls()[-3:] == ["read", "write", "release"]
+    await settled(network.service, lock)
+
+
+@virtual
+async def test_a_store_that_never_agrees_to_a_condition_is_asked_as_one_that_fails() -> None:
+    network = Network()
+    lock = lock_on(network)
+    network.always("write", answered(412, "ConditionNotMet"))
+    with pytest.raises(StorageUnavailable, match="ConditionNotMet"):
+        await lock.acquire(timeout=20.0)
+    assert len(network.sent("write")) < 40, "a storm"
+    await settled(network.service, lock)
 
 
 @virtual

@@ -164,11 +164,14 @@ async def test_a_store_that_raises_what_it_should_not_does_not_hang_or_break_a_r
     await settled(network.service, lock)
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 @virtual
-async def test_a_store_that_raises_what_it_should_not_fails_those_who_wait_but_not_the_lock() -> None:
+async def test_a_store_that_raises_what_it_should_not_fails_those_who_wait_but_not_the_lock(
+    error: type[BaseException],
+) -> None:
     network = Network()
     lock = lock_on(network)
-    network.always("acquire", raising(RuntimeError("session is closed")))
+    network.always("acquire", raising(error("session is closed")))
     waiting = [asyncio.create_task(lock.acquire(timeout=timeout)) for timeout in (None, 30.0)]
     await asyncio.wait(waiting)
     for one in waiting:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
 
-from singleton.process.registry import Place, Registry
+import pytest
+
+from singleton.base.errors import LockNotAcquired
+from singleton.locking.timing import Timing
+from singleton.process.registry import Address, Place, Registry
 from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.world import now, virtual
-
-if TYPE_CHECKING:
-    import pytest
+from tests.support.network import Fate, Network, answered
+from tests.support.world import NAME, now, until, virtual
 
 
 class _Store(MemoryLeaseStore):
@@ -53,3 +54,65 @@ def _registry_of(stores: dict[str, _Store]) -> Registry:
     for container in stores:
         registry.store(Place(StorageAccount("UseDevelopmentStorage=true"), container))
     return registry
+
+
+# --- one blob under several options -----------------------------------------------------------------------------------
+
+
+@virtual
+async def test_sections_of_one_process_never_overlap_under_whatever_options_even_where_one_outlives_its_lease() -> None:
+    network = Network()
+    registry = Registry(lambda _: network, random.Random(1))
+    inside = 0
+
+    async def one(address: Address, seconds: float) -> None:
+        nonlocal inside
+        hold = await registry.acquire(address, timeout=None, owner="")
+        assert inside == 0, "another section of this process is inside"
+        inside += 1
+        await asyncio.sleep(seconds)
+        inside -= 1
+        await registry.release(hold)
+
+    lingering = asyncio.create_task(one(an_address(), 50.0))
+    await until(1.0)
+    others = [asyncio.create_task(one(an_address(period=period), 2.0)) for period in (20.0, 30.0, 20.0)]
+    network.plan("renew", *[answered(409, "LeaseIdMismatchWithLeaseOperation")])
+    await until(10.0)
+    await network.service.break_(NAME)
+    asked = len(network.sent("acquire"))
+    await until(49.0)
+    assert len(network.sent("acquire")) == asked, "a lease would keep other hosts out meanwhile"
+    with pytest.raises(LockNotAcquired, match="in use by this process"):
+        await registry.acquire(an_address(period=40.0), timeout=0, owner="")
+    with pytest.raises(LockNotAcquired):
+        await registry.acquire(an_address(period=40.0), timeout=0.5, owner="")
+    await asyncio.gather(lingering, *others)
+    assert now() < 70.0
+    await registry.aclose()
+    assert network.service.leased() == {}
+
+
+@virtual
+async def test_a_lease_that_was_won_behind_a_section_that_outlived_its_own_is_given_back() -> None:
+    network = Network()
+    registry = Registry(lambda _: network, random.Random(1))
+    first, second = an_address(), an_address(period=20.0)
+    await network.service.create(NAME)
+    network.plan("acquire", Fate(up=3.0), Fate(up=0.01))
+    waiting = asyncio.create_task(registry.acquire(second, timeout=None, owner=""))
+    await until(1.0)
+    hold = await registry.acquire(first, timeout=None, owner="")
+    assert not waiting.done()
+    await network.service.break_(NAME)
+    await until(25.0)
+    assert hold.lost.is_set()
+    assert not waiting.done()
+    assert network.service.leased() == {}, "others elsewhere may have it"
+    await registry.release(hold)
+    await registry.release(await waiting)
+    await registry.aclose()
+
+
+def an_address(**timing: float) -> Address:
+    return Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(**timing))

@@ -117,9 +117,10 @@ async def test_what_is_sent_names_our_lease_id_and_nothing_of_the_sdks() -> None
         assert headers["x-ms-proposed-lease-id"] == MINE
         assert headers["x-ms-lease-duration"] == "15"
         await store.renew("job", MINE)
-        await store.write("job", MINE, {"SingletonEpoch": "42"})
+        await store.write("job", MINE, {"SingletonEpoch": "42"}, '"0x1"')
         assert [headers["x-ms-lease-id"] for _, headers in server.requests[1:]] == [MINE, MINE]
         assert server.requests[2][1]["x-ms-meta-singletonepoch"] == "42"
+        assert server.requests[2][1]["if-match"] == '"0x1"'
 
 
 async def test_creating_is_one_request_and_three_when_the_container_is_missing() -> None:

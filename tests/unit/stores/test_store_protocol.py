@@ -57,7 +57,7 @@ TABLE: list[tuple[int | None, str | None, Meaning, LossReason | None]] = [
     (409, "BlobImmutableDueToPolicy", "refused", None),
     (409, "PublicAccessNotPermitted", "refused", None),
     (411, "MissingContentLengthHeader", "refused", None),
-    (412, "ConditionNotMet", "refused", None),
+    (412, "ConditionNotMet", "changed", None),
     (412, "InfiniteLeaseDurationRequired", "refused", None),
     (412, "LeaseIdMissing", "refused", None),
     (413, "RequestBodyTooLarge", "refused", None),

@@ -187,3 +187,15 @@ def test_a_hold_without_a_token_is_found_where_it_should_have_one() -> None:
             record.fields["tokens"] = True  # type: ignore[index]
     story.body("host-1", 1, 2, A)
     assert violations(story) == ["1 hold of 'ship' had no fencing token"]
+
+
+def test_each_try_of_an_invocation_is_refused_for_who_has_the_lock_then() -> None:
+    story = Story(policy="skip")
+    story.body("host-1", 1, 2, A)
+    for t in (1.5, 20.5):
+        story.add(t, "host-2", "invocation_started", function="ship", invocation="again")
+        story.lock(t, "host-2", "waiting", A, "again")
+        story.lock(t + 0.1, "host-2", "contended", A, "again", reason="skip")
+        story.add(t + 0.1, "host-2", "invocation_ended", function="ship", invocation="again", outcome="ok")
+    story.body("host-1", 20, 21, A)
+    assert violations(story) == []

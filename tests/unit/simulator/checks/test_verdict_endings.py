@@ -186,3 +186,30 @@ def test_a_result_that_is_not_the_bodys_is_found() -> None:
     story.body("host-1", 1, 2, A, seen=(1, 2), owner="x")
     story.add(1.9, "host-1", "result_replaced", invocation="x")
     assert violations(story) == ["1 invocation of 'ship' returned something else than its body"]
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_body_may_raise_an_error_of_the_locks_while_its_own_is_not_lost(told: bool) -> None:
+    story = Story().know(witnessed=True)
+    for owner, outcome in (("well", "ok"), ("x", "error")):
+        story.add(3, "host-1", "invocation_started", function="ship", invocation=owner)
+        story.lock(3, "host-1", "acquired", A, owner)
+        story.lock(3, "host-1", "body_started", A, owner)
+        if told and owner == "x":
+            story.lock(3.5, "host-1", "lost", A, owner, reason="stolen")
+        story.sight("host-1", 3, 4, invocation=owner, error="" if outcome == "ok" else "LockLost")
+        story.lock(4, "host-1", "body_ended", A, owner, reason=outcome)
+        story.lock(4, "host-1", "released", A, owner)
+        error = {} if outcome == "ok" else {"error": "LockLost: no", "blames": "LockLost"}
+        story.add(4.2, "host-1", "invocation_ended", function="ship", invocation=owner, outcome=outcome, **error)
+    found = "1 invocation of 'ship' failed with LockLost, which nothing in this run caused"
+    assert (found in violations(story)) is told
+
+
+def test_a_decorator_of_the_apps_own_that_swallows_errors_is_noted() -> None:
+    story = Story().know(witnessed=True, decorated=True)
+    story.body("host-1", 1, 2, A, owner="x")
+    story.sight("host-1", 1, 2, invocation="x", error="KeyError")
+    verdict = judge(story.end(40))
+    text = "1 body of 'ship' failed, and their invocations succeeded: one of its own decorators may do that"
+    assert (verdict.violations, text in verdict.notes) == ((), True)

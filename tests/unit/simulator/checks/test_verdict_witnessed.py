@@ -157,3 +157,12 @@ def test_a_body_that_sees_another_token_than_the_lock_told_is_found(sees: dict[s
     story.sight("host-1", 1.1, 2.9, invocation=owner, sees=sees)
     text = "1 body of 'ship' saw another fencing token than the lock had told"
     assert (text in judge(story.end(30)).violations) is found
+
+
+@pytest.mark.parametrize(("decorated", "found"), [(False, True), (True, False)])
+def test_a_body_that_can_not_see_its_hold_is_found(decorated: bool, found: bool) -> None:
+    story = Story().know(witnessed=True, decorated=decorated)
+    owner = story.body("host-1", 1, 3, A, token=7)
+    story.sight("host-1", 1.1, 2.9, invocation=owner, sees={"blind": True})
+    text = "1 body of 'ship' could not see their hold: current_hold() failed"
+    assert (text in judge(story.end(30)).violations) is found

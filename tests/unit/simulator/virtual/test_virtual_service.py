@@ -8,6 +8,7 @@ import pytest
 
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
+from singleton.testing.states import written
 from tests.support.world import NAME, foreign_id, until, virtual
 
 A, B = foreign_id(1), foreign_id(2)
@@ -89,7 +90,7 @@ async def test_a_write_changes_when_the_blob_was_modified_and_its_etag_and_a_lea
     await until(7.0)
     await service.renew(NAME, A)
     assert await service.read(NAME) == before
-    etag = await service.write(NAME, A, {"k": "v"})
+    etag = await service.write(NAME, A, {"k": "v"}, before.etag)
     after = await service.read(NAME)
     assert (after.etag, after.modified, after.metadata) == (etag, 7, {"k": "v"})
     assert etag != before.etag
@@ -102,7 +103,7 @@ async def test_an_expired_lease_is_renewed_by_its_owner_and_not_by_another() -> 
     with pytest.raises(StoreFailure, match="LeaseIdMismatchWithLeaseOperation"):
         await service.renew(NAME, B)
     with pytest.raises(StoreFailure, match="412"):
-        await service.write(NAME, A, {})
+        await written(service, NAME, A)
     assert await service.renew(NAME, A) == A
     await until(34.0)
     assert await state(service) == "leased"
