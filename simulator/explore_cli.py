@@ -99,8 +99,7 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
     messages = None if messages is None else messages.resolve()
-    if plan.app:
-        _check_app(plan.app)
+    notes = _check_app(plan.app) if plan.app else ()
     if messages is not None:
         plan = replace(plan, messages=_own_messages(plan.app, messages))
     console = Console()
@@ -108,7 +107,7 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
         console.print(_SIDE_EFFECTS.format(often="thousands of times"), highlight=False, soft_wrap=True)
     summary = _with_progress(console, plan)
     _print_summary(console, plan, summary)
-    for remark in remarks(summary.accounts, own=bool(plan.messages)):
+    for remark in (*notes, *remarks(summary.accounts, own=bool(plan.messages))):
         console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
     if summary.broken is None or summary.violation is None:
         console.print("[bold green]No promise was broken.[/]")
@@ -148,8 +147,10 @@ def replay(file: Path, app: Path | None) -> int:
             raise click.UsageError(f"--app: the story in {file} is one of our own workloads, without an app")
         scenario = replace(scenario, app=str(app.resolve()))
     if scenario.app:
-        _check_app(scenario.app)
+        notes = _check_app(scenario.app)
         click.echo(_SIDE_EFFECTS.format(often="once more"))
+        for note in notes:
+            click.echo(f"About the app: {note}")
     prepare_process()
     run = scenario.run()
     for line in tell(scenario, run):
@@ -162,14 +163,19 @@ def replay(file: Path, app: Path | None) -> int:
     return 1 if run.violations else 0
 
 
-def _check_app(app: str) -> None:
+def _check_app(app: str) -> tuple[str, ...]:
+    """Load the app; return what its user should know of it, first of all which functions are not run.
+
+    Raises:
+        UsageError: there is nothing in it to explore; the message says why.
+    """
     from simulator.host.app.errors import HostError
     from simulator.host.worker import describe, unflushed
     from simulator.virtual.search.userapp import load
 
     stdout = sys.stdout
     try:
-        plans = load(app)
+        prepared = load(app)
     except (HostError, SingletonError) as error:
         raise click.UsageError(f"--app: {error}") from None
     if (why := unflushed()) is not None:
@@ -178,8 +184,10 @@ def _check_app(app: str) -> None:
             f"--app {app}: it closes or replaces sys.stdout as it is imported, which the worker flushes after each "
             f"invocation: each of them fails with {describe(why)}, here and in Azure"
         )
-    if not any(plan.guard for plan in plans):
-        raise click.UsageError(f"--app {app}: none of its queue and timer functions is guarded by @singleton")
+    if not any(plan.guard for plan in prepared.plans):
+        told = ("none of the functions that can be run here is guarded by @singleton", *prepared.notes)
+        raise click.UsageError(f"--app {app}: {'; '.join(told)}")
+    return prepared.notes
 
 
 def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:

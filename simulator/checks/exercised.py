@@ -78,12 +78,21 @@ def _untried(history: History, exercised: Exercised) -> Iterator[str]:
         yield f"no renewal was seen (bodies take {exercised.longest:.0f} s at most)"
     if len(history.hosts) > 1 and not exercised.handed_between:
         yield "no lock went from one host to another"
+    for name in _never_handed_on(history):
+        yield f"no hand-over of {name!r} was seen"
     contended = {refusal.function for refusal in history.refusals} | {
         wait.function for wait in history.waits if _waited(wait)
     }
     for function in guarded:
         if function.name in ran and function.name not in contended:
             yield f"no invocation of {function.name} {_POLICIES.get(function.on_contention, _OTHER)}"
+
+
+def _never_handed_on(history: History) -> list[str]:
+    """Name the listeners that never changed hosts, although the host that listened was killed."""
+    led = {(held.lock, held.function) for kill in history.kills for held in kill.holds if held.mode == "listener"}
+    had = {(got.lock, got.host) for got in history.acquisitions}
+    return sorted(name for lock, name in led if sum(lock == theirs for theirs, _ in had) <= 1)
 
 
 def _waited(wait: Wait) -> bool:

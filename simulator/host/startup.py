@@ -74,7 +74,6 @@ def prepare_app(config: HostConfig) -> Prepared:
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
     notes = apply_time_zone(settings)
-    set_up_logging()
     functions = load_functions(config.app, settings)
     retries = [
         (function.name, declared_policy(function.retry, f"function {function.name!r}") if function.retry else general)

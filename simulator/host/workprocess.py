@@ -16,7 +16,7 @@ from simulator.history.journal import Journal
 from simulator.host.app.errors import HostError
 from simulator.host.calls import Answer, Refusal
 from simulator.host.expecting import expected_keys
-from simulator.host.startup import Prepared, prepare_app
+from simulator.host.startup import Prepared, prepare_app, set_up_logging
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.triggers.messages import Message
@@ -59,6 +59,7 @@ def work(config: HostConfig, number: int, connection: Connection, host_end: Conn
 
 
 def _serve(config: HostConfig, number: int, connection: Connection, write: Write) -> None:
+    set_up_logging()
     try:
         prepared = prepare_app(config)
     except HostError as error:

@@ -21,7 +21,7 @@ from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
-from simulator.real.settle import hopeless, outstanding
+from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.report.reporter import Phase, Progress, Reporter
@@ -102,9 +102,10 @@ class _Course:
         self._fleet: Fleet
         self._started = 0.0
         self._checked = 0.0
+        self._decided = False
 
     def run(self) -> Verdict | None:
-        """Go through the run; an interrupted one is judged as far as it went."""
+        """Go through the run; one that is interrupted, or decided early, is judged as far as it went."""
         try:
             self._prepare()
             self._assemble()
@@ -117,7 +118,7 @@ class _Course:
                 self._azurite.check()  # if that has ended, its last lines say more
             raise
         self._signals.close()
-        return self._end(interrupted=False)
+        return self._end(interrupted=self._decided)
 
     def close(self) -> None:
         """Undo what was done, last things first."""
@@ -201,7 +202,7 @@ class _Course:
                 feeder.extend(now + AFTERMATH)
             elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
                 return  # nobody can be caught: the verdict will say so
-            if now >= duration and feeder.finished(now) and not strikes and not fleet.asleep:
+            if self._decided or (now >= duration and feeder.finished(now) and not strikes and not fleet.asleep):
                 return
             self._watch()
             self._show("working")
@@ -215,7 +216,7 @@ class _Course:
     def _settle(self) -> None:
         """Wait until nothing is outstanding, or nothing more can be hoped for."""
         since, asked, waits = clock(), 0.0, [""]
-        while True:
+        while not self._decided:
             self._fleet.look()
             if clock() - asked > STEP * 10:
                 asked = clock()
@@ -232,6 +233,7 @@ class _Course:
         self._fleet.wake()
         if clock() - self._checked > CHECK:
             self._checked = clock()
+            self._decided = multiplying(self._fleet.board.history)
             if self._azurite is not None:
                 self._azurite.check()
         if not self._fleet.board.alive():

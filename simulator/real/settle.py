@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.copies import judge_copies
 from simulator.checks.failover import Failover, measure_failovers
 from simulator.checks.findings import count
 
@@ -39,6 +40,12 @@ def hopeless(history: History, now: float, *, since: float, visibility: float) -
     """
     last = max([since, *(kill.t for kill in history.kills), *_progress(history, now)])
     return now - last > max(visibility, _patience(history)) + MARGIN or now - since > LONGEST
+
+
+def multiplying(history: History) -> bool:
+    """Tell whether copies that nobody sent are more than the messages that were sent: it is decided, and has no end."""
+    unsent = sum(message.sent is None for message in history.messages.values())
+    return unsent > len(history.messages) - unsent and any(judge_copies(history))
 
 
 def _patience(history: History) -> float:

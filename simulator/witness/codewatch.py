@@ -103,32 +103,38 @@ def replace_code(function: FunctionType, watcher: Watcher) -> CodeType:
     original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
     signature = inspect.signature(function, follow_wrapped=False)
-    kind, call = _telling(original, code, watcher, signature)
+    kind, call = _telling(original, code, watcher)
     function.__code__ = _trampoline(code, kind, call)
     function.__signature__ = signature  # type: ignore[attr-defined]
     return code
 
 
 def _telling(
-    original: FunctionType, code: CodeType, watcher: Watcher, signature: inspect.Signature
+    original: FunctionType, code: CodeType, watcher: Watcher
 ) -> tuple[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]]:
-    """Return the original's kind, and what calls it between telling that it begins and that it ended."""
+    """Return the original's kind, and what calls it between telling that it begins and that it ended.
+
+    A call whose arguments don't fit runs nothing of it, and nothing is told.
+    """
+    takes = inspect.signature(original)  # a function of nobody else's, so that nothing pretends another one
 
     class Run:
         """One run of it."""
 
         def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.value: object = None
-            self._arguments: Mapping[str, Any] = {}
+            self._arguments: Mapping[str, Any] | None = None
             with suppress(TypeError):  # which the call itself is going to raise
-                self._arguments = signature.bind(*args, **kwargs).arguments
+                self._arguments = takes.bind(*args, **kwargs).arguments
 
         def __enter__(self) -> Self:
-            watcher.entered(code, self, self._arguments)
+            if self._arguments is not None:
+                watcher.entered(code, self, self._arguments)
             return self
 
         def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-            watcher.left(code, self, self.value, error)
+            if self._arguments is not None:
+                watcher.left(code, self, self.value, error)
 
     def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with Run(args, kwargs) as run:

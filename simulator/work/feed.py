@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from simulator.work.apps import App, AppFunction
 
-KEYS: Final = ("alpha", "bravo", "charlie", "delta")
+# One lock for two of them is a finding: those differ by the case of a letter, and by what comes after the same letters.
+KEYS: Final = ("alpha", "bravo", "Bravo", "bravo-2")
 PER_SECOND: Final = 8.0  # over all queues together
 QUEUE_PER_SECOND: Final = 4.0
 UNDER_WAY: Final = 4  # of one key

@@ -89,7 +89,16 @@ def messages_that_are_put_back_are_not_and_nothing_is_told(patch: Patch) -> None
 
 @broken("copies of what was put back once", "defer", app="defers")
 def a_message_that_is_put_back_is_two(patch: Patch) -> None:
-    real, now = deferral.put_back, Now(3)
+    _put_back_as_two(patch, every=3)
+
+
+@broken("copies of what was put back once", app="defers")
+def messages_that_are_put_back_multiply(patch: Patch) -> None:
+    _put_back_as_two(patch, every=1)
+
+
+def _put_back_as_two(patch: Patch, *, every: int) -> None:
+    real, now = deferral.put_back, Now(every)
 
     async def twice(queue: Any, message: Any, *, delay: int, **more: Any) -> Any:
         if now():

@@ -24,6 +24,7 @@ from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.time.machine import HOST
 from simulator.virtual.worlds.outcome import told
 from singleton.functions.guard import Guard
+from tests.broken.locks import BROKEN
 from tests.simulation.bugs import bug
 
 if TYPE_CHECKING:
@@ -100,6 +101,45 @@ def explored(app: str, *arguments: str) -> tuple[int, str]:
     if result.exception is not None:
         raise result.exception
     return int(result.return_value), result.output
+
+
+# --- what is run of an app --------------------------------------------------------------------------------------------
+
+
+def test_an_app_without_settings_has_its_storage_as_on_a_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "local.settings.json").unlink()
+    monkeypatch.delenv("AzureWebJobsStorage")
+    run = live(written(folder, SHIP, "await asyncio.sleep(1)"))
+    assert (run.violations, run.accounts["ship"].well) == ((), userapp.MESSAGES)
+
+
+def test_a_function_that_is_not_run_is_told_with_the_reason(folder: Path) -> None:
+    lost = SHIP.removeprefix(HEAD).replace("AzureWebJobsStorage", "Elsewhere").replace("ship", "lost")
+    code, output = explored(
+        written(folder, HEAD + lost + "    pass\n" + SHIP.removeprefix(HEAD), "pass"), "--scenarios", "1"
+    )
+    assert code == 0
+    assert "About the app: function 'lost' is not run: there is no setting for its connection 'Elsewhere'" in output
+
+
+def test_an_app_none_of_whose_guarded_functions_can_run_is_refused_with_the_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timer = "@app.timer_trigger(arg_name='timer', schedule='* * * * * *')\ndef tick(timer) -> None:\n    pass\n"
+    app = written(folder, HEAD + timer + SHIP.removeprefix(HEAD).replace("AzureWebJobsStorage", "Elsewhere"), "pass")
+    with pytest.raises(SystemExit):
+        main(["explore", "--app", app])
+    told = capsys.readouterr().err
+    assert "none of the functions that can be run here is guarded by @singleton; function 'ship' is not run: " in told
+
+
+@pytest.mark.parametrize("name", ["names-have-no-upper-case", "scopes-are-cut"])
+def test_made_up_messages_show_a_lock_that_makes_one_scope_of_two(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = written(folder, SHIP, "await asyncio.sleep(1)")
+    BROKEN[name].breaks(monkeypatch)
+    assert BROKEN[name].says in str(live(app).violations)
 
 
 # --- bodies that refuse their messages --------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ import os
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.loading import load_functions
-from simulator.host.app.settings import local_settings, redirect
+from simulator.host.app.config import HostConfig
 from simulator.host.expecting import expected_keys
-from simulator.host.plan import Plan, connections, make_plans
+from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import Out, queue_input, timer_input
 from simulator.host.triggers.messages import encode
@@ -30,6 +30,7 @@ from simulator.virtual.workloads.hosting import Feed, QueueWorld, VirtualClock
 from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function
 from simulator.virtual.workloads.jobs import Context
 from simulator.virtual.worlds.outcome import Account
+from simulator.virtual.worlds.runtime import HOST_ID, NOWHERE
 from simulator.work.apps import App, AppFunction
 from simulator.work.feed import KEYS, make_body, read_messages
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simulator.host.app.model import IndexedFunction, Parameter
+    from simulator.host.plan import Plan
     from simulator.host.triggers.messages import Message
     from simulator.host.triggers.typed import Typed
     from simulator.virtual.time.machine import Machine
@@ -60,21 +62,28 @@ Own = tuple[tuple[str, str], ...]
 
 
 @cache
-def load(app: str) -> tuple[Plan, ...]:
-    """Import the app once in this process; its storage settings lead nowhere, and its ``time.sleep`` takes no time.
+def load(app: str) -> Prepared:
+    """Prepare the app once in this process, as a host does, with those of its functions that are run.
+
+    Its storage settings lead nowhere, and its ``time.sleep`` takes no time.
 
     Raises:
         HostError: it can't be run; the message says why.
     """
-    folder = Path(app)
-    for name, value in local_settings(folder).items():
-        os.environ.setdefault(name, value)
+    config = HostConfig(
+        name="explore",
+        app=Path(app),
+        journal=Path(os.devnull),
+        storage=NOWHERE,
+        host_id=HOST_ID,
+        lock_host_id=HOST_ID,
+        timer_every=PACE,
+    )
     time.sleep = _sleep_virtually(time.sleep)  # type: ignore[assignment]
-    plans = make_plans(load_functions(folder, os.environ), os.environ, PACE)
-    redirect(os.environ, connections(plans, os.environ), "UseDevelopmentStorage=true")
-    plans = [plan for plan in plans if plan.idle is None]
+    prepared = prepare_app(config)
+    plans = tuple(plan for plan in prepared.plans if plan.idle is None)
     WITNESS.watch({plan.function.name: plan.function.call for plan in plans})
-    return tuple(plans)
+    return replace(prepared, plans=plans)
 
 
 def own_messages(app: str, path: Path) -> Own:
@@ -83,13 +92,13 @@ def own_messages(app: str, path: Path) -> Own:
     Raises:
         ScenarioError: they can't be used; the message says why.
     """
-    known = App(functions=tuple(_described(plan) for plan in load(app)))
+    known = App(functions=tuple(_described(plan) for plan in load(app).plans))
     return tuple((queue, body) for queue, bodies in read_messages(path, known).items() for body in bodies)
 
 
 def start_app(app: str, world: World, own: Own = ()) -> None:
     """Run the app's functions on all machines of a world, and feed its queues: with the user's messages, if any."""
-    plans = load(app)
+    plans = load(app).plans
     bodies = AppBodies(world)
     hosting = QueueWorld(world)
     refused: Counter[str] = Counter()

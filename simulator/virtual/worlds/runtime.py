@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.baton import Baton
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
+
+NOWHERE: Final = "UseDevelopmentStorage=true"
+"""The account of all worlds, which nobody calls."""
+HOST_ID: Final = "explored"
 
 
 class VirtualRuntime(OnLoop):
@@ -45,8 +49,8 @@ class VirtualRuntime(OnLoop):
 
 def prepare_process() -> None:
     """Set what the decorator asks of a process: an account that nobody calls, a host id, waits without end."""
-    os.environ.setdefault("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    os.environ["AzureFunctionsWebHost__hostid"] = "explored"
+    os.environ.setdefault("AzureWebJobsStorage", NOWHERE)
+    os.environ["AzureFunctionsWebHost__hostid"] = HOST_ID
     os.environ["AzureFunctionsJobHost__functionTimeout"] = "-1"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.checks.verdict import judge
 from simulator.history.journal import Record
 from simulator.report.board import Board
-from tests.support.journals import Story
+from tests.support.journals import Story, key_lock
 
 if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
@@ -43,9 +43,11 @@ class Watch(Story):
         self.lock(t, host, "contended", LOCK, owner, function="watch", mode="listener", reason="skip")
         self.add(t, host, "invocation_ended", function="watch", invocation=owner, outcome="ok")
 
-    def die(self, t: float, host: str) -> None:
+    def die(self, t: float, host: str, *others: str) -> None:
+        """Tell of a kill, for the first of the other locks that the host had, if it had any."""
         hold = {"lock": LOCK, "function": "watch", "owner": "a", "token": 1, "mode": "listener"}
-        self.records.append(Record(1000 + t, host, "kill", {"host": host, "pid": 100, "holds": [hold]}))
+        more = [{"lock": lock, "function": "ship", "owner": "x", "token": 1} for lock in others]
+        self.records.append(Record(1000 + t, host, "kill", {"host": host, "pid": 100, "holds": [*more, hold]}))
 
 
 def led(**guard: Any) -> Watch:
@@ -126,6 +128,23 @@ def test_a_take_over_after_that_is_late() -> None:
 
 def test_no_take_over_at_all_is_a_violation() -> None:
     assert any("was never taken over" in reason for reason in verdict(killed_at_ten(None)).reasons)
+
+
+def test_a_listener_that_was_killed_and_not_followed_before_the_run_ended_is_said_not_to_have_changed_hosts() -> None:
+    def killed() -> Watch:
+        story = led()
+        story.run("host-1", 2.0, 4.0, "a")
+        story.body("host-1", 5, None, key_lock("a"), token=1)
+        story.die(10, "host-1", key_lock("a"))
+        story.body("host-2", 16, 18, key_lock("a"), token=2, asked=9)
+        return story
+
+    found = verdict(killed(), 24)
+    assert found.holds, found.reasons
+    assert "no hand-over of 'watch' was seen" in found.untried
+    followed = killed()
+    followed.process(25, "host-2", "acquired", token=2)
+    assert "no hand-over of 'watch' was seen" not in verdict(followed, 30).untried
 
 
 def test_where_two_locks_guard_one_body_it_is_counted_once() -> None:

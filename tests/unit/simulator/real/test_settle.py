@@ -109,3 +109,31 @@ def test_no_run_settles_for_ever() -> None:
     story = Story()
     story.message("m1", "host-1", 1000, 1001)
     assert hopeless(story, 1030 + LONGEST + 1)
+
+
+def put_back(story: Story, t: float, message: str, copy: str) -> None:
+    about = {"function": "ship", "invocation": f"of {message}", "message": message}
+    story.add(t, "host-1", "message_received", id=message, queue="orders", digest="d")
+    story.add(t, "host-1", "invocation_started", **about)
+    story.lock(t, "host-1", "deferred", key_lock("a"), f"of {message}", message_id=message, copy_id=copy)
+    story.add(t, "host-1", "invocation_ended", outcome="ok", **about)
+
+
+def test_copies_of_which_nobody_was_told_decide_a_run_when_they_are_more_than_what_was_sent() -> None:
+    story = Story(policy="defer")
+    story.sent(1, "m")
+    put_back(story, 1, "m", "m2")
+    put_back(story, 5, "m2", "m3")
+    put_back(story, 5, "beside m2", "m4")
+    assert not settle.multiplying(read_history(story.records))
+    put_back(story, 9, "beside m3", "m5")
+    assert settle.multiplying(read_history(story.records))
+
+
+def test_messages_that_the_app_sends_itself_do_not() -> None:
+    story = Story(policy="defer")
+    story.sent(1, "m")
+    put_back(story, 1, "m", "m2")
+    for name in "xyz":
+        story.add(2, "host-1", "message_received", id=name, queue="orders", digest=name)
+    assert not settle.multiplying(read_history(story.records))

@@ -155,9 +155,32 @@ def test_a_watched_function_looks_as_before(watched: Callable[[Any], Any]) -> No
     assert inspect.iscoroutinefunction(body)
 
 
-def test_arguments_that_do_not_fit_are_refused_as_before(watched: Callable[[Any], Any]) -> None:
+def test_arguments_that_do_not_fit_are_refused_as_before_and_nothing_has_begun(
+    notes: Notes, watched: Callable[[Any], Any]
+) -> None:
     @watched
     def body(msg: str) -> None: ...
 
+    @watched
+    async def later(msg: str) -> None: ...
+
+    @watched
+    def steps() -> Iterator[int]:
+        yield 1
+
     with pytest.raises(TypeError, match="other"):
         body(other=1)
+    with pytest.raises(TypeError, match="msg"):
+        asyncio.run(later())
+    with pytest.raises(TypeError, match="other"):
+        [*steps(other=1)]
+    assert notes.told == []
+
+
+def test_what_a_function_says_of_its_arguments_does_not_hide_a_run(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    def body(msg: str) -> str:
+        return msg
+
+    body.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
+    assert watched(body)("x") == "x"
+    assert notes.told == ["body begins", "body ends"]

@@ -84,6 +84,11 @@ def test_messages_come_steadily_with_all_keys_and_stop_in_time() -> None:
     assert not feeder.finished(19)
 
 
+def test_keys_differ_also_by_the_case_of_letters_alone_and_by_what_follows_the_same_letters() -> None:
+    assert len({key.lower() for key in KEYS}) < len(KEYS)
+    assert len({key.lower()[:5] for key in KEYS}) < len({key.lower() for key in KEYS})
+
+
 def test_keys_repeat_so_that_messages_contend() -> None:
     keys = [message.key for _, message in play(Feeder(app(), seed=1, duration=60), 60)]
     repeats = sum(first == second for first, second in itertools.pairwise(keys))
