@@ -38,6 +38,7 @@ class Function:
     lease: float = 15.0
     poll: float = 5.0
     listener_lease: float = 60.0
+    renewal: float | None = None  # how long after each renewal of a lease the next; None: half the lease
     recovery: float = 60.0
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
@@ -53,6 +54,10 @@ class Function:
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
         return self.listener_lease if mode == "listener" else self.lease
+
+    def renewal_in(self, mode: Mode) -> float:
+        """Return how long after each renewal of its lock of this mode the next is due."""
+        return self.lease_in(mode) / 2 if self.renewal is None else self.renewal
 
     @property
     def gives_up_after(self) -> float:
@@ -114,12 +119,18 @@ class Acquisition(Deed):
     Attributes:
         until: when it was given back or known to be lost, or its host died.
         ending: which of these: ``ok`` for given back.
+        seen: whether its host saw the lease come over the network.
+        asked: how many requests to renew it its host saw go there.
+        renewed: how many of these were granted.
     """
 
     t: float
     token: int | None
     until: float = math.inf
     ending: Ending = "open"
+    seen: bool = False
+    asked: int = 0
+    renewed: int = 0
 
 
 class Held(Acquisition):

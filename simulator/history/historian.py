@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
 
+_GRANTED: Final = frozenset({200, 201})
 _OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
@@ -65,6 +66,7 @@ class Historian:
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
+        self._granted: dict[tuple[str, int], set[str]] = defaultdict(set)  # the blobs whose leases a worker was given
 
     def take(self, record: Record) -> None:
         """Take the next record; events that tell the checks nothing are passed over."""
@@ -231,6 +233,18 @@ class Historian:
             sight.error = record.text("error")
             sight.left_running = tuple(record.get("left_running") or ())
 
+    def _on_lease_request(self, record: Record) -> None:
+        worker, blob = int(record.get("worker") or 0), record.text("blob")
+        granted = record.get("status") in _GRANTED
+        if record.get("action") == "acquire":
+            if granted:
+                self._granted[record.host, worker].add(blob)
+            return
+        for got in self.held.values():
+            if (got.host, got.worker) == (record.host, worker) and _is_of(blob, got.lock):
+                got.asked += 1
+                got.renewed += granted
+
     def _on_lock(self, record: Record) -> None:
         about = _about(record)
         listener = f"listener {about['worker']}"
@@ -243,7 +257,9 @@ class Historian:
                 self.waits[key].append(wait)
             case "acquired":
                 _end(self.waits.pop(key, ()), record, "acquired")
-                self.held[key] = Acquisition(t=record.t, token=record.get("token"), **about)
+                blobs = self._granted[record.host, about["worker"]]
+                seen = any(_is_of(blob, about["lock"]) for blob in blobs)
+                self.held[key] = Acquisition(t=record.t, token=record.get("token"), seen=seen, **about)
                 self.history.acquisitions.append(self.held[key])
             case "contended":
                 _end(self.waits.pop(key, ()), record, "contended")
@@ -331,6 +347,11 @@ class Historian:
 def _end(things: Iterable[Section | Wait | Invocation | Sight], record: Record, ending: Ending) -> None:
     for thing in things:
         thing.end, thing.ending = record.t, ending
+
+
+def _is_of(blob: str, lock: str) -> bool:
+    """Tell whether this is the path to a lock's blob; how much lies above, the kind of address tells."""
+    return blob.endswith(f"/{lock}")
 
 
 def _about(record: Record) -> dict[str, Any]:

@@ -98,6 +98,11 @@ def leases_are_never_renewed(patch: Patch) -> None:
     patch.setattr(Lease, "_keep_alive", never)
 
 
+@broken("not renewed in time", options="--kill 1")
+def leases_are_never_renewed_which_no_body_is_long_enough_to_see(patch: Patch) -> None:
+    leases_are_never_renewed(patch)
+
+
 @broken("overlap", "mutex", app="long")
 def leases_are_never_renewed_and_nobody_is_told(patch: Patch) -> None:
     leases_are_never_renewed(patch)
