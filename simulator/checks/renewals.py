@@ -35,4 +35,5 @@ def judge_renewals(history: History) -> Iterator[Finding]:
 def _is_overdue(history: History, got: Acquisition) -> bool:
     end = min(got.until, history.end)
     due = history.function(got.function).renewal_in(got.mode) + _LATE
-    return got.seen and not got.asked and end - got.t > due and not history.paused(got.host, got.t, end)
+    stood = history.stood(got.host, got.worker, got.t, end)  # a process that does nothing at all renews nothing
+    return got.seen and not got.asked and end - got.t - stood > due and not history.paused(got.host, got.t, end)

@@ -44,6 +44,7 @@ class Function:
     away: float = 0.0  # how long a message that is put back stays away at most
     timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
     limit: float | None = None  # how long its host lets an invocation take: the functionTimeout
+    cancels: bool = False  # whether an async body is asked to end when its lock is lost
     tokens: bool = False  # whether its holds have fencing tokens
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
@@ -181,6 +182,8 @@ class Sight:
         left_running: what it had started and was still running when it ended.
         sees: whether the body could see a hold.
         token: that hold's fencing token, where it has one.
+        can_be_asked: whether it is a coroutine in a task of which its host sees when somebody asks it to end.
+        saw_loss: whether it could see at its end that the hold was lost; None where it could see none.
     """
 
     host: str
@@ -195,6 +198,8 @@ class Sight:
     left_running: tuple[str, ...] = ()
     sees: bool = False
     token: int | None = None
+    can_be_asked: bool = False
+    saw_loss: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +237,16 @@ class Pause:
     host: str
     start: float
     end: float = math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """A time in which the loop of a worker did nothing: something blocked it, or all of its process."""
+
+    host: str
+    worker: int
+    start: float
+    end: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -281,6 +296,9 @@ class History:
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
+    # When somebody asked the body of an invocation of a host to end.
+    asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    standstills: list[Standstill] = field(default_factory=list)
     worker_ends: list[WorkerEnd] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
@@ -312,6 +330,16 @@ class History:
     def paused(self, host: str, start: float, end: float) -> bool:
         """Tell whether the fleet had this host stand still at some time between these two."""
         return any(pause.host == host and pause.start <= end and pause.end >= start for pause in self.pauses)
+
+    def stood(self, host: str, worker: int, start: float, end: float) -> float:
+        """Return for how long between these two the loop of a worker did nothing, or its host stood still."""
+        idle = [(each.start, each.end) for each in self.standstills if (each.host, each.worker) == (host, worker)]
+        idle += [(pause.start, pause.end) for pause in self.pauses if pause.host == host]
+        seconds, known = 0.0, start
+        for since, until in sorted(idle):
+            seconds += max(0.0, min(until, end) - max(since, known))
+            known = max(known, until)
+        return seconds
 
     def stands_still(self, host: str, t: float) -> bool:
         """Tell whether a host has been paused at this time, and never went on."""

@@ -24,6 +24,7 @@ from simulator.history.facts import (
     Refusal,
     Section,
     Sight,
+    Standstill,
     Wait,
     WorkerEnd,
 )
@@ -214,6 +215,13 @@ class Historian:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.replaced = True
 
+    def _on_asked_to_end(self, record: Record) -> None:
+        self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record.t)
+
+    def _on_loop_stood(self, record: Record) -> None:
+        worker, start = int(record.get("worker") or 1), record.t - float(record.get("seconds") or 0)
+        self.history.standstills.append(Standstill(host=record.host, worker=worker, start=start, end=record.t))
+
     def _on_expected(self, record: Record) -> None:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.keys = record.get("keys") or {}
@@ -222,6 +230,7 @@ class Historian:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
+        sight.can_be_asked = bool(record.get("can_be_asked"))
         sight.sees, sight.token = "token" in record.fields, record.get("token")
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
@@ -230,7 +239,7 @@ class Historian:
         worker = str(int(record.get("worker") or 1))
         for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
             sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
-            sight.error = record.text("error")
+            sight.error, sight.saw_loss = record.text("error"), record.get("lost")
             sight.left_running = tuple(record.get("left_running") or ())
 
     def _on_lease_request(self, record: Record) -> None:

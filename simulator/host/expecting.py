@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindingdata import BINARY
 from simulator.host.triggers.messages import Message
+from singleton.base.errors import LockLost
 from singleton.functions.invocation import current_hold
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.webjobs import WebJobsLayout
@@ -74,8 +75,13 @@ def _delivered(trigger: Parameter, cause: object) -> Delivered:
 
 
 def seen_in_body() -> dict[str, object]:
-    """Return what a body can see of its hold: the token with which it fences what it writes."""
+    """Return what a body can see of its hold: the token with which it fences what it writes, and whether it is lost."""
     try:
-        return {"token": current_hold().token}
+        hold = current_hold()
     except RuntimeError:
         return {}
+    try:
+        hold.raise_if_lost()
+    except LockLost:
+        return {"token": hold.token, "lost": True}
+    return {"token": hold.token, "lost": False}

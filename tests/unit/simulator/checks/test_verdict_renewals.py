@@ -75,3 +75,13 @@ def test_a_lock_is_known_by_its_blob_to_the_end_of_a_folders_name() -> None:
     other.lease(0.9, "host-1", "acquire", f"x{TIMER}", status=201)
     other.body("host-1", 1, 12)
     assert violations(other) == []
+
+
+@pytest.mark.parametrize(("worker", "found"), [(1, []), (2, [FOUND])])
+def test_a_process_that_did_nothing_at_all_renewed_nothing(worker: int, found: list[str]) -> None:
+    stood = story(12)
+    for record in stood.records:
+        if record.event in {"lock", "lease_request"}:
+            record.fields["worker"] = 1  # type: ignore[index]
+    stood.add(11, "host-1", "loop_stood", worker=worker, seconds=4)
+    assert violations(stood) == found
