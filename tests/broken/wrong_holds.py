@@ -148,7 +148,7 @@ def bodies_are_not_cancelled_when_their_lock_is_lost(patch: Patch) -> None:
     patch.setattr(guard, "cancelled_when_lost", never)
 
 
-@broken("could not see that the lock was lost", "mutex", app="patient", options="--pause 1")
+@broken("could not see that the lock was lost", app="patient", options="--pause 1")
 def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
     class Deaf:
         def __init__(self, hold: Hold) -> None:
