@@ -67,7 +67,7 @@ def first_found(*workloads: str) -> str:
     ("name", "words"),
     [
         ("leases that exclude nobody", "two bodies of one lock ran at the same time"),
-        ("deadline ignored", "could not see that the lock was lost"),
+        ("deadline ignored", "two bodies of one lock ran at the same time"),
         ("token not increased", "out of order"),
         ("body before its lock", "without holding the lock"),
     ],

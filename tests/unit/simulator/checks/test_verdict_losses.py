@@ -14,9 +14,11 @@ UNASKED = "1 body of 'ship' went on after the lock was lost, and nobody had aske
 BLIND = "1 body of 'ship' could not see that the lock was lost"
 
 
-def story(how: str = "told", *, until: float = 30, asked: float | None = None, **left: Any) -> Story:
+def story(
+    how: str = "told", *, until: float = 30, asked: float | None = None, rough: bool = False, **left: Any
+) -> Story:
     """A body that begins at second 1, and is without its lock from second 20 on: it is told, or wakes at 22 s."""
-    story = Story().know(cancels=True)
+    story = Story(rough=rough).know(cancels=True)
     story.add(1, "host-1", "invocation_started", function="ship", invocation="i")
     story.lock(1, "host-1", "waiting", A, "i")
     story.lock(1, "host-1", "acquired", A, "i")
@@ -83,6 +85,11 @@ def test_a_body_that_runs_where_nobody_sees_requests_to_end_is_left_alone() -> N
 def test_a_body_that_could_not_see_the_loss_is_found(how: str) -> None:
     assert found(story(how, asked=20, lost=False)) == [BLIND]
     assert found(story(how, asked=20, lost=None)) == []
+
+
+def test_where_anything_may_strike_a_pause_is_not_taken_for_a_loss() -> None:
+    assert found(story("woke", asked=20, lost=False, rough=True)) == []
+    assert found(story("told", asked=20, lost=False, rough=True)) == [BLIND]
 
 
 def test_a_body_that_ends_as_its_lock_is_lost_need_not_see_it() -> None:
