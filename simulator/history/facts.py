@@ -9,7 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from simulator.history.stops import covered
+
+if TYPE_CHECKING:
+    from simulator.history.stops import Pause, Standstill
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
 """How something ended: a body or a call, a wait for a lock, or either with its host's death or the run."""
@@ -231,25 +236,6 @@ class WorkerEnd:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pause:
-    """A host stood still for a time, and went on."""
-
-    host: str
-    start: float
-    end: float = math.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standstill:
-    """A time in which the loop of a worker did nothing: something blocked it, or all of its process."""
-
-    host: str
-    worker: int
-    start: float
-    end: float
-
-
-@dataclass(slots=True, kw_only=True)
 class Message:
     """What became of one message that was put into a queue, and of the copies as which it was put back."""
 
@@ -335,11 +321,7 @@ class History:
         """Return for how long between these two the loop of a worker did nothing, or its host stood still."""
         idle = [(each.start, each.end) for each in self.standstills if (each.host, each.worker) == (host, worker)]
         idle += [(pause.start, pause.end) for pause in self.pauses if pause.host == host]
-        seconds, known = 0.0, start
-        for since, until in sorted(idle):
-            seconds += max(0.0, min(until, end) - max(since, known))
-            known = max(known, until)
-        return seconds
+        return covered(idle, start, end)
 
     def stands_still(self, host: str, t: float) -> bool:
         """Tell whether a host has been paused at this time, and never went on."""

@@ -20,15 +20,15 @@ from simulator.history.facts import (
     Kill,
     Message,
     Mode,
-    Pause,
     Refusal,
     Section,
     Sight,
-    Standstill,
     Wait,
     WorkerEnd,
 )
 from simulator.history.journal import Record, in_order
+from simulator.history.leases import Leases
+from simulator.history.stops import Pause, standstill
 from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
 
-_GRANTED: Final = frozenset({200, 201})
 _OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
@@ -67,14 +66,12 @@ class Historian:
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
-        self._granted: dict[tuple[str, int], set[str]] = defaultdict(set)  # the blobs whose leases a worker was given
+        self._leases = Leases()
 
     def take(self, record: Record) -> None:
         """Take the next record; events that tell the checks nothing are passed over."""
         self.history.end = record.t
-        handler = getattr(self, f"_on_{record.event}", None)
-        if handler is not None:
-            handler(record)
+        getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
         """Yield what has not ended: its end is infinity."""
@@ -122,9 +119,8 @@ class Historian:
             self._bury(record, "crashed")
 
     def _on_queue_left(self, record: Record) -> None:
-        queue = record.text("queue")
-        self.history.ready_left[queue] = set(record.get("ids") or ())
-        self.history.invisible_left[queue] = int(record.get("invisible") or 0)
+        self.history.ready_left[record.text("queue")] = set(record.get("ids") or ())
+        self.history.invisible_left[record.text("queue")] = int(record.get("invisible") or 0)
 
     # -- the hosts ----------------------------------------------------------------------------------
 
@@ -134,8 +130,9 @@ class Historian:
 
     def _on_worker_exited(self, record: Record) -> None:
         worker = int(record.get("worker") or 0)
-        inside = [body for bodies in self.bodies.values() for body in bodies]
-        cut = sum(body.host == record.host and body.worker == worker for body in inside)
+        cut = sum(
+            (body.host, body.worker) == (record.host, worker) for bodies in self.bodies.values() for body in bodies
+        )
         told: dict[str, Any] = {"reason": record.text("reason"), "timeout": bool(record.get("timeout"))}
         self.history.worker_ends.append(WorkerEnd(t=record.t, host=record.host, worker=worker, cut=cut, **told))
         # What was called in it is ended by its host.
@@ -179,11 +176,11 @@ class Historian:
 
     def _settled(self, message: Message, record: Record) -> Invocation | None:
         """Return the invocation after which a host says what became of a message."""
-        calls = [call for call in message.invocations if (call.host, call.message) == (record.host, record.text("id"))]
-        if not calls:
-            return None
-        calls[-1].settled = True
-        return calls[-1]
+        told = (record.host, record.text("id"))
+        call = next((call for call in reversed(message.invocations) if (call.host, call.message) == told), None)
+        if call is not None:
+            call.settled = True
+        return call
 
     def _on_message_poisoned(self, record: Record) -> None:
         self._message(record).poisoned = True
@@ -219,8 +216,7 @@ class Historian:
         self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record.t)
 
     def _on_loop_stood(self, record: Record) -> None:
-        worker, start = int(record.get("worker") or 1), record.t - float(record.get("seconds") or 0)
-        self.history.standstills.append(Standstill(host=record.host, worker=worker, start=start, end=record.t))
+        self.history.standstills.append(standstill(record))
 
     def _on_expected(self, record: Record) -> None:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
@@ -243,16 +239,7 @@ class Historian:
             sight.left_running = tuple(record.get("left_running") or ())
 
     def _on_lease_request(self, record: Record) -> None:
-        worker, blob = int(record.get("worker") or 0), record.text("blob")
-        granted = record.get("status") in _GRANTED
-        if record.get("action") == "acquire":
-            if granted:
-                self._granted[record.host, worker].add(blob)
-            return
-        for got in self.held.values():
-            if (got.host, got.worker) == (record.host, worker) and _is_of(blob, got.lock):
-                got.asked += 1
-                got.renewed += granted
+        self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
         about = _about(record)
@@ -266,9 +253,7 @@ class Historian:
                 self.waits[key].append(wait)
             case "acquired":
                 _end(self.waits.pop(key, ()), record, "acquired")
-                blobs = self._granted[record.host, about["worker"]]
-                seen = any(_is_of(blob, about["lock"]) for blob in blobs)
-                self.held[key] = Acquisition(t=record.t, token=record.get("token"), seen=seen, **about)
+                self.held[key] = self._leases.known(Acquisition(t=record.t, token=record.get("token"), **about))
                 self.history.acquisitions.append(self.held[key])
             case "contended":
                 _end(self.waits.pop(key, ()), record, "contended")
@@ -356,11 +341,6 @@ class Historian:
 def _end(things: Iterable[Section | Wait | Invocation | Sight], record: Record, ending: Ending) -> None:
     for thing in things:
         thing.end, thing.ending = record.t, ending
-
-
-def _is_of(blob: str, lock: str) -> bool:
-    """Tell whether this is the path to a lock's blob; how much lies above, the kind of address tells."""
-    return blob.endswith(f"/{lock}")
 
 
 def _about(record: Record) -> dict[str, Any]:
