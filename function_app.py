@@ -25,7 +25,7 @@ def import_eligibility(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the 
     """
     hold = current_hold()
     for batch in range(1, 21):
-        time.sleep(0.4)  # stands for reading a batch of rows
+        time.sleep(0.5)  # stands for reading a batch of rows
         hold.raise_if_lost()  # before each side effect: is it still ours?
         log.info("eligibility batch %d of 20 saved with fencing token %s", batch, hold.token)
 

@@ -150,8 +150,9 @@ def _kept(history: History) -> Iterator[Finding]:
         end = ended.get((got.host, got.lock, got.owner))
         if end is None or got.ending not in {"ok", "open"} or (got.host, got.owner) not in answered:
             continue
-        kept = min(got.until, history.end) - end
-        if kept > _KEPT and not history.paused(got.host, end, end + kept):
+        until = min(got.until, history.end)
+        kept = until - end - history.stood(got.host, got.worker, end, until)
+        if kept > _KEPT and not history.paused(got.host, end, until):
             worst[got.lock] = max(worst.get(got.lock, (0.0, "")), (kept, got.host))
     for lock, (kept, host) in sorted(worst.items()):
         yield violation(f"{label(lock)} was kept by {host} for {kept:.1f} s after its body had ended")

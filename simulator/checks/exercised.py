@@ -21,7 +21,7 @@ class Exercised:
     """How often something was seen that a lock must be able to do.
 
     Attributes:
-        renewals: holds that outlived half their lease, so that it was renewed.
+        renewals: holds whose lease was seen to be renewed over the network.
         waits: invocations that got the lock after another had had it.
         refusals: invocations that gave up: skipped, deferred, raised or timed out.
         handed_between: times that one host got a lock after another.
@@ -48,10 +48,7 @@ def count_exercised(history: History) -> Exercised:
         takers[got.lock].append(got.host)
     hands = [pair for hosts in takers.values() for pair in pairwise(hosts)]
     return Exercised(
-        renewals=sum(
-            min(got.until, history.end) - got.t > history.function(got.function).lease_in(got.mode) / 2
-            for got in history.acquisitions
-        ),
+        renewals=sum(got.renewed > 0 for got in history.acquisitions),
         waits=sum(map(_waited, history.waits)),
         refusals=len(history.refusals),
         handed_between=sum(before != after for before, after in hands),

@@ -21,7 +21,9 @@ from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.exercised import Exercised, count_exercised, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
+from simulator.checks.losses import judge_losses
 from simulator.checks.messages import Messages, check_messages
+from simulator.checks.renewals import judge_renewals
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
 from simulator.checks.witnessed import judge_witnessed
 from simulator.history.historian import read_history
@@ -167,6 +169,8 @@ def judge(records: Sequence[Record]) -> Verdict:
         *judge_guards(history),
         *judge_witnessed(history),
         *judge_accounts(history),
+        *judge_renewals(history),
+        *judge_losses(history),
         *judge_endings(history),
         *judge_tokens(tokens),
         *judge_failovers(failovers),

@@ -9,7 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from simulator.history.stops import covered
+
+if TYPE_CHECKING:
+    from simulator.history.stops import Pause, Standstill
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
 """How something ended: a body or a call, a wait for a lock, or either with its host's death or the run."""
@@ -38,11 +43,13 @@ class Function:
     lease: float = 15.0
     poll: float = 5.0
     listener_lease: float = 60.0
+    renewal: float | None = None  # how long after each renewal of a lease the next; None: half the lease
     recovery: float = 60.0
     tick: float = 0.0
     away: float = 0.0  # how long a message that is put back stays away at most
     timeout: float | None = None  # how long an invocation waits for its lock; None: as long as it takes
     limit: float | None = None  # how long its host lets an invocation take: the functionTimeout
+    cancels: bool = False  # whether an async body is asked to end when its lock is lost
     tokens: bool = False  # whether its holds have fencing tokens
     merges: bool = False  # whether its layout may give one lock to several scopes
     sync: bool = False  # a thread runs its body: nobody can end that
@@ -53,6 +60,10 @@ class Function:
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
         return self.listener_lease if mode == "listener" else self.lease
+
+    def renewal_in(self, mode: Mode) -> float:
+        """Return how long after each renewal of its lock of this mode the next is due."""
+        return self.lease_in(mode) / 2 if self.renewal is None else self.renewal
 
     @property
     def gives_up_after(self) -> float:
@@ -114,12 +125,18 @@ class Acquisition(Deed):
     Attributes:
         until: when it was given back or known to be lost, or its host died.
         ending: which of these: ``ok`` for given back.
+        seen: whether its host saw the lease come over the network.
+        asked: how many requests to renew it its host saw go there.
+        renewed: how many of these were granted.
     """
 
     t: float
     token: int | None
     until: float = math.inf
     ending: Ending = "open"
+    seen: bool = False
+    asked: int = 0
+    renewed: int = 0
 
 
 class Held(Acquisition):
@@ -177,6 +194,8 @@ class Sight:
         left_running: what it had started and was still running when it ended.
         sees: whether the body could see a hold; ``blind``: that it could not.
         token: that hold's fencing token, where it has one.
+        can_be_asked: whether it is a coroutine in a task of which its host sees when somebody asks it to end.
+        saw_loss: whether it could see at its end that the hold was lost; None where it could see none.
     """
 
     host: str
@@ -192,6 +211,8 @@ class Sight:
     sees: bool = False
     blind: bool = False
     token: int | None = None
+    can_be_asked: bool = False
+    saw_loss: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,15 +241,6 @@ class WorkerEnd:
     reason: str
     timeout: bool
     cut: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Pause:
-    """A host stood still for a time, and went on."""
-
-    host: str
-    start: float
-    end: float = math.inf
 
 
 @dataclass(slots=True, kw_only=True)
@@ -278,6 +290,9 @@ class History:
     ticks: list[tuple[float, str, str]] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
+    # When somebody asked the body of an invocation of a host to end.
+    asked: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    standstills: list[Standstill] = field(default_factory=list)
     worker_ends: list[WorkerEnd] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
@@ -309,6 +324,12 @@ class History:
     def paused(self, host: str, start: float, end: float) -> bool:
         """Tell whether the fleet had this host stand still at some time between these two."""
         return any(pause.host == host and pause.start <= end and pause.end >= start for pause in self.pauses)
+
+    def stood(self, host: str, worker: int, start: float, end: float) -> float:
+        """Return for how long between these two the loop of a worker did nothing, or its host stood still."""
+        idle = [(each.start, each.end) for each in self.standstills if (each.host, each.worker) == (host, worker)]
+        idle += [(pause.start, pause.end) for pause in self.pauses if pause.host == host]
+        return covered(idle, start, end)
 
     def stands_still(self, host: str, t: float) -> bool:
         """Tell whether a host has been paused at this time, and never went on."""

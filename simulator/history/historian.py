@@ -20,7 +20,6 @@ from simulator.history.facts import (
     Kill,
     Message,
     Mode,
-    Pause,
     Refusal,
     Section,
     Sight,
@@ -28,6 +27,8 @@ from simulator.history.facts import (
     WorkerEnd,
 )
 from simulator.history.journal import Record, in_order
+from simulator.history.leases import Leases
+from simulator.history.stops import Pause, standstill
 from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
@@ -65,13 +66,12 @@ class Historian:
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
+        self._leases = Leases()
 
     def take(self, record: Record) -> None:
         """Take the next record; events that tell the checks nothing are passed over."""
         self.history.end = record.t
-        handler = getattr(self, f"_on_{record.event}", None)
-        if handler is not None:
-            handler(record)
+        getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
         """Yield what has not ended: its end is infinity."""
@@ -119,9 +119,8 @@ class Historian:
             self._bury(record, "crashed")
 
     def _on_queue_left(self, record: Record) -> None:
-        queue = record.text("queue")
-        self.history.ready_left[queue] = set(record.get("ids") or ())
-        self.history.invisible_left[queue] = int(record.get("invisible") or 0)
+        self.history.ready_left[record.text("queue")] = set(record.get("ids") or ())
+        self.history.invisible_left[record.text("queue")] = int(record.get("invisible") or 0)
 
     # -- the hosts ----------------------------------------------------------------------------------
 
@@ -131,8 +130,9 @@ class Historian:
 
     def _on_worker_exited(self, record: Record) -> None:
         worker = int(record.get("worker") or 0)
-        inside = [body for bodies in self.bodies.values() for body in bodies]
-        cut = sum(body.host == record.host and body.worker == worker for body in inside)
+        cut = sum(
+            (body.host, body.worker) == (record.host, worker) for bodies in self.bodies.values() for body in bodies
+        )
         told: dict[str, Any] = {"reason": record.text("reason"), "timeout": bool(record.get("timeout"))}
         self.history.worker_ends.append(WorkerEnd(t=record.t, host=record.host, worker=worker, cut=cut, **told))
         # What was called in it is ended by its host.
@@ -176,11 +176,11 @@ class Historian:
 
     def _settled(self, message: Message, record: Record) -> Invocation | None:
         """Return the invocation after which a host says what became of a message."""
-        calls = [call for call in message.invocations if (call.host, call.message) == (record.host, record.text("id"))]
-        if not calls:
-            return None
-        calls[-1].settled = True
-        return calls[-1]
+        told = (record.host, record.text("id"))
+        call = next((call for call in reversed(message.invocations) if (call.host, call.message) == told), None)
+        if call is not None:
+            call.settled = True
+        return call
 
     def _on_message_poisoned(self, record: Record) -> None:
         self._message(record).poisoned = True
@@ -212,6 +212,12 @@ class Historian:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.replaced = True
 
+    def _on_asked_to_end(self, record: Record) -> None:
+        self.history.asked.setdefault((record.host, record.text("invocation")), []).append(record.t)
+
+    def _on_loop_stood(self, record: Record) -> None:
+        self.history.standstills.append(standstill(record))
+
     def _on_expected(self, record: Record) -> None:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
             call.keys = record.get("keys") or {}
@@ -220,6 +226,7 @@ class Historian:
         told: dict[str, Any] = {name: record.text(name) for name in ("function", "invocation")}
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
+        sight.can_be_asked = bool(record.get("can_be_asked"))
         sight.sees, sight.blind, sight.token = "token" in record.fields, bool(record.get("blind")), record.get("token")
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
@@ -228,8 +235,11 @@ class Historian:
         worker = str(int(record.get("worker") or 1))
         for sight in self._sights.pop((record.host, worker, record.text("run")), ()):
             sight.end, sight.ending = record.t, "error" if record.get("error") else "ok"
-            sight.error = record.text("error")
+            sight.error, sight.saw_loss = record.text("error"), record.get("lost")
             sight.left_running = tuple(record.get("left_running") or ())
+
+    def _on_lease_request(self, record: Record) -> None:
+        self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
         about = _about(record)
@@ -243,7 +253,7 @@ class Historian:
                 self.waits[key].append(wait)
             case "acquired":
                 _end(self.waits.pop(key, ()), record, "acquired")
-                self.held[key] = Acquisition(t=record.t, token=record.get("token"), **about)
+                self.held[key] = self._leases.known(Acquisition(t=record.t, token=record.get("token"), **about))
                 self.history.acquisitions.append(self.held[key])
             case "contended":
                 waits = self.waits.pop(key, [])

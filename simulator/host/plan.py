@@ -107,6 +107,8 @@ class Plan:
             "on_contention": guard.on_contention if isinstance(guard.on_contention, str) else "custom",
             "timeout": guard.wait,
             "lease": guard.period,
+            "renewal": guard.options.renewal_interval,
+            "cancels": guard.options.cancel_on_loss,
             "poll": guard.poll,
             "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token",
             "merges": type(guard.layout) is not Layout,

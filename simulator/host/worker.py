@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.context import Context, RetryContext
 from simulator.host.triggers.bindings import Out
 from simulator.host.triggers.typed import given_back
-from simulator.witness.witness import invoked
+from simulator.witness.asking import invoked
 from singleton.base.errors import SingletonError
 from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
@@ -61,7 +61,7 @@ class Worker:
     def __init__(self, settings: MutableMapping[str, str], witness: Witness) -> None:
         self._witness = witness
         self._loop = asyncio.new_event_loop()
-        self._loop.set_task_factory(witness.leftovers.task_factory)
+        witness.follow(self._loop)
         self._pool = ThreadPoolExecutor(thread_count(settings), thread_name_prefix="worker")
         self._storage = threading.local()
         self._tasks: set[asyncio.Task[None]] = set()

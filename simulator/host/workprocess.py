@@ -22,6 +22,7 @@ from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.triggers.messages import Message
 from simulator.host.triggers.outputs import Outputs
 from simulator.host.worker import Worker, describe
+from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
 from singleton.functions.invocation import current_hold
@@ -60,6 +61,11 @@ def work(config: HostConfig, number: int, connection: Connection, host_end: Conn
 
 def _serve(config: HostConfig, number: int, connection: Connection, write: Write) -> None:
     set_up_logging()
+
+    def seen(event: str, /, **fields: object) -> None:
+        write(event, worker=number, **fields)
+
+    tap_leases(seen)
     try:
         prepared = prepare_app(config)
     except HostError as error:
@@ -68,9 +74,6 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
 
     def on_lock_event(event: LockEvent) -> None:
         write("lock", worker=number, **asdict(event))
-
-    def seen(event: str, /, **fields: object) -> None:
-        write(event, worker=number, **fields)
 
     subscribe(on_lock_event)
     for plan in prepared.plans:

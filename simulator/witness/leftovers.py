@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.witness.asking import AskedTask
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -24,9 +26,10 @@ _OF_A_POOL: Final = getattr(thread, "_worker", None)
 
 
 class Leftovers:
-    """Follows what each body starts, until it ends."""
+    """Follows what each body starts, until it ends; ``asked`` hears whose task, not started by a body, is cancelled."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Callable[[str], None]) -> None:
+        self._asked = asked
         self._started: dict[str, dict[object, str]] = defaultdict(dict)
         self._turn = threading.Lock()
 
@@ -37,10 +40,12 @@ class Leftovers:
 
     def task_factory(self, loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> asyncio.Task[Any]:
         """Make a task, as ``loop.set_task_factory`` wants it."""
+        invocation = inside.get()
+        if not invocation:
+            return AskedTask(coro, asked=self._asked, loop=loop, **more)
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **more)
-        if invocation := inside.get():
-            self._begin(invocation, task, f"task {getattr(coro, '__qualname__', coro)}")
-            task.add_done_callback(lambda ended: self._end(invocation, ended))
+        self._begin(invocation, task, f"task {getattr(coro, '__qualname__', coro)}")
+        task.add_done_callback(lambda ended: self._end(invocation, ended))
         return task
 
     @contextmanager

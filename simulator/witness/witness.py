@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import math
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from simulator.witness.asking import can_be_asked, invoked, tell_standstills
 from simulator.witness.codewatch import watch
 from simulator.witness.leftovers import Leftovers, inside
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
 
-invoked: ContextVar[str] = ContextVar("simulated_invocation", default="")
-"""The id of the invocation on whose behalf the worker calls a function."""
+_SAME: Final = 1.0
+"""Seconds within which a second request to end is not told."""
 
 
 @dataclass(slots=True)
@@ -35,12 +37,14 @@ class _Called:
 
     Attributes:
         gave: what its body has returned last.
+        asked: when it was told last that it was asked to end.
     """
 
     function: str
     value: object
     told: Mapping[str, object]
     gave: object = None
+    asked: float = -math.inf
     runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
@@ -51,7 +55,7 @@ class Witness:
     """
 
     def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
-        self.leftovers = Leftovers()
+        self.leftovers = Leftovers(self._asked)
         self._write = write
         self._hold = hold
         self._watched: dict[FunctionType, CodeType] = {}
@@ -69,6 +73,11 @@ class Witness:
                 if innermost not in self._watched:
                     self._watched[innermost] = watch(innermost, self)
                 self._names.setdefault(self._watched[innermost], []).append(name)
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Follow what runs on a loop: the tasks that bodies start, who is asked to end, and when nobody can be."""
+        loop.set_task_factory(self.leftovers.task_factory)
+        tell_standstills(loop, self._write)
 
     @contextmanager
     def invocation(self, name: str, function: str, value: object, told: Mapping[str, object]) -> Iterator[None]:
@@ -96,7 +105,9 @@ class Witness:
             label = f"{invocation}#{next(called.runs if called else self._strays)}"
             self._runs[run] = (label, function, invocation)
         inside.set(invocation)
-        told = called.told if called else {}
+        told = {**called.told} if called else {}
+        if code.co_flags & inspect.CO_COROUTINE and can_be_asked():
+            told["can_be_asked"] = True
         self._write("body_entered", run=label, function=function, invocation=invocation, **told, **self._seen())
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
@@ -106,7 +117,7 @@ class Witness:
             if called := self._called.get(invocation):
                 called.gave = value
         inside.set("")
-        told: dict[str, object] = {"function": function, "invocation": invocation}
+        told: dict[str, object] = {"function": function, "invocation": invocation, **self._seen()}
         if error is not None:
             told["error"] = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
         if still := self.leftovers.of(invocation):
@@ -114,13 +125,18 @@ class Witness:
         self._write("body_left", run=label, **told)
 
     def _seen(self) -> dict[str, object]:
-        """Return what the body that begins here can see of its hold: the token with which it fences what it writes."""
+        """Return what a body can see here of its hold: the token that fences its writes, and whether it is lost."""
         if self._hold is None:
             return {}
         try:
-            return {"token": self._hold().token}
+            hold = self._hold()
         except RuntimeError:
             return {"blind": True}
+        try:
+            hold.raise_if_lost()
+        except Exception:  # noqa: BLE001 - whatever it is, it is how a body hears of a loss
+            return {"token": hold.token, "lost": True}
+        return {"token": hold.token, "lost": False}
 
     def returned(self, invocation: str, result: object) -> None:
         """A function has returned what its body did, or something else; what is iterated over may become a list."""
@@ -128,6 +144,13 @@ class Witness:
         gave = called.gave if called else None
         if gave is not None and gave is not result and not isinstance(gave, Iterator):
             self._write("result_replaced", invocation=invocation)
+
+    def _asked(self, invocation: str) -> None:
+        """Somebody asks what runs for this invocation to end."""
+        called, now = self._called.get(invocation), time.monotonic()
+        if called and now - called.asked > _SAME:
+            called.asked = now
+            self._write("asked_to_end", invocation=invocation)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
         """Return for which invocation a body runs: the one that has this very value, else the one in its context."""

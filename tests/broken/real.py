@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 APPS: Final = Path(__file__).parent / "apps"
-_OPTIONS: Final = {"": "--kill 1", "longest": "", "many": "", "layouts": "--same-app --kill 1", "retries": "--same-app"}
+_OPTIONS: Final = {
+    "": "--kill 1",
+    "longest": "",
+    "many": "",
+    "layouts": "--same-app --kill 1",
+    "retries": "--same-app",
+    "patient": "--pause 1",
+    "stubborn": "--pause 1",
+}
 """Options of ``singleton-sim`` for an app; else ``--kill 1 --pause 1``."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
 from singleton.base.hold import Hold, LossSignal
+from singleton.functions import guard
 from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
@@ -20,7 +21,7 @@ from singleton.stores.protocol import StoreFailure
 from tests.broken.breaking import Now, around, broken, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.broken.breaking import Patch
 
@@ -98,6 +99,11 @@ def leases_are_never_renewed(patch: Patch) -> None:
     patch.setattr(Lease, "_keep_alive", never)
 
 
+@broken("not renewed in time", options="--kill 1")
+def leases_are_never_renewed_which_no_body_is_long_enough_to_see(patch: Patch) -> None:
+    leases_are_never_renewed(patch)
+
+
 @broken("overlap", "mutex", app="long")
 def leases_are_never_renewed_and_nobody_is_told(patch: Patch) -> None:
     leases_are_never_renewed(patch)
@@ -131,6 +137,29 @@ def one_hold_in_ten_is_told_to_be_lost(patch: Patch) -> None:
 def losses_are_never_told(patch: Patch) -> None:
     patch.setattr(LossSignal, "fire", lambda *_: None)
     patch.setattr(Lease, "overdue", lambda _: False)
+
+
+@broken("nobody had asked for an end", app="patient", options="--pause 1")
+def bodies_are_not_cancelled_when_their_lock_is_lost(patch: Patch) -> None:
+    @contextlib.asynccontextmanager
+    async def never(*_: Any, **__: Any) -> AsyncIterator[None]:
+        yield
+
+    patch.setattr(guard, "cancelled_when_lost", never)
+
+
+@broken("could not see that the lock was lost", app="patient", options="--pause 1")
+def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
+    class Deaf:
+        def __init__(self, hold: Hold) -> None:
+            self._hold = hold
+
+        def raise_if_lost(self) -> None: ...
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._hold, name)
+
+    around(patch, guard, "current", lambda real: lambda hold: real(Deaf(hold)))
 
 
 @broken("was kept by", "mutex")

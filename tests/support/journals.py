@@ -111,6 +111,10 @@ class Story:
         if end is not None:
             self.add(end, host, "body_left", **about, **left)
 
+    def lease(self, t: float, host: str, action: str, lock: str = TIMER, *, status: int | None = 200) -> None:
+        """Tell that a host saw a request for a lease, and its answer."""
+        self.add(t, host, "lease_request", action=action, blob=f"/account/container/{lock}", status=status)
+
     def skip(self, host: str, t: float, lock: str = TIMER, *, reason: str = "skip", message: str | None = None) -> str:
         """Tell of one invocation that found the lock taken and gave up."""
         owner = f"invocation-{next(self._numbers)}"

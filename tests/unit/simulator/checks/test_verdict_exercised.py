@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simulator.checks.verdict import judge
 from tests.support.journals import TIMER, Story, key_lock
 
@@ -11,6 +13,7 @@ def story(policy: str = "wait") -> Story:
     story = Story(policy=policy)
     story.body("host-1", 1, 9, key_lock("a"), token=1)
     story.body("host-2", 10, 11, key_lock("a"), token=2)
+    story.lease(8.5, "host-1", "renew", key_lock("a"))
     story.skip("host-2", 3.1, TIMER)
     story.body("host-1", 3, 4, TIMER, token=1)
     return story
@@ -39,6 +42,7 @@ def test_a_wait_for_a_lock_that_another_has_is_seen() -> None:
 def test_a_function_that_never_ran_is_named() -> None:
     alone = Story()
     alone.body("host-1", 1, 9, TIMER, token=1)
+    alone.lease(8.5, "host-1", "renew", TIMER)
     alone.body("host-2", 10, 11, TIMER, token=2)
     alone.skip("host-3", 2, TIMER)
     assert untried(alone) == ["ship never ran"]
@@ -47,10 +51,19 @@ def test_a_function_that_never_ran_is_named() -> None:
 def test_a_lock_that_never_changed_hosts_is_named() -> None:
     alone = Story()
     alone.body("host-1", 1, 9, key_lock("a"), token=1)
+    alone.lease(8.5, "host-1", "renew", key_lock("a"))
     alone.body("host-1", 10, 11, key_lock("a"), token=2, asked=8)
     alone.skip("host-2", 3.1, TIMER)
     alone.body("host-1", 3, 4, TIMER, token=1)
     assert untried(alone) == ["no lock went from one host to another"]
+
+
+@pytest.mark.parametrize(("at", "status"), [(8.5, 412), (8.5, None), (9.5, 200)])
+def test_a_renewal_that_was_refused_or_came_after_the_hold_is_none(at: float, status: int | None) -> None:
+    alone = Story()
+    alone.body("host-1", 1, 9, TIMER, token=1)
+    alone.lease(at, "host-1", "renew", TIMER, status=status)
+    assert "no renewal was seen (bodies take 8 s at most)" in untried(alone)
 
 
 def test_a_run_without_the_lock_shows_nothing_and_says_nothing_of_it() -> None:

@@ -93,6 +93,8 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "on_contention": "wait",
         "timeout": 5.0,
         "lease": 30.0,
+        "renewal": None,
+        "cancels": True,
         "poll": 5.0,
         "tokens": True,
         "merges": False,

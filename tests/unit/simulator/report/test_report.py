@@ -50,6 +50,7 @@ def full_story() -> Story:
     """A good run in which a body lasts for more than half its lease, too."""
     story = good_story()
     story.body("host-3", 6, 15, token=2)
+    story.lease(13.5, "host-3", "renew")
     return story
 
 

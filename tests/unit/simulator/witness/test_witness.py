@@ -13,7 +13,8 @@ import azure.functions as func
 import pytest
 
 from simulator.host.app.indexing import index_function
-from simulator.witness.witness import Witness, invoked
+from simulator.witness.asking import invoked
+from simulator.witness.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +49,7 @@ def seen() -> Iterator[Seen]:
 
 def loop_of(seen: Seen) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    loop.set_task_factory(seen.witness.leftovers.task_factory)
+    seen.witness.follow(loop)
     return loop
 
 

@@ -1,0 +1,78 @@
+"""Whose lock is lost hears of it: a body can see it, and an async one is asked to end.
+
+The lock is lost when it says so, or when its host stood still for longer than its lease. Where anything may strike, a
+pause may be that of a loop alone, and only the lock's word counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.findings import Finding, count, note, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import History, Sight
+
+_SOON: Final = 1.0
+"""Seconds within which a body can see a loss, and the request to end may come before it."""
+_LATE: Final = 2.0
+"""Seconds for which a body goes on that hears at once that it must end."""
+
+
+def judge_losses(history: History) -> Iterator[Finding]:
+    """Find bodies that went on after a loss of which nobody had told them.
+
+    A body that hears of it and goes on all the same is the app's own doing.
+    """
+    if not history.setup.get("singleton", True):
+        return
+    calls = {(call.host, call.id) for call in history.invocations}
+    told: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for section in history.sections:
+        if section.mode == "function" and section.told is not None:
+            told[section.host, section.owner].append(section.told)
+    blind, unasked = Counter[str](), Counter[str]()
+    deaf: dict[str, list[float]] = defaultdict(list)
+    for sight in history.sights:
+        whose, function = (sight.host, sight.invocation), history.function(sight.function)
+        if whose not in calls or not function.guarded or function.mode != "function":
+            continue
+        lost, end = _lost(history, sight, told[whose]), min(sight.end, history.end)
+        if lost is None:
+            continue
+        blind[function.name] += sight.saw_loss is False and end > lost + _SOON
+        went_on = end - lost - history.stood(sight.host, sight.worker, lost, end)
+        if not (sight.can_be_asked and function.cancels and went_on > _LATE):
+            continue
+        if any(lost - _SOON < t <= end for t in history.asked.get(whose, ())):
+            deaf[function.name].append(went_on)
+        else:
+            unasked[function.name] += 1
+    for name, number in sorted((+blind).items()):
+        yield violation(f"{count(number, 'body', 'bodies')} of {name!r} could not see that the lock was lost")
+    for name, number in sorted(unasked.items()):
+        yield violation(
+            f"{count(number, 'body', 'bodies')} of {name!r} went on after the lock was lost, and nobody had asked for "
+            "an end"
+        )
+    for name, times in sorted(deaf.items()):
+        yield note(
+            f"{name!r} swallows its cancellation: {count(len(times), 'body', 'bodies')} went on for up to "
+            f"{max(times):.1f} s after the lock was lost"
+        )
+
+
+def _lost(history: History, sight: Sight, told: list[float]) -> float | None:
+    """Return when the lock of a body was lost while it ran; None: it was not."""
+    lease = history.function(sight.function).lease
+    lapsed = [
+        pause.start + lease
+        for pause in history.pauses
+        if pause.host == sight.host and sight.start < pause.start and min(pause.end, sight.end) > pause.start + lease
+    ]
+    if history.rough:
+        lapsed = []
+    return min((*lapsed, *(t for t in told if sight.start <= t < sight.end)), default=None)

@@ -1,0 +1,112 @@
+"""Whose lock is lost hears of it, and an async body is asked to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.checks.verdict import judge
+from tests.support.journals import Story, key_lock
+
+A = key_lock("a")
+UNASKED = "1 body of 'ship' went on after the lock was lost, and nobody had asked for an end"
+BLIND = "1 body of 'ship' could not see that the lock was lost"
+
+
+def story(
+    how: str = "told", *, until: float = 30, asked: float | None = None, rough: bool = False, **left: Any
+) -> Story:
+    """A body that begins at second 1, and is without its lock from second 20 on: it is told, or wakes at 22 s."""
+    story = Story(rough=rough).know(cancels=True)
+    story.add(1, "host-1", "invocation_started", function="ship", invocation="i")
+    story.lock(1, "host-1", "waiting", A, "i")
+    story.lock(1, "host-1", "acquired", A, "i")
+    story.lock(1, "host-1", "body_started", A, "i")
+    story.sight("host-1", 1, until, invocation="i", sees={"can_be_asked": True}, **{"lost": True, **left})
+    if how == "told":
+        story.lock(20, "host-1", "lost", A, "i", reason="expired")
+    else:
+        story.add(5, "host-1", "pause")
+        story.add(22, "host-1", "resume")
+    if asked is not None:
+        story.add(asked, "host-1", "asked_to_end", invocation="i")
+    story.lock(until, "host-1", "body_ended", A, "i", reason="lost")
+    ended = {"outcome": "error", "error": "LockLost: lost", "blames": "LockLost"}
+    story.add(until, "host-1", "call_raised", invocation="i", error="LockLost")
+    story.add(until, "host-1", "invocation_ended", function="ship", invocation="i", **ended)
+    return story
+
+
+def found(story: Story) -> list[str]:
+    return [text for text in judge(story.end(40)).violations if "which nothing in this run caused" not in text]
+
+
+@pytest.mark.parametrize("how", ["told", "woke"])
+def test_a_body_that_goes_on_without_its_lock_and_that_nobody_asks_to_end_is_found(how: str) -> None:
+    assert found(story(how)) == [UNASKED]
+    assert found(story(how, until=21.9 if how == "told" else 23.9)) == []
+
+
+@pytest.mark.parametrize(("how", "asked"), [("told", 19.5), ("told", 20.1), ("woke", 22.1)])
+def test_a_body_that_was_asked_and_goes_on_is_the_apps_own_doing_and_named(how: str, asked: float) -> None:
+    stubborn = story(how, asked=asked)
+    assert found(stubborn) == []
+    seconds = "10.0" if how == "told" else "8.0"
+    note = f"'ship' swallows its cancellation: 1 body went on for up to {seconds} s after the lock was lost"
+    assert note in judge(stubborn.records).notes
+
+
+def test_a_request_to_end_that_came_long_before_the_loss_was_about_something_else() -> None:
+    assert found(story(asked=15)) == [UNASKED]
+
+
+def test_a_loop_that_stands_still_can_ask_nobody() -> None:
+    blocked = story()
+    blocked.add(29.5, "host-1", "loop_stood", seconds=9)
+    assert found(blocked) == []
+    other = story()
+    other.add(29.5, "host-1", "loop_stood", seconds=9, worker=2)
+    assert found(other) == [UNASKED]
+
+
+def test_who_does_not_want_to_be_cancelled_is_not() -> None:
+    assert found(story().know(cancels=False)) == []
+
+
+def test_a_body_that_runs_where_nobody_sees_requests_to_end_is_left_alone() -> None:
+    elsewhere = story()
+    for record in elsewhere.records:
+        record.fields.pop("can_be_asked", None)  # type: ignore[attr-defined]
+    assert found(elsewhere) == []
+
+
+@pytest.mark.parametrize("how", ["told", "woke"])
+def test_a_body_that_could_not_see_the_loss_is_found(how: str) -> None:
+    assert found(story(how, asked=20, lost=False)) == [BLIND]
+    assert found(story(how, asked=20, lost=None)) == []
+
+
+def test_where_anything_may_strike_a_pause_is_not_taken_for_a_loss() -> None:
+    assert found(story("woke", asked=20, lost=False, rough=True)) == []
+    assert found(story("told", asked=20, lost=False, rough=True)) == [BLIND]
+
+
+def test_a_body_that_ends_as_its_lock_is_lost_need_not_see_it() -> None:
+    assert found(story(until=20.5, lost=False)) == []
+
+
+def test_a_pause_that_is_shorter_than_the_lease_loses_nothing() -> None:
+    short = Story().know(cancels=True)
+    short.body("host-1", 1, 30, A, owner="i")
+    short.sight("host-1", 1, 30, invocation="i", sees={"can_be_asked": True}, lost=False)
+    short.add(5, "host-1", "pause")
+    short.add(15, "host-1", "resume")
+    assert found(short) == []
+
+
+def test_the_next_try_of_an_invocation_that_lost_its_lock_has_one_of_its_own() -> None:
+    again = story(until=21, asked=20)
+    again.add(22, "host-1", "invocation_started", function="ship", invocation="i")
+    again.sight("host-1", 22, 30, invocation="i", sees={"can_be_asked": True, "attempt": 1}, lost=False)
+    assert [text for text in found(again) if text in {BLIND, UNASKED}] == []
