@@ -1,7 +1,7 @@
 """Functions of every shape, in the real Python worker and in the fake host's: both answer each the same.
 
 A shape is a trigger, sync or async, an output, a policy, and a lock that is free or taken; those with a queue are given
-several bodies. The host's half is the same for both: what it shows of a message (H-80), what it writes to queues (H-87).
+several bodies. The host's half is the same for both: what it shows of a message (H-80) and writes to queues (H-87).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def body(answer: str, **more: object) -> str:
     return json.dumps({"answer": answer, **more})
 
 
-BODIES = (
+BODIES: tuple[str | None, ...] = (
     json.dumps({"Order": 1}),
     json.dumps({"Id": "k", "Order": 1}),
     json.dumps({"id": 7, "POPRECEIPT": "theirs", "dequeueCount": 3, "InsertionTime": None}),
@@ -73,11 +73,11 @@ def of(shape: Shape) -> Sequence[str | None]:
 
 
 ROUNDS: tuple[list[Case], ...] = (
-    [(name, text) for name, shape in SHAPES.items() for text in of(shape) if shape.waits],
     [*ANSWERING, *[(name, None) for name, shape in SHAPES.items() if not shape.waits and shape.trigger == "timer"]],
     *[[(name, text) for name, shape in SHAPES.items() if not shape.waits and text in of(shape)] for text in BODIES],
+    [(name, text) for name, shape in SHAPES.items() for text in of(shape) if shape.waits],
 )
-"""Run one after the other: those that wait, which is to be seen in no other; then no function twice in a round."""
+"""Run one after the other, so that no lock that is free is asked for twice; those that wait have time for it."""
 OTHERS: list[Case] = [
     (name, body("text"))
     for name in ("folder", "folder_async", "elsewhere", "promise", "misdeclared", "misdeclared_above")

@@ -80,7 +80,7 @@ def guard(shape: Shape) -> Callable[[Any], Any]:
     policy = policies.get(shape.policy, shape.policy)
     if shape.lock == "free":
         return singleton(on_contention=policy)
-    timeout = 1.0 if shape.waits else None
+    timeout = 2.0 if shape.waits else None
     return singleton(scope_id="busy", level="host", on_contention=policy, timeout=timeout)
 
 
