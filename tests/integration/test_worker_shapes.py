@@ -80,11 +80,11 @@ ODD: list[Case] = [
 
 def of(shape: Shape) -> Sequence[str | None]:
     """Return the bodies that a function is given."""
-    return {"queue": BODIES, "text": BODIES[:2], "timer": (None,)}[shape.trigger]
+    return {"queue": BODIES, "text": BODIES[:2], "binary": BODIES[:2]}.get(shape.trigger, (None,))
 
 
 ROUNDS: tuple[list[Case], ...] = (
-    [*ANSWERING, *[(name, None) for name, shape in SHAPES.items() if not shape.waits and shape.trigger == "timer"]],
+    [*ANSWERING, *[(name, None) for name, shape in SHAPES.items() if not shape.waits and shape.ticks]],
     *[[(name, text) for name, shape in SHAPES.items() if not shape.waits and text in of(shape)] for text in BODIES],
     [(name, text) for name, shape in SHAPES.items() for text in of(shape) if shape.waits],
     [*OTHERS, *ODD],
@@ -147,8 +147,8 @@ class Queues:
         }
 
 
-def delivered(text: str, message: Message) -> dict[str, Any]:
-    """Return what the host sends to the worker; the body's properties stand over the message's own (H-80)."""
+def delivered(text: str, message: Message, kind: str) -> dict[str, Any]:
+    """Return what the host sends to the worker; a text's properties stand over the message's own (H-80)."""
     dates = dict.fromkeys(
         ("ExpirationTime", "InsertionTime", "NextVisibleTime"), ("json", json.dumps(WHEN.isoformat()))
     )
@@ -158,7 +158,7 @@ def delivered(text: str, message: Message) -> dict[str, Any]:
         found = json.loads(text)
     except ValueError:
         return own
-    properties = found.items() if isinstance(found, dict) else ()
+    properties = found.items() if isinstance(found, dict) and kind == "string" else ()
     theirs = {name.lower(): ("string", str(value)) for name, value in properties if isinstance(value, str | int)}
     return {name: theirs.get(name.lower(), value) for name, value in own.items()}
 
@@ -168,7 +168,8 @@ def request(case: Case, message: Message | None) -> Invocation:
     function, text = case
     given = "given" if function in SHAPES else "msg"
     if text is not None and message is not None:
-        return (function, given, {"inputs": {given: ("string", text)}, "metadata": delivered(text, message)})
+        kind = "bytes" if function.startswith("binary") else "string"
+        return (function, given, {"inputs": {given: (kind, text)}, "metadata": delivered(text, message, kind)})
     times = dict.fromkeys(("Last", "Next", "LastUpdated"), WHEN.isoformat())
     info = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": times, "IsPastDue": True}
     return (function, given, {"inputs": {given: ("json", json.dumps(info))}, "metadata": {}})

@@ -26,7 +26,7 @@ Made = tuple["Callable[..., Any]", "Callable[..., Any]"]
 
 # --- functions of every shape, which give back what they see ----------------------------------------------------------
 
-ANNOTATIONS = {"queue": func.QueueMessage, "text": str, "timer": func.TimerRequest}
+ANNOTATIONS = {"queue": func.QueueMessage, "binary": func.QueueMessage, "timer": func.TimerRequest}
 RETURNS = {"return": "queue", "hub": "eventHub"}
 
 
@@ -87,19 +87,21 @@ def guard(shape: Shape) -> Callable[[Any], Any]:
 def add_shape(name: str, shape: Shape) -> None:
     sync, other = (bodies_with_out if shape.output == "out" else bodies)(shape.output)
     body = sync if shape.kind == "sync" else other
-    body.__annotations__ = {"given": ANNOTATIONS[shape.trigger]}
+    body.__annotations__ = {"given": ANNOTATIONS.get(shape.trigger, str)}
     if shape.output == "out":
         body.__annotations__["out"] = func.Out[str]
-    trigger = timer if shape.trigger == "timer" else queue(name.replace("_", "-"), "given")
+    kind = func.DataType.BINARY if shape.trigger == "binary" else None
+    trigger = timer if shape.ticks else queue(name.replace("_", "-"), arg_name="given", data_type=kind)
     app.function_name(name)(trigger(outputs(RETURNS.get(shape.output, shape.output))(guard(shape)(body))))
 
 
 # --- their bindings ---------------------------------------------------------------------------------------------------
 
 
-def queue(name: str, parameter: str = "msg") -> Callable[[F], F]:
+def queue(name: str, **more: Any) -> Callable[[F], F]:
     """Return the decorator of a queue trigger."""
-    made: Any = app.queue_trigger(arg_name=parameter, queue_name=f"%PREFIX%-{name}", connection="AzureWebJobsStorage")
+    options = {"arg_name": "msg", "connection": "AzureWebJobsStorage", **more}
+    made: Any = app.queue_trigger(queue_name=f"%PREFIX%-{name}", **options)
     return cast("Callable[[F], F]", made)
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import azure.functions as func
 
-TRIGGERS = ("queue", "text", "timer")
-"""A queue's message as ``func.QueueMessage``, and as ``str``; a timer."""
+TRIGGERS = ("queue", "text", "timer", "binary", "tick")
+"""A queue's message as ``func.QueueMessage``, and as ``str``; a timer; the message in bytes; the timer as ``str``."""
 KINDS = ("sync", "async")
 OUTPUTS = ("none", "error", "return", "hub", "out")
 """Nothing; an error; ``$return`` to a queue, and to an event hub; ``func.Out`` to a queue."""
@@ -31,9 +31,13 @@ class Shape(NamedTuple):
         return "_".join(self)
 
     @property
+    def ticks(self) -> bool:
+        return self.trigger in ("timer", "tick")
+
+    @property
     def defers(self) -> bool:
         """Tell whether its messages can be put back: with ``str`` there is no receipt, and the timer has no message."""
-        return (self.trigger, self.policy) == ("queue", "defer")
+        return self.trigger in ("queue", "binary") and self.policy == "defer"
 
     @property
     def waits(self) -> bool:
@@ -44,7 +48,8 @@ class Shape(NamedTuple):
 SHAPES = {
     shape.name: shape
     for shape in map(Shape._make, product(TRIGGERS, KINDS, OUTPUTS, POLICIES, LOCKS))
-    if (shape.trigger, shape.policy) != ("timer", "defer")  # refused where it is declared
+    if not (shape.ticks and shape.policy == "defer")  # refused where it is declared
+    if shape.trigger in ("queue", "text", "timer") or shape.output == "error"
 }
 
 ANSWERS: dict[str, Any] = {
