@@ -126,7 +126,7 @@ class Queues:
             id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{case}")),
             text=base64.b64encode(text.encode()).decode(),
             dequeue_count=1,
-            pop_receipt="receipt",
+            pop_receipt="AgAAAAMAAAA=",
             inserted=WHEN,
             expires=WHEN,
             next_visible=WHEN,
@@ -255,14 +255,16 @@ async def _answers(worker: WorkerProcess, queues: Queues) -> Answers:
 
 ERRORS = {name for name in dir(errors) if isinstance(getattr(errors, name), type)}
 OF_THE_BODIES = {"LookupError", "PermissionError"}
-NOT_SENT = "what it gave back can't be sent"
+NOT_SENT = {"OutputError", "TypeError"}
+"""What can't be given back fails with the first in the fake host, and with the other in the worker."""
 
 
 def brief(error: str | None) -> str | None:
-    """Return an error of ours and of the bodies' as it is; what can't be encoded is worded differently."""
-    if error is None or error.partition(":")[0] in ERRORS | OF_THE_BODIES:
-        return error
-    return NOT_SENT
+    """Return an error of ours and of the bodies' as it is; of others, which are worded differently, the class."""
+    if error is None:
+        return None
+    kind = error.partition(":")[0]
+    return error if kind in ERRORS | OF_THE_BODIES else "not sent" if kind in NOT_SENT else kind
 
 
 def answered(case: Case, answer: dict[str, Any]) -> tuple[Any, ...]:
@@ -273,7 +275,7 @@ def answered(case: Case, answer: dict[str, Any]) -> tuple[Any, ...]:
         try:
             texts = [text for each in data for text in written(each)]
         except ValueError:
-            error = NOT_SENT
+            error = "not sent"
     return unnamed(error, answer), [unnamed(repr(text), answer) for text in texts], answer.get("left")
 
 

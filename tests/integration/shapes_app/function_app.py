@@ -71,7 +71,8 @@ def bodies_with_out(output: str) -> Made:
 
 def tell(contention: Contention) -> Any:
     """Fail with all that a policy is told but the invocation's id."""
-    raise PermissionError(contention.function, contention.lock, contention.message_id, contention.dequeue_count)
+    told = (contention.function, contention.lock, contention.message_id, contention.dequeue_count)
+    raise PermissionError(f"told {told}")
 
 
 def guard(shape: Shape) -> Callable[[Any], Any]:
