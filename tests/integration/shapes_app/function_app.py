@@ -1,41 +1,135 @@
-"""An app with a function of every shape; each reads what it is to return in its message."""
+"""An app with a function of every shape; each gives back what it sees, or what its message says."""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import azure.functions as func
 from orders import elsewhere  # type: ignore[import-not-found] # a module of the app's own folder
-from shapes import ANSWERS, ANSWERS_OF, BUSY_OF  # type: ignore[import-not-found]
+from shapes import ANSWERS, ANSWERS_OF, SHAPES  # type: ignore[import-not-found]
 
-from singleton import singleton
+from singleton import Contention, singleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shapes import Shape
+
 app = func.FunctionApp()
 F = TypeVar("F")
+Made = tuple["Callable[..., Any]", "Callable[..., Any]"]
+"""A function, sync and async."""
 
 
-def queue(name: str) -> Callable[[F], F]:
-    """Return the decorator of a trigger."""
-    made: Any = app.queue_trigger(arg_name="msg", queue_name=f"%PREFIX%-{name}", connection="AzureWebJobsStorage")
+# --- functions of every shape, which give back what they see ----------------------------------------------------------
+
+ANNOTATIONS = {"queue": func.QueueMessage, "binary": func.QueueMessage, "timer": func.TimerRequest}
+RETURNS = {"return": "queue", "hub": "eventHub"}
+
+
+def seen(given: Any) -> str:
+    """Return all that a body sees of its trigger."""
+    if isinstance(given, func.QueueMessage):
+        names = ("id", "dequeue_count", "pop_receipt", "insertion_time", "expiration_time", "time_next_visible")
+        shown = {"body": given.get_body().decode(), **{name: getattr(given, name) for name in names}}
+    elif isinstance(given, func.TimerRequest):
+        shown = {name: getattr(given, name) for name in ("past_due", "schedule_status", "schedule")}
+    else:
+        shown = {"text": given}
+    return json.dumps(shown, default=str)
+
+
+def given_back(output: str, given: Any) -> str | None:
+    """Return what a body makes of what it sees."""
+    if output == "error":
+        raise LookupError(seen(given))
+    return None if output == "none" else f"saw {seen(given)}"
+
+
+def bodies(output: str) -> Made:
+    def body(given: Any) -> str | None:
+        return given_back(output, given)
+
+    async def body_async(given: Any) -> str | None:
+        return given_back(output, given)
+
+    return body, body_async
+
+
+def bodies_with_out(output: str) -> Made:
+    def body(given: Any, out: Any) -> None:
+        out.set(given_back(output, given))
+
+    async def body_async(given: Any, out: Any) -> None:
+        out.set(given_back(output, given))
+
+    return body, body_async
+
+
+def tell(contention: Contention) -> Any:
+    """Fail with all that a policy is told but the invocation's id."""
+    told = (contention.function, contention.lock, contention.message_id, contention.dequeue_count)
+    raise PermissionError(f"told {told}")
+
+
+def guard(shape: Shape) -> Callable[[Any], Any]:
+    """Return a shape's declaration."""
+    policies: dict[str, Any] = {"chosen": lambda _: "skip", "told": tell}
+    policy = policies.get(shape.policy, shape.policy)
+    if shape.lock == "free":
+        return singleton(on_contention=policy)
+    timeout = 2.0 if shape.waits else None
+    return singleton(scope_id="busy", level="host", on_contention=policy, timeout=timeout)
+
+
+def add_shape(name: str, shape: Shape) -> None:
+    sync, other = (bodies_with_out if shape.output == "out" else bodies)(shape.output)
+    body = sync if shape.kind == "sync" else other
+    body.__annotations__ = {"given": ANNOTATIONS.get(shape.trigger, str)}
+    if shape.output == "out":
+        body.__annotations__["out"] = func.Out[str]
+    kind = func.DataType.BINARY if shape.trigger == "binary" else None
+    trigger = timer if shape.ticks else queue(name.replace("_", "-"), arg_name="given", data_type=kind)
+    app.function_name(name)(trigger(outputs(RETURNS.get(shape.output, shape.output))(guard(shape)(body))))
+
+
+# --- their bindings ---------------------------------------------------------------------------------------------------
+
+
+def queue(name: str, **more: Any) -> Callable[[F], F]:
+    """Return the decorator of a queue trigger."""
+    options = {"arg_name": "msg", "connection": "AzureWebJobsStorage", **more}
+    made: Any = app.queue_trigger(queue_name=f"%PREFIX%-{name}", **options)
     return cast("Callable[[F], F]", made)
 
 
-def output(kind: str) -> Callable[[F], F]:
+def timer(function: F) -> F:
+    decorate: Any = app.timer_trigger(arg_name="given", schedule="0 0 0 1 1 *")
+    return cast("F", decorate(function))
+
+
+def outputs(kind: str) -> Callable[[F], F]:
     """Return the decorator of an output binding."""
-    if kind == "none":
+    if kind in ("none", "error"):
         return lambda function: function
     name, kind = ("out", "queue") if kind == "out" else ("$return", kind)
     more = {"queueName": "%PREFIX%-written", "path": "box/file", "tableName": "t", "connection": "AzureWebJobsStorage"}
     return cast("Callable[[F], F]", app.generic_output_binding(arg_name=name, type=kind, **more))
 
 
-def made(kind: str, output: str, guard: Callable[[Any], Any]) -> Any:
+for name, shape in SHAPES.items():
+    add_shape(name, shape)
+
+
+# --- functions that answer as their messages say ----------------------------------------------------------------------
+
+
+def made(kind: str, output: str) -> Any:
     """Return a guarded function that answers as its message says: it returns it, or puts it out."""
+    guard = singleton(scope="Id", level="host")
     if output == "out":
 
         def put(msg: func.QueueMessage, out: func.Out[str]) -> None:
@@ -57,30 +151,28 @@ def made(kind: str, output: str, guard: Callable[[Any], Any]) -> Any:
 
 
 def add(name: str, of: str, function: Any) -> None:
-    app.function_name(name)(queue(name.replace("_", "-").lower())(output(of)(function)))
+    app.function_name(name)(queue(name.replace("_", "-").lower())(outputs(of)(function)))
 
 
 for name in ANSWERS_OF:
     kind, of = name.split("_")
-    add(name, of, made(kind, of, singleton(scope="Id", level="host")))
+    add(name, of, made(kind, of))
 
-for name in BUSY_OF:
-    kind, of, policy = name.split("_")
-    on_contention: Any = (lambda _: "skip") if policy == "chosen" else policy
-    add(name, of, made(kind, of, singleton(scope_id="busy", level="host", on_contention=on_contention)))
+
+# --- others -----------------------------------------------------------------------------------------------------------
 
 add("elsewhere", "queue", elsewhere)
 
 
 @queue("folder")
-@output("queue")
+@outputs("queue")
 @singleton
 def folder(msg: func.QueueMessage, context: func.Context) -> str:
     return str(context.function_directory)  # type: ignore[attr-defined, unused-ignore]
 
 
 @queue("folder-async")
-@output("queue")
+@outputs("queue")
 @singleton
 async def folder_async(msg: func.QueueMessage, context: func.Context) -> str:
     return str(context.function_directory)  # type: ignore[attr-defined, unused-ignore]
@@ -107,13 +199,13 @@ async def promise(msg: func.QueueMessage) -> None:
 if "MISDECLARED" in os.environ:
 
     @queue("misdeclared")
-    @output("queue")
+    @outputs("queue")
     @singleton(scope="")
     def misdeclared(msg: func.QueueMessage, context: func.Context) -> str:
         raise AssertionError("the body ran")
 
     @singleton(on_contention="skip")
     @queue("misdeclared-above")
-    @output("queue")
+    @outputs("queue")
     async def misdeclared_above(msg: func.QueueMessage) -> str:
         raise AssertionError("the body ran")
