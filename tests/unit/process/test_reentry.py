@@ -120,6 +120,12 @@ def test_what_differs_in_name_or_account_is_another_lock(in_memory: None) -> Non
         pass
 
 
+def test_a_semaphore_is_another_thing_than_the_lock_of_its_name(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.lock("job"), locks.semaphore("job", 3, timeout=60):
+        pass
+
+
 def test_another_thread_waits_as_ever(in_memory: None) -> None:
     locks = LockClient()
     with ThreadPoolExecutor(1) as pool:
