@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, singleton
+from singleton.process import reentry
 from singleton.testing import memory_locks, virtual_time
 from tests.support.lock_thread import Context
 
@@ -158,6 +159,19 @@ async def test_what_is_known_of_holds_keeps_none_of_them_alive(in_memory: None) 
     del hold
     gc.collect()
     assert known() is None
+
+
+def test_what_is_known_of_holds_does_not_grow(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.leadership("leader") as leadership:
+        for _ in range(20):
+            leadership.wait()
+            block = locks.lock("job")
+            block.__enter__()
+            contextvars.Context().run(block.__exit__, None, None, None)
+        known = [each.hold() for each in reentry._holds.get() if each.goes_on]
+        assert known == [leadership.hold]
+        assert len(reentry._holds.get()) <= 2
 
 
 # --- perhaps: told after a while --------------------------------------------------------------------------------------
