@@ -85,6 +85,11 @@ def asking() -> Iterator[None]:
         _asks.reset(token)
 
 
+def ask_for_nobody() -> None:
+    """Know on the lock thread that nobody waits for what begins here, in a task that outlives its caller's call."""
+    _asks.set(None)
+
+
 @contextmanager
 def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator[None]:
     """Watch over a wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, singleton
+from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, SingletonOptions, singleton
 from singleton.process import reentry
 from singleton.testing import memory_locks, virtual_time
 from tests.support.lock_thread import Context
@@ -149,6 +149,16 @@ def test_a_hold_without_a_block_may_be_released_by_another_thread(in_memory: Non
     with ThreadPoolExecutor(1) as pool:
         pool.submit(locks.release, hold)
         locks.release(locks.acquire("job"))
+
+
+def test_a_candidacy_that_begins_inside_its_lock_waits_for_the_end_of_the_block(in_memory: None) -> None:
+    once = SingletonOptions(listener_lock_recovery_polling_interval=None, lock_acquisition_timeout=60)
+    locks = LockClient(options=once)
+    leadership = locks.leadership("job")
+    with locks.lock("job"):
+        leadership.start()
+    assert leadership.wait(5) is not None
+    leadership.stop()
 
 
 async def test_what_is_known_of_holds_keeps_none_of_them_alive(in_memory: None) -> None:
