@@ -13,7 +13,7 @@ from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import to_its_end
 from singleton.locking.campaign import Campaign
 from singleton.process.current import runtime
-from singleton.process.reentry import from_now_on
+from singleton.process.reentry import ask_for_nobody, from_now_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -166,6 +166,7 @@ class Leadership:
             self._hold = None
             await registry.release(hold)
 
+        ask_for_nobody()
         self._campaign = Campaign(
             self.name, recovery=self._recovery, ask=ask, give_back=give_back, finished=self._finish
         )

@@ -208,7 +208,7 @@ class Lock:
             while (waiter := self._line.first()) is not None and lease.alive() and section < SECTIONS - 1:
                 if section and self._state.had_its_run:
                     break
-                if not section and self._gate.inside is not None:  # it has outlived its lease
+                if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
                     break
                 section += 1
                 self._settle()

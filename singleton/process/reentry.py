@@ -57,7 +57,7 @@ _asks: ContextVar[_Caller | None] = ContextVar("singleton_asks", default=None)
 def inside(*holds: Hold) -> Iterator[None]:
     """Know in the block, and in what it starts, that these locks are held by it."""
     entered = [_Inside(weakref.ref(hold), _caller()) for hold in holds]
-    _holds.set((*_holds.get(), *entered))
+    _know(*entered)
     try:
         yield
     finally:
@@ -66,8 +66,13 @@ def inside(*holds: Hold) -> Iterator[None]:
 
 def from_now_on(hold: Hold) -> Hold:
     """Return the hold, and know here that its lock is held, until it is released by whomever."""
-    _holds.set((*(each for each in _holds.get() if each.goes_on), _Inside(weakref.ref(hold), None)))
+    _know(_Inside(weakref.ref(hold), None))
     return hold
+
+
+def _know(*holds: _Inside) -> None:
+    """Note them once each, and forget those that are over: one that began here may have ended elsewhere."""
+    _holds.set((*(each for each in _holds.get() if each.goes_on and each not in holds), *holds))
 
 
 @contextmanager
@@ -78,6 +83,11 @@ def asking() -> Iterator[None]:
         yield
     finally:
         _asks.reset(token)
+
+
+def ask_for_nobody() -> None:
+    """Know on the lock thread that nobody waits for what begins here, in a task that outlives its caller's call."""
+    _asks.set(None)
 
 
 @contextmanager

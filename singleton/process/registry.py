@@ -124,7 +124,7 @@ class Registry:
         if self._closed:
             raise closed_error("lock", address.name, owner)
         wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
-        if timeout == 0:
+        if timeout == 0 or limit is not None:  # a semaphore is another thing than the lock of its name
             hold = await wanted.acquire(timeout=timeout, owner=owner)
         else:
             with watched(address.name, owner, is_it=lambda hold: self._blobs.get(hold) == address.blob):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, singleton
+from singleton import AsyncLockClient, Hold, LockClient, LockNotAcquired, SingletonOptions, singleton
+from singleton.process import reentry
 from singleton.testing import memory_locks, virtual_time
 from tests.support.lock_thread import Context
 
@@ -120,6 +121,12 @@ def test_what_differs_in_name_or_account_is_another_lock(in_memory: None) -> Non
         pass
 
 
+def test_a_semaphore_is_another_thing_than_the_lock_of_its_name(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.lock("job"), locks.semaphore("job", 3, timeout=60):
+        pass
+
+
 def test_another_thread_waits_as_ever(in_memory: None) -> None:
     locks = LockClient()
     with ThreadPoolExecutor(1) as pool:
@@ -144,6 +151,16 @@ def test_a_hold_without_a_block_may_be_released_by_another_thread(in_memory: Non
         locks.release(locks.acquire("job"))
 
 
+def test_a_candidacy_that_begins_inside_its_lock_waits_for_the_end_of_the_block(in_memory: None) -> None:
+    once = SingletonOptions(listener_lock_recovery_polling_interval=None, lock_acquisition_timeout=60)
+    locks = LockClient(options=once)
+    leadership = locks.leadership("job")
+    with locks.lock("job"):
+        leadership.start()
+    assert leadership.wait(5) is not None
+    leadership.stop()
+
+
 async def test_what_is_known_of_holds_keeps_none_of_them_alive(in_memory: None) -> None:
     locks = AsyncLockClient()
     hold = await locks.acquire("job")
@@ -152,6 +169,19 @@ async def test_what_is_known_of_holds_keeps_none_of_them_alive(in_memory: None) 
     del hold
     gc.collect()
     assert known() is None
+
+
+def test_what_is_known_of_holds_does_not_grow(in_memory: None) -> None:
+    locks = LockClient()
+    with locks.leadership("leader") as leadership:
+        for _ in range(20):
+            leadership.wait()
+            block = locks.lock("job")
+            block.__enter__()
+            contextvars.Context().run(block.__exit__, None, None, None)
+        known = [each.hold() for each in reentry._holds.get() if each.goes_on]
+        assert known == [leadership.hold]
+        assert len(reentry._holds.get()) <= 2
 
 
 # --- perhaps: told after a while --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -163,6 +164,34 @@ async def test_a_lease_that_was_won_behind_a_section_that_outlived_its_own_is_gi
     assert network.service.leased() == {}, "others elsewhere may have it"
     await registry.release(hold)
     await registry.release(await waiting)
+    await registry.aclose()
+
+
+@virtual
+async def test_the_next_of_a_line_waits_behind_who_won_a_lease_that_was_broken_under_the_section_before() -> None:
+    """The reply to the other lock comes in the very instant in which that section ends."""
+    network = Network()
+    registry = Registry(lambda _: network, random.Random(1))
+    first, second = (replace(address, stamp="none") for address in (an_address(), an_address(period=20.0)))
+    inside = 0
+
+    async def one(address: Address, seconds: float) -> None:
+        nonlocal inside
+        hold = await registry.acquire(address, timeout=None, owner="")
+        inside += 1
+        assert inside == 1, "another section of this process is inside"
+        await asyncio.sleep(seconds)
+        inside -= 1
+        await registry.release(hold)
+
+    await network.service.create(NAME)
+    network.plan("acquire", Fate(up=3.0, down=1.0), Fate())
+    tasks = [asyncio.create_task(one(second, 5.0))]
+    await until(1.0)
+    tasks += [asyncio.create_task(one(first, seconds)) for seconds in (2.98, 5.0)]
+    await until(2.0)
+    await network.service.break_(NAME)
+    await asyncio.gather(*tasks)
     await registry.aclose()
 
 
