@@ -73,7 +73,9 @@ def _tokens(history: History) -> Iterator[Finding]:
     blind = Counter(
         sight.function
         for sight in history.sights
-        if sight.blind and (sight.host, sight.invocation) in known and not history.function(sight.function).decorated
+        if sight.sees is False
+        and (sight.host, sight.invocation) in known
+        and not history.function(sight.function).decorated
     )
     for function, number in sorted(blind.items()):
         yield violation(

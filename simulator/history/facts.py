@@ -145,17 +145,12 @@ class Held(Acquisition):
 
 @dataclass(slots=True, kw_only=True)
 class Refusal(Deed):
-    """A lock was asked for and given up: the body did not run.
-
-    Attributes:
-        asked: when its invocation asked for it.
-        called: when this try of its invocation began.
-    """
+    """A lock was asked for and given up: the body did not run."""
 
     t: float
     reason: str
-    asked: float
-    called: float
+    asked: float  # when its invocation asked for it
+    called: float  # when this try of its invocation began
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,7 +187,7 @@ class Sight:
         attempt: the number of the try within the invocation, from 0.
         error: the class of the error with which it ended.
         left_running: what it had started and was still running when it ended.
-        sees: whether the body could see a hold; ``blind``: that it could not.
+        sees: whether the body could see a hold; None: not known.
         token: that hold's fencing token, where it has one.
         can_be_asked: whether it is a coroutine in a task of which its host sees when somebody asks it to end.
         saw_loss: whether it could see at its end that the hold was lost; None where it could see none.
@@ -208,8 +203,7 @@ class Sight:
     attempt: int = 0
     error: str = ""
     left_running: tuple[str, ...] = ()
-    sees: bool = False
-    blind: bool = False
+    sees: bool | None = None
     token: int | None = None
     can_be_asked: bool = False
     saw_loss: bool | None = None

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from simulator.history.deeds import about_of, began, end
 from simulator.history.facts import (
     Acquisition,
     Ending,
@@ -19,7 +20,6 @@ from simulator.history.facts import (
     Invocation,
     Kill,
     Message,
-    Mode,
     Refusal,
     Section,
     Sight,
@@ -96,7 +96,7 @@ class Historian:
 
     def _on_kill(self, record: Record) -> None:
         holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())
-        held = tuple(Held(t=hold.t, token=hold.get("token"), **_about(hold)) for hold in holds)
+        held = tuple(Held(t=hold.t, token=hold.get("token"), **about_of(hold)) for hold in holds)
         self.history.kills.append(Kill(t=record.t, host=record.host, pid=int(record.get("pid") or 0), holds=held))
         self._bury(record, "killed")
 
@@ -202,7 +202,7 @@ class Historian:
             call.error = record.text("error")
             call.blames = record.text("blames")
         for key in [key for key in self.waits if (key[0], key[2]) == (record.host, owner)]:
-            _end(self.waits.pop(key), record, "error")
+            end(self.waits.pop(key), record, "error")
 
     def _on_call_raised(self, record: Record) -> None:
         for call in self._calls.get((record.host, "", record.text("invocation")), ()):
@@ -227,7 +227,8 @@ class Historian:
         worker, attempt = int(record.get("worker") or 1), int(record.get("attempt") or 0)
         sight = Sight(host=record.host, start=record.t, worker=worker, attempt=attempt, **told)
         sight.can_be_asked = bool(record.get("can_be_asked"))
-        sight.sees, sight.blind, sight.token = "token" in record.fields, bool(record.get("blind")), record.get("token")
+        sight.sees = False if record.get("blind") else True if "token" in record.fields else None
+        sight.token = record.get("token")
         self.history.sights.append(sight)
         self._sights[record.host, str(sight.worker), record.text("run")].append(sight)
 
@@ -242,7 +243,7 @@ class Historian:
         self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
-        about = _about(record)
+        about = about_of(record)
         listener = f"listener {about['worker']}"
         led = about["mode"] == "listener"
         key = (record.host, about["lock"], about["owner"] or (listener if led else ""))
@@ -252,17 +253,14 @@ class Historian:
                 self.history.waits.append(wait)
                 self.waits[key].append(wait)
             case "acquired":
-                _end(self.waits.pop(key, ()), record, "acquired")
+                end(self.waits.pop(key, ()), record, "acquired")
                 self.held[key] = self._leases.known(Acquisition(t=record.t, token=record.get("token"), **about))
                 self.history.acquisitions.append(self.held[key])
             case "contended":
-                waits = self.waits.pop(key, [])
-                _end(waits, record, "contended")
-                asked, called = (
-                    max((thing.start for thing in things), default=record.t)
-                    for things in (waits, self._calls.get((record.host, "", about["owner"]), []))
-                )
-                refusal = Refusal(t=record.t, reason=record.text("reason"), asked=asked, called=called, **about)
+                asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", about["owner"]), [])
+                end(asked, record, "contended")
+                since = began(asked, record), began(calls, record)
+                refusal = Refusal(t=record.t, reason=record.text("reason"), asked=since[0], called=since[1], **about)
                 self.history.refusals.append(refusal)
             case "deferred":
                 self._deferring.add((record.host, about["owner"]))
@@ -279,7 +277,7 @@ class Historian:
             case "body_ended" if self.bodies.get(key):
                 reason = record.text("reason")
                 ending: Ending = "error" if reason == "error" else "lost" if reason == "lost" else "ok"
-                _end([self.bodies[key].pop(0)], record, ending)
+                end([self.bodies[key].pop(0)], record, ending)
             case "lost":
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += 1
@@ -301,7 +299,7 @@ class Historian:
         for things in whole:
             for key in [key for key in things if key[0] == record.host]:
                 several = things.pop(key)
-                _end([thing for thing in several if of(thing)], record, ending)
+                end([thing for thing in several if of(thing)], record, ending)
                 if rest := [thing for thing in several if not of(thing)]:
                     things[key] = rest
         for key in [key for key, got in self.held.items() if key[0] == record.host and of(got)]:
@@ -342,15 +340,3 @@ class Historian:
     def _message_called(self, name: str, queue: str = "") -> Message:
         name = self._originals.get(name, name)
         return self.history.messages.setdefault(name, Message(id=name, queue=queue, ids={name}))
-
-
-def _end(things: Iterable[Section | Wait | Invocation | Sight], record: Record, ending: Ending) -> None:
-    for thing in things:
-        thing.end, thing.ending = record.t, ending
-
-
-def _about(record: Record) -> dict[str, Any]:
-    """Return which lock a record speaks of, and whose doing it is."""
-    mode: Mode = "listener" if record.get("mode") == "listener" else "function"
-    names = {name: record.text(name) for name in ("lock", "function", "owner")}
-    return {**names, "host": record.host, "mode": mode, "worker": int(record.get("worker") or 0)}
