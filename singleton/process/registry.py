@@ -136,9 +136,9 @@ class Registry:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold
 
-    def why_not(self, address: Address, since: float) -> SingletonError:
+    def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
-        return self._lock(address).why_not(since)
+        return self._lock(address).why_not(since, elsewhere=elsewhere)
 
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""
