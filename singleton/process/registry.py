@@ -136,6 +136,11 @@ class Registry:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold
 
+    @property
+    def acquired(self) -> tuple[Hold, ...]:
+        """All holds that somebody knows, also one that its caller gets by another way: a leader's."""
+        return tuple(self._blobs)
+
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
         return self._lock(address).why_not(since, elsewhere=elsewhere)
