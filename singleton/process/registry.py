@@ -127,7 +127,11 @@ class Registry:
         if timeout == 0 or limit is not None:  # a semaphore is another thing than the lock of its name
             hold = await wanted.acquire(timeout=timeout, owner=owner)
         else:
-            with watched(address.name, owner, is_it=lambda hold: self._blobs.get(hold) == address.blob):
+            with watched(
+                address.name,
+                owner,
+                is_it=lambda hold: self._blobs.get(hold) == address.blob and hold not in self._tails,
+            ):
                 hold = await wanted.acquire(timeout=timeout, owner=owner)
         self._blobs[hold] = (address.place, hold.lock)
         _log.debug("lock %s: acquired", hold.lock)
