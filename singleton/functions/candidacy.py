@@ -95,6 +95,7 @@ class Candidacy:
         self._address = address
         self._recovery = recovery
         self._hold: Hold | None = None
+        self._wait = wait
         self._decided = asyncio.Event()
         self._undecided_since = asyncio.get_running_loop().time()
         self._patience = _ANSWER if wait is None else math.inf
@@ -160,6 +161,8 @@ class Candidacy:
         if not self._asking:
             self._asking = True
             tell("waiting", self._about)
+        if self._trouble is not None and self._wait is None:  # it may have no end, and the storage may answer meanwhile
+            self._begin_anew()
         try:
             hold = await self._acquire(self._registry)
         except LockNotAcquired:
@@ -185,8 +188,12 @@ class Candidacy:
             turn.lost.fire(reason)
         if reason == "expired":  # the storage did not answer, or this process slept: it is to ask before it knows more
             self._trouble = self._lapsed()
-            self._undecided_since, self._patience = asyncio.get_running_loop().time(), _ANSWER
-            self._decided.clear()
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """What is known of the last attempt is no answer of this one."""
+        self._undecided_since, self._patience = asyncio.get_running_loop().time(), _ANSWER
+        self._decided.clear()
 
     async def _give_back(self, hold: Hold) -> None:
         """After a loss, don't end the lease under bodies that were told and have not ended, until it has lapsed."""
@@ -199,8 +206,9 @@ class Candidacy:
         if self._ending:
             return LockClosed(f"{function}: its process is ending", lock=name, owner=owner)
         known = self._trouble
-        if known is None and not self._decided.is_set():
-            known = self._registry.why_not(self._address, self._undecided_since)
+        if not self._decided.is_set():
+            said = self._registry.why_not(self._address, self._undecided_since, elsewhere=known is not None)
+            known = said if known is None or isinstance(said, LockNotAcquired) else known
         if known is not None and not isinstance(known, LockNotAcquired):
             return known.another(owner)
         if self._decided.is_set():

@@ -208,16 +208,21 @@ class Line:
         """End all waits with an error that nobody expected."""
         self.refuse_all(as_told(self._kind, cause, lock=self._name))
 
-    def why_not(self, since: float, *, within: str = "at once", behind: bool = False) -> SingletonError:
+    def why_not(
+        self, since: float, *, within: str = "at once", behind: bool = False, elsewhere: bool = False
+    ) -> SingletonError:
         """Say what is known: that it was in use, or, without evidence for that, that the storage did not answer.
 
         Args:
             since: when the wait began, in which the evidence must lie.
             within: the time-out in words.
             behind: somebody else of this process was first in line.
+            elsewhere: only what the service said of others counts.
         """
         state = self.state
         in_use = state.was_in_use_since(since) or state.ours or (state.in_use and behind)
+        if elsewhere:
+            in_use = state.was_taken_since(since)
         if state.trouble is not None or not in_use:
             return state.trouble or storage_error(self._name, _SILENCE, what=self._kind)
         return self._not_acquired(self._taken, within=within)

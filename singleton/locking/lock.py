@@ -108,9 +108,12 @@ class Lock:
         """
         return await self._line.wait(timeout, owner, self._see_to_it)
 
-    def why_not(self, since: float) -> SingletonError:
-        """Say why somebody has not got it who has waited since then: others have it, or the storage does not answer."""
-        return self._line.why_not(since)
+    def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
+        """Say why somebody has not got it who has waited since then: others have it, or the storage does not answer.
+
+        ``elsewhere``: that this process has, or had it, does not count.
+        """
+        return self._line.why_not(since, elsewhere=elsewhere)
 
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.

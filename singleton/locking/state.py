@@ -172,9 +172,13 @@ class State:
         """Tell whether it is known to be in use, here or elsewhere."""
         return self.doing in _IN_USE
 
+    def was_taken_since(self, since: float) -> bool:
+        """Tell whether the service has said, then or later, that somebody else has it."""
+        return self._seen_taken >= since
+
     def was_in_use_since(self, since: float) -> bool:
         """Tell whether there is evidence, from then or later, that it was in use."""
-        return self._seen_taken >= since or self._free_since > since
+        return self.was_taken_since(since) or self._free_since > since
 
     @property
     def had_its_run(self) -> bool:

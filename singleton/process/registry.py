@@ -127,7 +127,11 @@ class Registry:
         if timeout == 0 or limit is not None:  # a semaphore is another thing than the lock of its name
             hold = await wanted.acquire(timeout=timeout, owner=owner)
         else:
-            with watched(address.name, owner, is_it=lambda hold: self._blobs.get(hold) == address.blob):
+            with watched(
+                address.name,
+                owner,
+                is_it=lambda hold: self._blobs.get(hold) == address.blob and hold not in self._tails,
+            ):
                 hold = await wanted.acquire(timeout=timeout, owner=owner)
         self._blobs[hold] = (address.place, hold.lock)
         _log.debug("lock %s: acquired", hold.lock)
@@ -136,9 +140,14 @@ class Registry:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold
 
-    def why_not(self, address: Address, since: float) -> SingletonError:
+    @property
+    def acquired(self) -> tuple[Hold, ...]:
+        """All holds that somebody knows, also one that its caller gets by another way: a leader's."""
+        return tuple(self._blobs)
+
+    def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
-        return self._lock(address).why_not(since)
+        return self._lock(address).why_not(since, elsewhere=elsewhere)
 
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""

@@ -116,7 +116,7 @@ class Runtime:
         """Be over, in a forked child: the thread is not there, nor whoever had a lock of this object or of a hold."""
         self._door = threading.Lock()
         self.phase = Phase.OVER
-        for hold in self.holds:
+        for hold in {*self.holds, *self._registry.acquired}:
             hold.lost.forget()
 
     def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:

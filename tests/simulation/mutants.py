@@ -491,7 +491,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="sections overlap",
         file=LOCK,
         old="                await asyncio.shield(turn.ended)\n",
-        new="                await asyncio.wait({turn.ended}, timeout=3.0)\n",
+        new="                await asyncio.wait({turn.ended}, timeout=3.0)\n                self._gate = Gate()\n",
         breaks="the next in line enters while the last is inside",
     ),
     Mutant(
@@ -891,7 +891,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="an outage is another listener",
         file=CANDIDACY,
-        old="            self._decided.clear()\n",
+        old="            self._trouble = self._lapsed()\n            self._begin_anew()\n",
         new="            self._trouble = None\n",
         breaks="who lost its lease in an outage skips its ticks as successes until it has asked again",
         by=("tests/unit/functions/test_listener.py",),

@@ -328,6 +328,43 @@ async def test_without_recovery_and_without_a_time_out_an_outage_is_no_other_lis
     await end(host)
 
 
+@virtual
+async def test_without_recovery_and_without_a_time_out_trouble_is_forgotten_when_another_listens(app: Path) -> None:
+    (app / "host.json").write_text(NO_RECOVERY)
+    service = MemoryLeaseStore()
+    host, job = InlineHost(service), a_timer()
+    host.network.always("acquire", answered(403, "AuthorizationFailure"))
+    with pytest.raises(StorageDenied):
+        await tick(host, job)
+    host.network.heal()
+    await service.create(LOCK)
+    await service.acquire(LOCK, foreign_id(), -1)
+    await until(500)
+    assert await tick(host, job) is None
+    host.network.fail_all(LOST_REQUEST)
+    await until(520)
+    with pytest.raises((StorageDenied, StorageUnavailable)):
+        await tick(host, job)
+    await end(host)
+
+
+@virtual
+async def test_without_recovery_and_without_a_time_out_so_is_a_lease_that_ran_out(app: Path) -> None:
+    (app / "host.json").write_text(NO_RECOVERY)
+    service = MemoryLeaseStore()
+    host, job = InlineHost(service), a_timer()
+    assert await tick(host, job) == "done by inv"
+    host.network.fail_all(LOST_REQUEST)
+    await until(100)
+    await service.acquire(LOCK, foreign_id(), -1)
+    with pytest.raises(StorageUnavailable):
+        await tick(host, job)
+    host.network.heal()
+    await until(200)
+    assert await tick(host, job) is None
+    await end(host)
+
+
 # --- loss -------------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import LockClient, LockClosed
+from singleton import LockClient, LockClosed, LockLost
 from singleton.process import current
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import an_app
@@ -51,10 +51,10 @@ def in_a_child(work: Callable[[], object]) -> str:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - told by the exit code
-            os._exit(2 if isinstance(error, LockClosed) else 1)
+            os._exit(2 if isinstance(error, LockClosed) else 3 if isinstance(error, LockLost) else 1)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return {0: "done", 1: "failed", 2: "closed", -signal.SIGALRM: "hung"}[code]
+    return {0: "done", 1: "failed", 2: "closed", 3: "lost", -signal.SIGALRM: "hung"}[code]
 
 
 @contextmanager
@@ -115,6 +115,16 @@ def test_the_child_may_import_and_make_clients_on_another_thread(locks: LockClie
         thread.join()
 
     assert in_a_child(on_a_thread) == "done"
+
+
+def test_the_child_of_a_leader_does_not_lead(locks: LockClient) -> None:
+    with locks.leadership("leader") as leadership:
+        hold = leadership.wait()
+        assert hold is not None
+        assert in_a_child(hold.raise_if_lost) == "lost"
+        assert hold is leadership.hold, "its parent does"
+        with taken_by_another_thread(hold.lost._guard):
+            assert in_a_child(hold.lost.wait) == "done"
 
 
 def test_a_child_has_locks_of_its_own_and_its_children_too(locks: LockClient) -> None:

@@ -143,6 +143,16 @@ def test_a_lock_that_was_released_inside_its_block_can_be_taken_again(in_memory:
             pass
 
 
+@virtual_time
+async def test_so_can_one_that_is_kept_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    locks = AsyncLockClient()
+    async with locks.lock("job", at_least=60) as hold:
+        await locks.release(hold)
+        async with locks.lock("job"):
+            pass
+    assert caplog.text == "", "nobody waits for himself"
+
+
 def test_a_hold_without_a_block_may_be_released_by_another_thread(in_memory: None) -> None:
     locks = LockClient()
     hold = locks.acquire("job")
