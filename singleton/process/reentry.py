@@ -1,8 +1,8 @@
 """Who waits for a lock that it has itself waits for ever: it is told at once where that is certain, else after a while.
 
 It is certain on the thread or in the task that is inside the lock's block: the block can't end before what it calls.
-Of a task or thread that was started inside, the block need not wait for it, and a hold without a block may be released
-by anybody.
+Of a task or thread that was started inside, or a task of a loop that runs inside, the block need not wait for it, and a
+hold without a block may be released by anybody.
 """
 
 from __future__ import annotations
@@ -43,10 +43,7 @@ class _Inside(NamedTuple):
 
     def waits_for(self, other: _Caller | None) -> bool:
         """Tell whether its block certainly can't end before what this caller does."""
-        if self.caller is None or other is None:
-            return False
-        (thread, task), (others_thread, others_task) = self.caller, other
-        return thread == others_thread and task in (None, others_task)
+        return self.caller is not None and self.caller == other
 
 
 _holds: ContextVar[tuple[_Inside, ...]] = ContextVar("singleton_holds", default=())
