@@ -104,6 +104,7 @@ def describe(app: Path) -> list[dict[str, Any]]:
     Raises:
         HostError: the app or its settings can't be used; the message is one line.
     """
+    set_up_logging()
     config = HostConfig(
         name="describe",
         app=app.resolve(),
