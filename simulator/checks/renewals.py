@@ -33,6 +33,9 @@ def judge_renewals(history: History) -> Iterator[Finding]:
 
 
 def _is_overdue(history: History, got: Acquisition) -> bool:
+    # What is guarded but no function of the host's has no invocation's name: its holds can't be told apart.
+    if got.function not in history.functions or not (got.owner or got.mode == "listener"):
+        return False
     end = min(got.until, history.end)
     due = history.function(got.function).renewal_in(got.mode) + _LATE
     stood = history.stood(got.host, got.worker, got.t, end)  # a process that does nothing at all renews nothing

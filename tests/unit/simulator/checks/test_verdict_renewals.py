@@ -85,3 +85,10 @@ def test_a_process_that_did_nothing_at_all_renewed_nothing(worker: int, found: l
             record.fields["worker"] = 1  # type: ignore[index]
     stood.add(11, "host-1", "loop_stood", worker=worker, seconds=4)
     assert violations(stood) == found
+
+
+def test_a_guarded_helper_that_is_no_function_of_the_hosts_is_spared() -> None:
+    helper = story(3)
+    helper.lease(3.9, "host-1", "acquire", "locks/shared/helper", status=201)
+    helper.lock(4, "host-1", "acquired", "locks/shared/helper", "", function="helper")
+    assert violations(helper) == []
