@@ -114,23 +114,27 @@ class QueueListener:
             self._returned(message, f"{type(error).__name__}: {error}")
 
     async def _handle(self, message: Message) -> None:
+        undecodable, digest = "", ""
+        try:
+            message.body = decode(message.text, self._options.message_encoding)
+            digest = blake2s(message.body, digest_size=8).hexdigest()
+        except ValueError as error:
+            undecodable = str(error)
         self._write(
             "message_received",
             queue=self.queue,
             id=message.id,
             dequeue_count=message.dequeue_count,
             function=self._function,
-            digest=self._digest(message),
+            digest=digest,
         )
         if message.dequeue_count > self._options.max_dequeue_count:
             await self._poison(message, f"dequeued {message.dequeue_count} times")
             return
-        try:
-            message.body = decode(message.text, self._options.message_encoding)
-        except ValueError as error:
+        if undecodable:
             # The real host moves what it can't decode to the poison queue at once.
-            _log.warning("message %s of queue %s can't be decoded: %s", message.id, self.queue, error)
-            await self._poison(message, str(error))
+            _log.warning("message %s of queue %s can't be decoded: %s", message.id, self.queue, undecodable)
+            await self._poison(message, undecodable)
             return
         if await self._run_renewing(message):
             await self._complete(message)
@@ -138,12 +142,6 @@ class QueueListener:
             await self._poison(message, f"failed {message.dequeue_count} times")
         else:
             await self._retry_later(message)
-
-    def _digest(self, message: Message) -> str:
-        """Return what messages share that say the same."""
-        with suppress(ValueError):
-            return blake2s(decode(message.text, self._options.message_encoding), digest_size=8).hexdigest()
-        return ""
 
     async def _run_renewing(self, message: Message) -> bool:
         done = asyncio.Event()
