@@ -885,7 +885,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        except Exception as error:  # noqa: BLE001 - a credential may raise anything\n",
         new="        except SingletonError as error:\n",
         breaks="a store that can't be opened ends the campaign in silence, and every tick is skipped as a success",
-        by=("tests/unit/functions/test_listener.py",),
+        by=("tests/unit/functions/test_listener_trouble.py",),
         why="the stores of worlds open, and raise what stores may raise",
     ),
     Mutant(
@@ -894,7 +894,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            self._trouble = self._lapsed()\n            self._begin_anew()\n",
         new="            self._trouble = None\n",
         breaks="who lost its lease in an outage skips its ticks as successes until it has asked again",
-        by=("tests/unit/functions/test_listener.py",),
+        by=("tests/unit/functions/test_listener_trouble.py",),
         why="the listeners of worlds work by messages, which are put back, and come again",
     ),
     Mutant(

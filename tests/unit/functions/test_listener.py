@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,74 +11,23 @@ from singleton import (
     LockClosed,
     LockLost,
     LockNotAcquired,
-    SingletonError,
-    StorageDenied,
-    StorageUnavailable,
     current_hold,
     singleton,
 )
 from singleton.base.events import LockEvent, subscribe
-from singleton.process.current import provide_runtime
-from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
-from tests.support.lock_thread import Context, an_app
-from tests.support.network import LOST_REQUEST, Network, answered
+from tests.support.listeners import LOCK, NO_RECOVERY, a_listener, a_timer, deliver, end, started, tick
+from tests.support.network import LOST_REQUEST
 from tests.support.world import eventually, foreign_id, now, occupy, until, virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from singleton import Hold
 
-LOCK = "locks/app/job~listener"
-NO_RECOVERY = '{"singleton": {"listenerLockRecoveryPollingInterval": "10675199.02:48:05.4775807"}}'
-QUICK = '{"singleton": {"listenerLockPeriod": "00:00:15", "listenerLockRecoveryPollingInterval": "00:00:20"}}'
 
-
-@pytest.fixture(autouse=True)
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    an_app(tmp_path, monkeypatch, QUICK)
-    yield tmp_path
-    provide_runtime(None)
-
-
-def a_timer(body: Callable[[], Coroutine[Any, Any, Any]] | None = None, **arguments: Any) -> Callable[..., Any]:
-    """Return a listener without a message."""
-
-    async def job(timer: object) -> Any:
-        return await body() if body else f"done by {current_hold().owner}"
-
-    return singleton(mode="listener", **arguments)(job)
-
-
-def a_listener(body: Callable[[], Coroutine[Any, Any, Any]] | None = None, **arguments: Any) -> Callable[..., Any]:
-    """Return a listener with a message."""
-
-    async def job(msg: str) -> Any:
-        return await body() if body else "done"
-
-    return singleton(mode="listener", **arguments)(job)
-
-
-async def tick(host: InlineHost, job: Callable[..., Any], owner: str = "inv") -> Any:
-    with host.here():
-        return await job(timer=object(), context=Context(owner))
-
-
-async def deliver(host: InlineHost, job: Callable[..., Any], owner: str = "inv") -> Any:
-    with host.here():
-        return await job(msg="{}", context=Context(owner))
-
-
-def started(host: InlineHost, job: Callable[..., Any], owner: str = "inv") -> asyncio.Task[Any]:
-    return asyncio.get_running_loop().create_task(tick(host, job, owner))
-
-
-async def end(*hosts: InlineHost) -> None:
-    for host in hosts:
-        await host.registry.aclose()
+pytestmark = pytest.mark.usefixtures("app")
 
 
 # --- who runs ---------------------------------------------------------------------------------------------------------
@@ -209,74 +157,6 @@ async def test_raise_fails_a_timer_too() -> None:
 
 
 @virtual
-async def test_storage_that_refuses_is_never_taken_for_another_listener() -> None:
-    host, job = InlineHost(MemoryLeaseStore()), a_timer()
-    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
-    for _ in range(2):
-        with pytest.raises(StorageDenied):
-            await tick(host, job)
-    await until(25)
-    assert await tick(host, job) == "done by inv"
-    await end(host)
-
-
-@virtual
-async def test_trouble_is_forgotten_when_storage_says_that_another_listens() -> None:
-    service = MemoryLeaseStore()
-    await occupy(service, LOCK)
-    host, job = InlineHost(service), a_timer()
-    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
-    with pytest.raises(StorageDenied):
-        await tick(host, job)
-    await until(25)
-    assert await tick(host, job) is None
-    await end(host)
-
-
-@virtual
-async def test_trouble_is_forgotten_when_storage_says_that_this_process_listens() -> None:
-    service = MemoryLeaseStore()
-    host, job = InlineHost(service), a_timer()
-    host.network.plan("acquire", answered(403, "AuthorizationFailure"))
-    with pytest.raises(StorageDenied):
-        await tick(host, job)
-    await until(25)
-    assert await tick(host, job) == "done by inv"
-    await service.break_(LOCK)
-    await occupy(service, LOCK)
-    await until(33)  # it is told, and does not ask yet
-    assert await tick(host, job) is None
-    await end(host)
-
-
-@virtual
-async def test_whatever_an_attempt_raises_is_trouble_that_is_told_and_does_not_end_the_candidacy(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """An invalid tenant makes azure-identity raise a ValueError where the store is opened."""
-    host, job, failing = InlineHost(MemoryLeaseStore()), a_timer(), True
-
-    def open_store(_: object) -> Network:
-        if failing:
-            raise ValueError("Invalid tenant id provided")
-        return host.network
-
-    host.registry = Registry(open_store, random.Random(1))
-    for second in (0, 1, 21):
-        await until(second)
-        with pytest.raises(SingletonError, match="Invalid tenant id") as caught:
-            await tick(host, job)
-        assert isinstance(caught.value.__cause__, ValueError)
-        assert not isinstance(caught.value, LockNotAcquired)
-        assert caught.value.lock == LOCK
-    assert len([record for record in caplog.records if "Invalid tenant" in record.getMessage()]) == 2
-    failing = False
-    await until(41)
-    assert await tick(host, job) == "done by inv"
-    await end(host)
-
-
-@virtual
 async def test_without_recovery_the_first_attempt_waits_and_then_the_process_is_idle_until_its_end(app: Path) -> None:
     (app / "host.json").write_text(NO_RECOVERY)
     service = MemoryLeaseStore()
@@ -292,77 +172,6 @@ async def test_without_recovery_the_first_attempt_waits_and_then_the_process_is_
     assert await tick(hasty, a_timer(timeout=10)) is None
     assert len(hasty.network.requests) == asked
     await end(hasty)
-
-
-@virtual
-async def test_without_recovery_and_without_a_time_out_the_wait_is_the_candidacys_and_not_that_of_its_invocations(
-    app: Path,
-) -> None:
-    (app / "host.json").write_text(NO_RECOVERY)
-    service = MemoryLeaseStore()
-    await service.create(LOCK)
-    await service.acquire(LOCK, foreign_id(), -1)
-    host, job = InlineHost(service), a_timer()
-    assert await asyncio.wait_for(tick(host, job), 10.5) is None, "it is skipped: another process listens"
-    started_at = now()
-    assert await tick(host, job) is None
-    assert now() == started_at, "each in its slot, for seconds"
-    await service.release(LOCK, foreign_id())
-    await until(20)
-    assert await tick(host, job) == "done by inv"
-    await end(host)
-
-
-@virtual
-async def test_without_recovery_and_without_a_time_out_an_outage_is_no_other_listener(app: Path) -> None:
-    (app / "host.json").write_text(NO_RECOVERY)
-    host, job = InlineHost(MemoryLeaseStore()), a_timer()
-    host.network.fail_all(LOST_REQUEST)
-    for second in (0, 11, 30, 70):
-        await until(second)
-        with pytest.raises(StorageUnavailable):
-            await tick(host, job)
-    host.network.heal()
-    await until(140)
-    assert await tick(host, job) == "done by inv"
-    await end(host)
-
-
-@virtual
-async def test_without_recovery_and_without_a_time_out_trouble_is_forgotten_when_another_listens(app: Path) -> None:
-    (app / "host.json").write_text(NO_RECOVERY)
-    service = MemoryLeaseStore()
-    host, job = InlineHost(service), a_timer()
-    host.network.always("acquire", answered(403, "AuthorizationFailure"))
-    with pytest.raises(StorageDenied):
-        await tick(host, job)
-    host.network.heal()
-    await service.create(LOCK)
-    await service.acquire(LOCK, foreign_id(), -1)
-    await until(500)
-    assert await tick(host, job) is None
-    host.network.fail_all(LOST_REQUEST)
-    await until(520)
-    with pytest.raises((StorageDenied, StorageUnavailable)):
-        await tick(host, job)
-    await end(host)
-
-
-@virtual
-async def test_without_recovery_and_without_a_time_out_so_is_a_lease_that_ran_out(app: Path) -> None:
-    (app / "host.json").write_text(NO_RECOVERY)
-    service = MemoryLeaseStore()
-    host, job = InlineHost(service), a_timer()
-    assert await tick(host, job) == "done by inv"
-    host.network.fail_all(LOST_REQUEST)
-    await until(100)
-    await service.acquire(LOCK, foreign_id(), -1)
-    with pytest.raises(StorageUnavailable):
-        await tick(host, job)
-    host.network.heal()
-    await until(200)
-    assert await tick(host, job) is None
-    await end(host)
 
 
 # --- loss -------------------------------------------------------------------------------------------------------------
@@ -394,39 +203,6 @@ async def test_bodies_are_cancelled_when_the_leadership_is_lost_and_the_lease_is
     assert not again.done()
     again.cancel()
     await asyncio.wait({again})
-    await end(host)
-
-
-@virtual
-async def test_who_lost_the_lease_in_an_outage_takes_it_for_trouble_and_not_for_another_listener() -> None:
-    host, job = InlineHost(MemoryLeaseStore()), a_timer()
-    await tick(host, job)
-    await until(7)
-    host.network.fail_all(LOST_REQUEST)
-    await until(21)
-    ticks = [started(host, job, f"inv-{second}") for second in range(5)]
-    for second in range(22, 60):
-        await until(second)
-        ticks.append(started(host, job, f"at {second}"))
-    await asyncio.wait(ticks)
-    ends = [one.exception() for one in ticks]
-    assert {type(error) for error in ends} == {StorageUnavailable}
-    host.network.heal()
-    await until(100)
-    assert await tick(host, job) == "done by inv"
-    await end(host)
-
-
-@virtual
-async def test_a_lease_that_ran_out_is_asked_for_before_an_invocation_is_answered() -> None:
-    """Who was away for a moment listens again: the invocation is neither skipped nor failed."""
-    host, job = InlineHost(MemoryLeaseStore()), a_timer()
-    await tick(host, job)
-    await until(7)
-    host.network.fail_all(LOST_REQUEST)
-    await until(14.5)
-    host.network.heal()
-    assert await tick(host, job) == "done by inv"
     await end(host)
 
 
