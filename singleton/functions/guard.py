@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from singleton.functions.deferring import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.waiting import Acquire, WaitLimit
+    from singleton.process.calls import LockRuntime
     from singleton.process.onthread import Locks, Work
-    from singleton.process.runtime import LockRuntime
 
 _log = naming.log
 

@@ -10,15 +10,16 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from singleton.process.calls import Phase
 from singleton.process.logthread import LogThread
 from singleton.process.registry import Registry
-from singleton.process.runtime import Phase, Runtime
+from singleton.process.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.process.calls import LockRuntime
     from singleton.process.registry import Place
-    from singleton.process.runtime import LockRuntime
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenClients
     from singleton.stores.messages import MessageStore

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
+    from singleton.process.calls import LockRuntime
     from singleton.process.registry import Registry
-    from singleton.process.runtime import LockRuntime
 
 _T = TypeVar("_T")
 

@@ -5,55 +5,44 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from singleton.process.onloop import OnLoop
-from singleton.process.reentry import asking
+from singleton.process.calls import Calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    import concurrent.futures
+    from collections.abc import Coroutine
 
-    from singleton.base.hold import Hold
     from singleton.process.registry import Registry
     from singleton.testing.clock import VirtualLoop
 
 _T = TypeVar("_T")
 
 
-class LoopRuntime(OnLoop):
-    """Implements ``singleton.process.runtime.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
+class LoopRuntime(Calls):
+    """Implements ``singleton.process.calls.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
 
     _loop: VirtualLoop
 
     def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
-        super().__init__(loop, registry)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        super().__init__(registry, loop)
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
-        """See ``Runtime.call``."""
-        with asking():
-            return self._loop.wait_for(super().call_async(work))
+    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
+        return self._loop.wait_for(_answered(answer))
 
-    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
-        """See ``Runtime.call_async``."""
-        with asking():
-            return await self._here(super().call_async(work))
-
-    def release(self, hold: Hold) -> None:
-        """See ``Runtime.release``."""
-        self._loop.wait_for(super().release_async(hold))
-
-    async def release_async(self, hold: Hold) -> None:
-        """See ``Runtime.release_async``."""
-        await self._here(super().release_async(hold))
-
-    async def _here(self, coro: Coroutine[Any, Any, _T]) -> _T:
-        """Await what runs on the virtual loop, from whichever loop."""
-        if asyncio.get_running_loop() is self._loop:
-            return await coro
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coro, self._loop))
-
-    def _start(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+    def _begin(self, coro: Coroutine[Any, Any, None]) -> None:
         """Keep the task from being collected as it runs, and no longer: it has the hold that it brought (M-37)."""
-        task = super()._start(coro)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+
+        async def run() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            try:
+                await coro
+            finally:
+                self._tasks.discard(task)
+
+        super()._begin(run())
+
+
+async def _answered(answer: concurrent.futures.Future[_T]) -> _T:
+    return await asyncio.wrap_future(answer)

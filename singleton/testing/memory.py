@@ -15,7 +15,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.lease import Lease
 from singleton.process.current import provide_runtime
 from singleton.process.onthread import at_once
-from singleton.process.runtime import LockRuntime, Runtime
+from singleton.process.runtime import Runtime
 from singleton.settings.given import GivenClients
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
+    from singleton.process.calls import LockRuntime
     from singleton.process.registry import Place, Registry
 
 _GRACE = 0.5

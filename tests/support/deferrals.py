@@ -34,7 +34,7 @@ class Queue:
         self.store = MemoryMessageStore()
         self.poison = MemoryMessageStore()
         self.opened: list[tuple[StorageAccount, str]] = []
-        thread.runtime._registry._open_queue = self._open
+        thread.runtime.registry._open_queue = self._open
 
     def _open(self, account: StorageAccount, name: str) -> MemoryMessageStore:
         self.opened.append((account, name))

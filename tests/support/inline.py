@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
-    from singleton.process.runtime import LockRuntime
+    from singleton.process.calls import LockRuntime
     from singleton.stores.memory import MemoryLeaseStore
 
 _T = TypeVar("_T")

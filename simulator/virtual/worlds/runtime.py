@@ -6,22 +6,24 @@ thread does.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.baton import Baton
-from singleton.process.onloop import OnLoop
+from singleton.process.calls import Calls
 
 if TYPE_CHECKING:
+    import concurrent.futures
+    import contextvars
     from collections.abc import Callable, Coroutine
 
     from simulator.virtual.storage.network import Network
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.base.hold import Hold
     from singleton.process.registry import Registry
     from singleton.stores.protocol import LeaseStore
 
@@ -32,19 +34,35 @@ NOWHERE: Final = "UseDevelopmentStorage=true"
 HOST_ID: Final = "explored"
 
 
-class VirtualRuntime(OnLoop):
-    """Implements ``singleton.process.runtime.LockRuntime`` on the virtual loop."""
+class VirtualRuntime(Calls):
+    """Implements ``singleton.process.calls.LockRuntime`` on the virtual loop, in the part of a machine that locks."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, registry: Registry) -> None:
-        super().__init__(loop, registry, machine.context("locks"))
+        super().__init__(registry, loop)
+        self._machine = machine
 
-    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
-        """See ``Runtime.call``. Only for sync bodies under a baton."""
-        return Baton.wait(self.call_async(work))
+    async def close(self) -> None:
+        """Do as ``Runtime.close`` does, but wait for as long as it takes: the world judges how long that was."""
+        if (closed := self.begin_closing()) is not None:
+            await asyncio.wait({asyncio.wrap_future(closed)})
+            self.end()
 
-    def release(self, hold: Hold) -> None:
-        """See ``Runtime.release``. Only for sync bodies under a baton."""
-        Baton.wait(self.release_async(hold))
+    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
+        return Baton.wait(_answered(answer))
+
+    def _soon(self, callback: Callable[[], object]) -> None:
+        self._there().run(super()._soon, callback)
+
+    def _begin(self, coro: Coroutine[Any, Any, None]) -> None:
+        self._there().run(super()._begin, coro)
+
+    def _there(self) -> contextvars.Context:
+        """Return the caller's context, on its machine where the locks live."""
+        return self._machine.context("locks")
+
+
+async def _answered(answer: concurrent.futures.Future[_T]) -> _T:
+    return await asyncio.wrap_future(answer)
 
 
 def prepare_process() -> None:

@@ -144,7 +144,7 @@ class World:
 
     async def _leave(self, machine: Machine) -> None:
         self.oracle.conduct.closing(machine)
-        await self._runtimes[machine].registry.aclose()
+        await self._runtimes[machine].close()
         self.oracle.conduct.closed(machine)
         await asyncio.sleep(_LINGER)
         self.note(machine.name, "host_exited", code=0, expected=True)
@@ -226,7 +226,7 @@ class World:
 
     async def _close(self) -> None:
         closing = [
-            self.loop.create_task(runtime.registry.aclose(), context=machine.context("locks"))
+            self.loop.create_task(runtime.close(), context=machine.context("locks"))
             for machine, runtime in self._runtimes.items()
             if not machine.crashed
         ]
@@ -291,6 +291,7 @@ class World:
 
     async def _end_tasks(self) -> None:
         this = asyncio.current_task()
+        await asyncio.sleep(0.001)  # what was kept begins: who is cancelled before that leaves what he was to run
         for _ in range(20):
             left = [task for task in self.loop.leftover_tasks() if task is not this]
             if not left:

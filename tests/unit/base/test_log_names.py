@@ -213,7 +213,7 @@ def test_who_is_handed_the_lease_of_another_invocation_is_told_of_its_loss(
 
 def waiting(thread: LockThread) -> Callable[[], Any]:
     async def count() -> int:
-        (lock,) = thread.runtime._registry._locks.values()
+        (lock,) = thread.runtime.registry._locks.values()
         return len(lock._line)
 
     return count
@@ -240,7 +240,7 @@ def test_trouble_with_the_storage_is_told_in_the_name_of_who_still_waits(
         impatient, job = a_job("sync", lambda: None, timeout=0.3), a_job("sync", lambda: None)
         first = threading.Thread(target=refused, args=(worker, impatient))
         first.start()
-        while not thread.runtime._registry._locks or not thread.do(waiting(thread)):
+        while not thread.runtime.registry._locks or not thread.do(waiting(thread)):
             time.sleep(0.01)
         second = threading.Thread(target=worker.run, args=(job, "second"), kwargs={"timer": object()})
         second.start()

@@ -75,8 +75,8 @@ def test_a_closed_client_leaves_no_connection(stores: Stores, client: Callable[[
             locks.break_("job")
             stores.are(*[False] * number, True)
         stores.are(*[False] * (number + 1))
-    assert not stores.runtime._registry._locks
-    assert not stores.runtime._registry._semaphores
+    assert not stores.runtime.registry._locks
+    assert not stores.runtime.registry._semaphores
 
 
 def test_one_that_only_looks_leaves_none_either(stores: Stores) -> None:

@@ -8,14 +8,14 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.locking.lease import Lease
+from singleton.process.calls import Calls
 from singleton.process.current import provide_runtime
-from singleton.process.onloop import OnLoop
 from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import CONNECTION, InlineHost, on
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from singleton import Hold
     from singleton.clients.leadership import Leadership
     from singleton.process.onthread import Work
-    from singleton.process.runtime import LockRuntime
 
 JOB = "poller"
 
@@ -241,17 +240,17 @@ def test_who_is_cancelled_at_any_step_leaves_no_candidate_behind() -> None:
 
     async def scenario(loop: SteppedLoop) -> None:
         network = Network()
-        runtime = OnLoop(loop, Registry(lambda _: network, random.Random(1)))
+        registry = Registry(lambda _: network, random.Random(1))
 
         async def lead() -> None:
             async with AsyncLockClient(CONNECTION).leadership(JOB):
                 await asyncio.sleep(1)
 
-        with on(cast("LockRuntime", runtime)):
+        with on(Calls(registry, loop)):
             await asyncio.wait({loop.victim(lead())})
             await asyncio.sleep(1)
         assert network.service.leased() == {}
-        assert not runtime.registry._companions, "a candidate goes on, and nobody can end it"
+        assert not registry._companions, "a candidate goes on, and nobody can end it"
 
     assert at_every_step(scenario) > 10
 
@@ -360,7 +359,7 @@ def test_who_is_cancelled_while_entering_on_an_event_loop_leaves_no_leader_behin
 
     asyncio.run(cancelled_at_once())
     assert thread.leased() == set()
-    assert not thread.runtime._registry._companions
+    assert not thread.runtime.registry._companions
 
 
 def test_who_is_interrupted_while_starting_leaves_no_leader_behind(
@@ -378,7 +377,7 @@ def test_who_is_interrupted_while_starting_leaves_no_leader_behind(
     leadership = LockClient().leadership(JOB)
     with pytest.raises(KeyboardInterrupt):
         leadership.start()
-    assert not thread.runtime._registry._companions
+    assert not thread.runtime.registry._companions
 
 
 def test_many_threads_may_wait(thread: LockThread) -> None:

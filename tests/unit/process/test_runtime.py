@@ -15,9 +15,10 @@ import pytest
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.process import current
+from singleton.process.calls import Phase
 from singleton.process.lockloop import LockLoop
 from singleton.process.registry import Address, Place, Registry
-from singleton.process.runtime import Phase, Runtime
+from singleton.process.runtime import Runtime
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
@@ -132,7 +133,7 @@ def test_locks_that_nobody_uses_are_forgotten_beyond_a_thousand(thread: LockThre
     held = acquire(thread, name="held")
     for number in range(1100):
         thread.runtime.release(acquire(thread, name=f"lock-{number}"))
-    kept = {each.name for each in thread.runtime._registry._locks}
+    kept = {each.name for each in thread.runtime.registry._locks}
     assert len(kept) <= 1024
     assert {"held", "lock-1099"} <= kept
     thread.runtime.release(held)
@@ -253,7 +254,7 @@ def test_closing_refuses_those_who_wait_and_tells_those_who_hold(thread: LockThr
     hold = acquire(thread)
     with ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(acquire, thread) for _ in range(5)]
-        while len(thread.runtime._registry._locks[address()]._line) < 5:
+        while len(thread.runtime.registry._locks[address()]._line) < 5:
             time.sleep(0.001)
         thread.runtime.close()
         wait(waiting, timeout=5)

@@ -1,0 +1,218 @@
+"""Calls from anywhere to the registry of a process, which lives on a loop of its own.
+
+Sync callers block on a future, async callers await it; a caller that goes away (cancelled, interrupted) leaves nothing
+behind: what it would have got is undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import enum
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from singleton.base.errors import LockClosed, SingletonError
+from singleton.base.naming import noted
+from singleton.locking.section import CLOSED
+from singleton.process.reentry import asking
+from singleton.process.registry import Registry, holds_in
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from singleton.base.hold import Hold
+
+_T = TypeVar("_T")
+
+CLOSING = 12.0
+"""Seconds that closing takes at most: bodies of listeners end (5), leases are given back (5)."""
+
+
+class Phase(enum.Enum):
+    """The life of the place where locks live.
+
+    open ── close ──► closing ── all is given back, or time is up ──► over
+      └────────────────┴────── the thread could not be prepared ───────┘
+    """
+
+    OPEN = "everybody is served"
+    CLOSING = "who comes is refused; what was got is given back"
+    OVER = "nothing happens any more"
+
+
+class Calls:
+    """The registry of this process, for callers on any thread and any loop.
+
+    Whose loop it is says how a thread waits (``_refuse_itself``, ``_wait``), and how something is done there
+    (``_soon``, ``_begin``).
+    """
+
+    def __init__(self, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
+        self.holds: weakref.WeakSet[Hold] = weakref.WeakSet()
+        self.phase = Phase.OPEN
+        self._failure: SingletonError | None = None
+        self.registry = registry
+        self._loop = loop
+        self._door = threading.Lock()
+
+    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+        """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
+        self._refuse_itself("acquire")
+        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        try:
+            self._ask(work, answer)
+            return self._remember(self._wait(answer))
+        except BaseException:
+            self._abandon(answer)
+            raise
+
+    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+        """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
+        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        try:
+            self._ask(work, answer)
+            return self._remember(await asyncio.wrap_future(answer))
+        except BaseException:
+            self._abandon(answer)
+            raise
+
+    def release(self, hold: Hold) -> None:
+        """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
+        self._refuse_itself("release")
+        if (given_back := self._release(hold, self.registry.release)) is not None:
+            with contextlib.suppress(LockClosed):
+                self._wait(given_back)
+
+    async def release_async(self, hold: Hold) -> None:
+        """Release from a coroutine. The caller's cancellation does not stop it."""
+        if (given_back := self._release(hold, self.registry.release)) is not None:
+            with contextlib.suppress(LockClosed):
+                await asyncio.shield(asyncio.wrap_future(given_back))
+
+    def begin_closing(self) -> concurrent.futures.Future[None] | None:
+        """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
+        closed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        begun = self._move(Phase.OPEN, Phase.CLOSING, then=lambda: self._start(self.registry.aclose(), closed))
+        return closed if begun else None
+
+    def end(self) -> bool:
+        """Be over once closing has taken its time; False where it was over before."""
+        return self._move(Phase.CLOSING, Phase.OVER)
+
+    def forget(self) -> None:
+        """Be over, in a forked child: the thread is not there, nor whoever had a lock of this object or of a hold."""
+        self._door = threading.Lock()
+        self.phase = Phase.OVER
+        for hold in {*self.holds, *self.registry.acquired}:
+            hold.lost.forget()
+
+    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:
+        """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
+        coro = work(self.registry)
+        with noted(), asking():
+            begun = self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back))
+        if not begun:
+            coro.close()
+            raise self._refusal()
+
+    def _abandon(self, answer: concurrent.futures.Future[Any]) -> None:
+        """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
+        if not answer.cancel() and answer.exception() is None:
+            for hold in holds_in(answer.result()):
+                self._release(hold, self.registry.drop)
+
+    def _release(
+        self, hold: Hold, way: Callable[[Hold], Coroutine[Any, Any, None]]
+    ) -> concurrent.futures.Future[None] | None:
+        """Begin to release; None where there is nothing to do."""
+        if hold.lost.reason == "closed":
+            return None
+        given_back: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._door:
+            if self.phase is Phase.OVER:
+                return None
+            self._start(way(hold), given_back)
+        return given_back
+
+    def _move(self, before: Phase, after: Phase, then: Callable[[], None] = lambda: None) -> bool:
+        """Go from one phase to another, and do what belongs to it, at once for all threads; tell if it was that one."""
+        with self._door:
+            if self.phase is not before:
+                return False
+            self.phase = after
+            then()
+            return True
+
+    def _refusal(self) -> SingletonError:
+        return LockClosed(CLOSED) if self._failure is None else self._failure.another()
+
+    def _remember(self, answer: _T) -> _T:
+        self.holds.update(holds_in(answer))
+        return answer
+
+    async def _give_back(self, answer: object) -> None:
+        for hold in holds_in(answer):
+            await self.registry.drop(hold)
+
+    def _start(
+        self,
+        coro: Coroutine[Any, Any, _T],
+        future: concurrent.futures.Future[_T],
+        undo: Callable[[_T], Awaitable[None]] | None = None,
+    ) -> None:
+        async def run() -> None:
+            task = asyncio.create_task(coro)
+            future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
+            try:
+                await asyncio.wait({task})
+                if not future.set_running_or_notify_cancel():
+                    if undo is not None and not task.cancelled() and task.exception() is None:
+                        await undo(task.result())
+                elif task.cancelled():
+                    future.set_exception(self._refusal())
+                elif (error := task.exception()) is not None:
+                    future.set_exception(error)
+                else:
+                    future.set_result(task.result())
+            except asyncio.CancelledError:
+                if not future.done():
+                    future.set_exception(self._refusal())
+                raise
+
+        self._begin(run())
+
+    # --- whose loop it is ---------------------------------------------------------------------------------------------
+
+    def _refuse_itself(self, what: str) -> None:
+        """Raise ``RuntimeError`` on the thread that serves all others, where a wait would have no end."""
+
+    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
+        """Block the calling thread until there is an answer."""
+        return answer.result()
+
+    def _soon(self, callback: Callable[[], object]) -> None:
+        """Call this on the loop."""
+        self._loop.call_soon_threadsafe(callback)
+
+    def _begin(self, coro: Coroutine[Any, Any, None]) -> None:
+        """Run this on the loop."""
+        asyncio.run_coroutine_threadsafe(coro, self._loop)
+
+
+class LockRuntime(Protocol):
+    """What a guard needs of the place where its locks live. ``Runtime`` is the real one."""
+
+    def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+        """See ``Runtime.call``."""
+
+    async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
+        """See ``Runtime.call_async``."""
+
+    def release(self, hold: Hold) -> None:
+        """See ``Runtime.release``."""
+
+    async def release_async(self, hold: Hold) -> None:
+        """See ``Runtime.release_async``."""
