@@ -75,6 +75,10 @@ class Address:
         return cls(place, name, timing, stamp if options.fencing_tokens else "none")
 
 
+_KeptT = TypeVar("_KeptT", Lock, Semaphore)
+_KeyT = TypeVar("_KeyT")
+
+
 class Keeper(Protocol):
     """Who keeps a lock for the life of the process, and knows how that is ended."""
 
@@ -91,7 +95,10 @@ class Registry:
         rng: random.Random | None = None,
         *,
         open_queue: Callable[[StorageAccount, str], MessageStore] | None = None,
+        keep: int = _IDLE_LOCKS,
     ) -> None:
+        """``keep``: how many locks are remembered while nobody uses them."""
+        self._keep = keep
         self._open_store = open_store
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
@@ -231,7 +238,7 @@ class Registry:
             gate = self._gates.setdefault((address.place, address.name), Gate())
             return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp, gate=gate)
 
-        return _kept(self._locks, address, make)
+        return self._kept(self._locks, address, make)
 
     def _semaphore(self, address: Address, limit: int) -> Semaphore:
         def slot(number: int) -> Lock:
@@ -240,7 +247,21 @@ class Registry:
         def make() -> Semaphore:
             return Semaphore(address.name, limit, slot, timing=address.timing, rng=self.rng)
 
-        return _kept(self._semaphores, (address, limit), make)
+        return self._kept(self._semaphores, (address, limit), make)
+
+    def _kept(self, known: OrderedDict[_KeyT, _KeptT], key: _KeyT, make: Callable[[], _KeptT]) -> _KeptT:
+        """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
+        if key not in known:
+            made = make()
+            for _ in range(_LOOKS if len(known) >= self._keep else 0):
+                oldest, each = next(iter(known.items()))
+                if each.idle:
+                    del known[oldest]
+                else:
+                    known.move_to_end(oldest)
+            known[key] = made
+        known.move_to_end(key)
+        return known[key]
 
     def store(self, place: Place) -> LeaseStore:
         """Return the store of a container; open it at the first call."""
@@ -272,25 +293,6 @@ async def _give_back(hold: Hold) -> None:
     await release(hold)
     if held:
         _log.debug("lock %s: released", hold.lock)
-
-
-_KeptT = TypeVar("_KeptT", Lock, Semaphore)
-_KeyT = TypeVar("_KeyT")
-
-
-def _kept(known: OrderedDict[_KeyT, _KeptT], key: _KeyT, make: Callable[[], _KeptT]) -> _KeptT:
-    """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
-    if key not in known:
-        made = make()
-        for _ in range(_LOOKS if len(known) >= _IDLE_LOCKS else 0):
-            oldest, each = next(iter(known.items()))
-            if each.idle:
-                del known[oldest]
-            else:
-                known.move_to_end(oldest)
-        known[key] = made
-    known.move_to_end(key)
-    return known[key]
 
 
 def holds_in(answer: object) -> tuple[Hold, ...]:

@@ -9,9 +9,13 @@ import re
 import statistics
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.planting import ROOT, SCENARIOS, Catch, Hunter
+
+if TYPE_CHECKING:
+    from tests.simulation.planted.mutant import Mutant
 
 _FILE = ROOT / "docs" / "mutants.md"
 _ROW = re.compile(r"^\| ([^|]+?) \|", re.MULTILINE)

@@ -5,21 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    breaks: str
-    by: tuple[str, ...] = ()
-    why: str = ""
-
+from tests.simulation.planted.clients import CLIENTS
+from tests.simulation.planted.deferrals import DEFERRALS
+from tests.simulation.planted.listeners import LISTENERS
+from tests.simulation.planted.mutant import Mutant
+from tests.simulation.planted.names import NAMES
 
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
@@ -927,4 +917,9 @@ MUTANTS: tuple[Mutant, ...] = (
         new="            self.kept = hold  # type: ignore[attr-defined]\n",
         breaks="a leadership is not given back at the end of its block",
     ),
+    # --- around the lock ---
+    *CLIENTS,
+    *NAMES,
+    *LISTENERS,
+    *DEFERRALS,
 )

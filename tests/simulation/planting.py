@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from tests.simulation.mutants import Mutant
+    from tests.simulation.planted.mutant import Mutant
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SCENARIOS: Final = 1000

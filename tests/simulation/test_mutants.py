@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.simulation import mutant_table
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.planting import ROOT, SCENARIOS, Hunter, planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.simulation.planted.mutant import Mutant
 
 _TABLE = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
 _FOUND_AFTER = mutant_table.found_after(_TABLE)

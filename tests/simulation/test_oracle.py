@@ -17,6 +17,8 @@ from simulator.virtual.workloads import deferrals, leaders, semaphores, workload
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
 from singleton.base.hold import Hold
+from singleton.process.registry import Place
+from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
@@ -335,6 +337,11 @@ def _(scene: Scene) -> None:
             await asyncio.sleep(0)
 
     scene.a.plays(spins)
+
+
+@situation("connection left open")
+def _(scene: Scene) -> None:
+    scene.world.openings.store(scene.a.machine, Place(StorageAccount(), "webjobshost"))
 
 
 @situation("task left behind")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
+    from singleton.process.registry import Place
 
 
 SOON: Final = 0.4
@@ -47,13 +48,14 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: whose, what it is called, what carries it out at the service, and under which lease."""
+    """A request: whose, what it is called, what carries it out at the service, under which lease, and to whom."""
 
     machine: Machine
     call: str
     name: str
     execute: Callable[[], Any]
     lease_id: str | None = None
+    place: Place | None = None
 
 
 class Network:

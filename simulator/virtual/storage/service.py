@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Network
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
+    from singleton.process.registry import Place
     from singleton.stores.protocol import BlobState
 
 _NOTICE: Final = 10
@@ -168,6 +169,8 @@ class NetworkStore:
     _network: Network
     _service: Service
     _machine: Machine
+    _place: Place | None = None
+    _closed: Callable[[], None] = lambda: None
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
@@ -203,8 +206,9 @@ class NetworkStore:
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
+        self._closed()
 
     def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
         lease_id = args[0] if args else None
-        return self._network.send(Request(self._machine, call, name, execute, lease_id))
+        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place))

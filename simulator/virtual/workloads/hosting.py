@@ -70,7 +70,7 @@ class QueueWorld:
         world.rng_work.random()  # for nothing: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
         self._given_up: set[str] = set()
-        world.open_queue = partial(VirtualQueue, world.network, self.queues)
+        world.openings.open_queue = partial(VirtualQueue, world.network, self.queues)
 
     def listen(self, machine: Machine, function: str, queue: str, run: Callable[[Message], Awaitable[bool]]) -> None:
         """Start a queue listener on a machine; ``run`` runs the function, and tells whether it succeeded."""

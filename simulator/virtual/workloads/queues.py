@@ -100,6 +100,7 @@ class VirtualQueue:
     _queues: Queues
     _machine: Machine
     _name: str
+    _closed: Callable[[], None] = lambda: None
 
     async def receive(self, count: int, seconds: int) -> list[Message]:
         """See ``HostQueue.receive``."""
@@ -133,6 +134,7 @@ class VirtualQueue:
 
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""
+        self._closed()
 
     def _send(self, call: str, execute: Callable[[], Any]) -> asyncio.Future[Any]:
         return self._network.send(Request(self._machine, call, self._name, execute))

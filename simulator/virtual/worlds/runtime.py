@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.openings import OpenStore
     from singleton.process.registry import Registry
-    from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
 
@@ -72,7 +72,7 @@ def prepare_process() -> None:
     os.environ["AzureFunctionsJobHost__functionTimeout"] = "-1"
 
 
-def stores(network: Network, service: Service, *, sdk: bool) -> Callable[[Machine], LeaseStore]:
+def stores(network: Network, service: Service, *, sdk: bool) -> OpenStore:
     """Return what opens a machine's store: of our own, or the shipped one through the real SDK."""
     if not sdk:
         return partial(NetworkStore, network, service)

@@ -24,13 +24,14 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import BlobState, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from azure.core.pipeline.transport import HttpRequest
 
     from simulator.virtual.storage.network import Network
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.machine import Machine
+    from singleton.process.registry import Place
     from singleton.stores.protocol import LeaseStore
 
 _CONTAINER: Final = "webjobshost"
@@ -68,7 +69,10 @@ class Containers:
 class VirtualTransport(AsyncHttpTransport[Any, Any]):
     """The SDK's way to the network of a virtual world, for the clients of one machine."""
 
-    def __init__(self, network: Network, containers: Containers, machine: Machine) -> None:
+    def __init__(
+        self, network: Network, containers: Containers, machine: Machine, closed: Callable[[], None] = lambda: None
+    ) -> None:
+        self.closed = closed
         self._network = network
         self._containers = containers
         self._machine = machine
@@ -95,18 +99,21 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         """Nothing to open."""
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Tell that it is closed."""
+        self.closed()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing to close."""
+        await self.close()
 
 
-def open_store(network: Network, containers: Containers, machine: Machine) -> LeaseStore:
-    """Make a machine's store as the lock thread does, but for the transport."""
-    transport = VirtualTransport(network, containers, machine)
+def open_store(
+    network: Network, containers: Containers, machine: Machine, _: Place, closed: Callable[[], None] = lambda: None
+) -> LeaseStore:
+    """Make a machine's store as the lock thread does, but for the transport: all accounts are one."""
+    transport = VirtualTransport(network, containers, machine, closed)
     return open_container(_ACCOUNT, _CONTAINER, transport=transport)
 
 

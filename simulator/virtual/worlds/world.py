@@ -6,6 +6,7 @@ starved                  faults are over, and somebody has not ended his work lo
 does not close           a host can't close its locks within half a minute
 deadlock                 somebody waits for what can never come, or time stands still
 task left behind         a host that has closed its locks still has a task of theirs
+connection left open     a host that has closed its locks still has a store or queue open
 unhandled error          an exception that nobody caught
 broken                   a job raised what no function of it raises
 cancellation swallowed   an invocation was cancelled, and went on to its end
@@ -31,6 +32,7 @@ from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.time.watchdog import Stuck, watched
+from simulator.virtual.worlds.openings import Openings
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
 from simulator.virtual.worlds.runtime import VirtualRuntime, stores
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.worlds.outcome import Account
-    from singleton.stores.messages import MessageStore
-    from singleton.stores.protocol import LeaseStore
 
 _TAIL = 17.0
 """Seconds of quiet at the end: a lease that nobody gave back lapses within them, and is seen to."""
@@ -53,6 +53,8 @@ _CLOSING = 30.0
 """Seconds within which the locks of a live host must close."""
 _BURIAL = 2.0
 """Seconds of a processor for ending what is left of a world."""
+_KEPT = (2, 4, 1024)
+"""How many locks a registry keeps that nobody uses: seldom as many as it has."""
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
 
@@ -79,15 +81,13 @@ class World:
         self.note, self.records = self._chronicle.note, self._chronicle.records
         for machine in self.machines:
             machine.tell = partial(self.note, machine.name)
-        self.open_queue: Callable[[Machine, str], MessageStore] = _no_queue
-        """Opens a machine's queue of this name, for its locks to put messages back."""
+        self.openings = Openings(stores(self.network, self.service, sdk=sdk))
         self.work = 0.0
         self.gives_up_at = math.inf
         """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
         self.accounts: dict[str, Account] = {}
         """Of the functions of a user's app."""
-        open_store = stores(self.network, self.service, sdk=sdk)
-        self._runtimes = {machine: self._runtime(machine, open_store(machine), seed) for machine in self.machines}
+        self._runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
         self.cancelled: set[str] = set()
@@ -100,9 +100,13 @@ class World:
             if fault.from_start:
                 self._strike(fault)
 
-    def _runtime(self, machine: Machine, store: LeaseStore, seed: int) -> VirtualRuntime:
-        random = _stream(seed, machine.name)
-        registry = Registry(lambda _: store, random, open_queue=lambda _, name: self.open_queue(machine, name))
+    def _runtime(self, machine: Machine, seed: int) -> VirtualRuntime:
+        registry = Registry(
+            partial(self.openings.store, machine),
+            _stream(seed, machine.name),
+            open_queue=lambda _, name: self.openings.queue(machine, name),
+            keep=_stream(seed, "registry").choice(_KEPT),
+        )
         return VirtualRuntime(self.loop, machine, registry)
 
     # --- for workloads and faults -------------------------------------------------------------------------------------
@@ -264,6 +268,9 @@ class World:
         for task, host in self.loop.leftover_tasks().items():
             if host is not None and not host.crashed and task not in jobs:
                 self.oracle.blame("task left behind", f"{host.name} left {task.get_name()}")
+        for machine in self.machines:
+            if not machine.crashed and (left := self.openings.left(machine)):
+                self.oracle.blame("connection left open", f"{machine.name} has closed its locks, and not {left[0]}")
         for report in self.loop.errors:
             self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
         for reason in broken_promises(self.records):
@@ -307,10 +314,6 @@ def _stream(seed: int, name: str) -> random.Random:
 
 def _no_network(_: Request, passage: Passage) -> None:
     passage.lost = passage.reset = True
-
-
-def _no_queue(_: Machine, name: str) -> MessageStore:
-    raise LookupError(f"no queue {name} in this world")
 
 
 def _here() -> Machine:

@@ -1,0 +1,1 @@
+"""Planted bugs, by the part of the product that they are planted in."""

@@ -1,0 +1,18 @@
+"""What a planted bug is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    breaks: str
+    by: tuple[str, ...] = ()
+    why: str = ""
