@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
@@ -24,6 +25,13 @@ _RELEASE = 5.0
 _RELEASE_PAUSE = 0.1
 
 
+@dataclass(slots=True)
+class Guess:
+    """Whether the blobs of locks that a process asks for the first time are missing, as the last of them was."""
+
+    missing: bool = False
+
+
 class Acquisition:
     """Asks for one lease, again and again; each acquisition under one id of its own (B7, B8).
 
@@ -32,9 +40,17 @@ class Acquisition:
     """
 
     def __init__(
-        self, store: LeaseStore, name: str, timing: Timing, *, rng: random.Random, fencing: FencingCounter | None
+        self,
+        store: LeaseStore,
+        name: str,
+        timing: Timing,
+        *,
+        rng: random.Random,
+        fencing: FencingCounter | None,
+        guess: Guess | None = None,
     ) -> None:
         self._store = store
+        self._guess: Guess | None = guess or Guess()
         self._name = name
         self._period = timing.period
         self._renewal = timing.renewal
@@ -46,19 +62,22 @@ class Acquisition:
     async def ask(self, owner: str) -> Lease:
         """Ask for the lease once, making the blob where it is missing, and stamp it with token and owner.
 
+        Of a lock that this process asks for the first time, a guess says what is asked first: whether the blob is
+        missing, or whether the lease is free. A wrong guess costs one request.
+
         Raises:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6).
         """
         doubt = self._unknown
         self._unknown = True
         try:
-            lease, etag = await self._acquire()
+            lease, etag = await self._acquire(owner)
         except StoreFailure as failure:
             self._unknown = doubt or failure.meaning == "transient"
             raise
         try:
-            if self._fencing is not None:
-                await within(_CALL, self._fencing.stamp(lease.id, etag, owner))
+            if (fencing := self._fencing) is not None and not await within(_CALL, fencing.stamp(lease.id, etag, owner)):
+                lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner or owner))
         except BaseException:
             await self.give_back(lease)
             raise
@@ -90,14 +109,28 @@ class Acquisition:
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
 
-    async def _acquire(self) -> tuple[Lease, str]:
-        try:
+    async def _acquire(self, owner: str) -> tuple[Lease, str]:
+        guess, self._guess = self._guess, None
+        if guess is not None and guess.missing:
+            guess.missing = await self._create(owner)
             return await self._request()
+        try:
+            answer = await self._request()
         except StoreFailure as failure:
             if failure.meaning != "missing":
                 raise
-        await within(_CALL, self._store.create(self._name))
+        else:
+            return answer
+        made = await self._create(owner)
+        if guess is not None:
+            guess.missing = made
         return await self._request()
+
+    async def _create(self, owner: str) -> bool:
+        """Make the blob; tell whether it was missing."""
+        if self._fencing is not None:
+            return await within(_CALL, self._fencing.create(owner))
+        return await within(_CALL, self._store.create(self._name)) is not None
 
     async def _request(self) -> tuple[Lease, str]:
         """The lease's clock starts before the request is sent (B4)."""

@@ -5,18 +5,29 @@ with a section number of this process's own beneath it, so that handing the lock
 and still increases. The epoch counts up from a thousand times the second in which the service made the blob, so it goes
 on increasing when somebody, or a lifecycle rule, deletes the blob and it is made again: no lock is taken a thousand
 times a second. Tokens stay below 2^53, so that JSON and JavaScript keep them exact.
+
+A lease of which we know that nobody has had the lock since our last one needs no stamp: the ETag in the acquire's reply
+is the one that our own last write left, so the epoch is still ours, and its next section has a greater token. The same
+holds for a blob that we made ourselves: its first epoch follows from when the service made it. So a cycle takes two
+calls, and three with a new blob.
+
+What is remembered of a lock is worth nothing in a copy of this process: two copies would give the same token. A fork
+forgets it (``process/calls.py``). A restored image of a machine has a wall clock that has moved against the monotonic
+one; then the blob is stamped.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 EPOCH_KEY = "SingletonEpoch"
 OWNER_KEY = "FunctionInstance"
@@ -24,33 +35,56 @@ OWNER_KEY = "FunctionInstance"
 HOST_KEY = "SingletonHost"
 """The key of the machine that the owner runs on: the instance id in Azure, else the machine's name."""
 SECTIONS = 1_000
-"""Tokens per epoch, one of them unused: the most sections under one lease."""
+"""Tokens per epoch, one of them unused."""
 _EPOCHS_A_SECOND = 1_000
+_STEADY = 0.5
+"""Seconds by which wall clock and monotonic clock may move against each other between two uses of what we remember."""
 
 
 class FencingCounter:
     """The epoch of one lock, as this process last saw it; without ``counts``, only who has it."""
 
-    def __init__(self, store: LeaseStore, name: str, *, counts: bool = True) -> None:
+    def __init__(
+        self, store: LeaseStore, name: str, *, counts: bool = True, wall: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
         self._name = name
         self.counts = counts
+        self._wall = wall
         self._epoch = 0
+        self._section = 0
         self._etag = ""
         self._metadata: Mapping[str, str] = {}
+        self._clocks = 0.0
 
-    async def stamp(self, lease_id: str, etag: str, owner: str) -> None:
-        """Write the next epoch and the owner under the lease, beside what others wrote.
+    async def create(self, owner: str) -> bool:
+        """Make the blob where it is missing; tell whether it was. The first owner stands on it from the beginning."""
+        made = await self._store.create(self._name, self._signed({}, owner))
+        if made is None:
+            return False
+        self._etag, self._metadata = made.etag, made.metadata
+        epoch = made.modified * _EPOCHS_A_SECOND
+        self._section = 0 if epoch > self._epoch else SECTIONS  # deleted within the second: these tokens were given
+        self._epoch = max(epoch, self._epoch)
+        self._clocks = self._difference()
+        return True
 
-        One request while the blob is as we left it (its ETag tells), else two; none where there is nothing to write.
+    async def stamp(self, lease_id: str, etag: str, owner: str) -> bool:
+        """Write the next epoch and the owner under the lease, beside what others wrote; tell whether that was needed.
+
+        No request if nobody else has stamped since our last turn and the epoch has tokens left; one while the blob is
+        as we left it (its ETag tells), else two; none where there is nothing to write.
         It is written on condition of that ETag: a stamp that arrives late, even under its own lease, changes nothing,
         so the epoch only ever goes up. Where the condition does not hold, that may be a stamp of our own whose reply
         was lost: it is read, and counted on from.
         """
         if not (self.counts or owner):
-            return
+            return True
         if etag != self._etag:
             await self._read()
+        elif self.counts and not self.spent and self._steady():
+            return False
+        self._section = SECTIONS
         try:
             await self._write(lease_id, owner)
         except StoreFailure as failure:
@@ -58,6 +92,14 @@ class FencingCounter:
                 raise
             await self._read()
             await self._write(lease_id, owner)
+        return True
+
+    async def sign(self, lease_id: str, owner: str) -> None:
+        """Write the owner under a lease that needed no stamp. Whatever becomes of it, no epoch changes."""
+        etag, self._etag = self._etag, ""  # not known until it is answered
+        metadata = self._signed(self._metadata, owner) | {EPOCH_KEY: str(self._epoch)}
+        self._etag = await self._store.write(self._name, lease_id, metadata, etag)
+        self._metadata = metadata
 
     async def _read(self) -> None:
         state = await self._store.read(self._name)
@@ -67,20 +109,42 @@ class FencingCounter:
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
-        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self.counts else ())}
-        metadata = {key: value for key, value in self._metadata.items() if key.lower() not in ours}
+        metadata = self._signed(self._metadata, owner)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
-            metadata[HOST_KEY] = _header_safe(this_host())
-        if owner:
-            metadata[OWNER_KEY] = _header_safe(owner)
         self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
         self._metadata = metadata
-        self._epoch = epoch
+        self._epoch, self._section = epoch, 0
+        self._clocks = self._difference()
 
-    def token(self, section: int) -> int:
-        """Return the token of the ``section``-th section (1 to ``SECTIONS`` - 1) under the stamped lease."""
-        return self._epoch * SECTIONS + section
+    def _signed(self, metadata: Mapping[str, str], owner: str) -> dict[str, str]:
+        """Return metadata with the owner in the place of an earlier one, and without an epoch."""
+        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self.counts else ())}
+        signed = {key: value for key, value in metadata.items() if key.lower() not in ours}
+        if self.counts:
+            signed[HOST_KEY] = _header_safe(this_host())
+        if owner:
+            signed[OWNER_KEY] = _header_safe(owner)
+        return signed
+
+    @property
+    def spent(self) -> bool:
+        """Tell whether this epoch has no token left."""
+        return self.counts and self._section >= SECTIONS - 1
+
+    def next_token(self) -> int:
+        """Return the token of the next section under a lease that was stamped, or needed no stamp."""
+        assert not self.spent
+        self._section += 1
+        return self._epoch * SECTIONS + self._section
+
+    def _steady(self) -> bool:
+        """Tell whether the clocks show that this is no copy of the process that remembers."""
+        before, self._clocks = self._clocks, self._difference()
+        return abs(self._clocks - before) <= _STEADY
+
+    def _difference(self) -> float:
+        return self._wall() - asyncio.get_running_loop().time()
 
 
 def this_host() -> str:

@@ -22,7 +22,7 @@ from singleton.base.tasks import being_cancelled
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from singleton.base.kinds import LossReason
     from singleton.base.naming import Invocation
@@ -57,12 +57,14 @@ class Lease:
         self.lost: LossReason | None = None
         self.cause: StoreFailure | None = None
         self.whose: Invocation | None = current()
+        self.owner = ""
         self._store = store
         self._sent = sent
         self._period = period
         self._renewal = period / 2 if renewal is None else renewal
         self._stopped = False
         self._watchers: list[Callable[[LossReason], None]] = []
+        self._after: Callable[[], Awaitable[None]] | None = None
         self._loop = asyncio.get_running_loop()
         self._fence: asyncio.TimerHandle | None = None
         self._extend(sent)
@@ -92,6 +94,10 @@ class Lease:
             self._watchers.append(watcher)
         else:
             watcher(self.lost)
+
+    def when_renewed(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Make one more request after the first renewal that succeeds, until it has an answer."""
+        self._after = write
 
     def lose(self, reason: LossReason, cause: StoreFailure | None = None) -> None:
         """Declare the lease lost. Only the first call, and none after ``stop``, has an effect."""
@@ -156,6 +162,22 @@ class Lease:
             else:
                 self._renewed(sent, replied)
                 delay = self._renewal
+                if self._after is not None and self.alive():
+                    await self._write(self._after)
+
+    async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Make the other request. It must not hold up the next renewal, nor decide about the lease."""
+        try:
+            async with asyncio.timeout(min(_LONGEST_CALL, self._renewal / 2)):
+                await write()
+        except (Exception, asyncio.CancelledError) as error:
+            if being_cancelled():
+                raise
+            failure = as_failure(error)
+            _log.debug("lock %s: who has it was not written (%s)", self.name, failure)
+            if failure.meaning == "transient":
+                return
+        self._after = None
 
     def _renewed(self, sent: float, replied: str) -> None:
         if replied != self.id:

@@ -21,23 +21,26 @@ Deterministic: the running loop's clock, a seeded random source, and the store; 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition, storage_error
-from singleton.locking.fencing import SECTIONS, FencingCounter
+from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
 from singleton.locking.section import Gate, Section, Turn
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason, Stamp
+    from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
     from singleton.locking.timing import Timing
 
@@ -69,12 +72,14 @@ class Lock:
         rng: random.Random,
         stamp: Stamp = "token",
         gate: Gate | None = None,
+        guess: Guess | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
         self._timing = timing
         self._rng = rng
-        self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token")
-        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing)
+        self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token", wall=wall)
+        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing)
         self._state = self._line.state
         self._gate = gate or Gate()
@@ -208,7 +213,7 @@ class Lock:
         lease.watch(self._tell)
         section = 0
         try:
-            while (waiter := self._line.first()) is not None and lease.alive() and section < SECTIONS - 1:
+            while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
                 if section and self._state.had_its_run:
                     break
                 if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
@@ -216,7 +221,8 @@ class Lock:
                 section += 1
                 self._settle()
                 speak_of(waiter.whose)
-                hold = Section(self.name, waiter.owner, self._token(section), lease)
+                hold = Section(self.name, waiter.owner, self._token(), lease)
+                lease.owner = waiter.owner
                 hold.concerns(waiter.whose)
                 turn = self._turn = hold.turn
                 self._gate.enter(turn)
@@ -237,8 +243,12 @@ class Lock:
             finally:
                 self._settle()
 
-    def _token(self, section: int) -> int | None:
-        return self._fencing.token(section) if self._fencing and self._fencing.counts else None
+    @property
+    def _spent(self) -> bool:
+        return self._fencing is not None and self._fencing.spent
+
+    def _token(self) -> int | None:
+        return self._fencing.next_token() if self._fencing and self._fencing.counts else None
 
     def _tell(self, reason: LossReason) -> None:
         if self._turn is not None:

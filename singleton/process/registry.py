@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
+from singleton.locking.acquisition import Guess
 from singleton.locking.lock import Lock, release
 from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
@@ -36,6 +38,8 @@ _CLOSING = 2.0
 """Seconds for closing the stores."""
 _IDLE_LOCKS = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
+_GUESSES = 256
+"""Kinds of locks of which is remembered whether they are new."""
 _LOOKS = 2
 """Of those remembered that are looked at when a new one comes: more of them than come."""
 
@@ -96,8 +100,10 @@ class Registry:
         *,
         open_queue: Callable[[StorageAccount, str], MessageStore] | None = None,
         keep: int = _IDLE_LOCKS,
+        wall: Callable[[], float] = time.time,
     ) -> None:
-        """``keep``: how many locks are remembered while nobody uses them."""
+        """``keep``: how many locks are remembered while nobody uses them; ``wall``: seconds since 1970."""
+        self._wall = wall
         self._keep = keep
         self._open_store = open_store
         self._open_queue = open_queue
@@ -105,6 +111,7 @@ class Registry:
         self._stores: dict[Place, LeaseStore] = {}
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
+        self._guesses: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
         self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
@@ -236,9 +243,27 @@ class Registry:
         def make() -> Lock:
             store = self.store(address.place)
             gate = self._gates.setdefault((address.place, address.name), Gate())
-            return Lock(store, address.name, timing=address.timing, rng=self.rng, stamp=address.stamp, gate=gate)
+            return Lock(
+                store,
+                address.name,
+                timing=address.timing,
+                rng=self.rng,
+                stamp=address.stamp,
+                gate=gate,
+                guess=self._guess(address),
+                wall=self._wall,
+            )
 
         return self._kept(self._locks, address, make)
+
+    def _guess(self, address: Address) -> Guess:
+        """Return what is known of locks like this one: those of the same function, or slots of the same semaphore."""
+        like = address.place, address.name.rpartition("/")[0]
+        guess = self._guesses.pop(like, None) or Guess()
+        if len(self._guesses) >= _GUESSES:
+            self._guesses.popitem(last=False)
+        self._guesses[like] = guess
+        return guess
 
     def _semaphore(self, address: Address, limit: int) -> Semaphore:
         def slot(number: int) -> Lock:

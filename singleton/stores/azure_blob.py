@@ -7,7 +7,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from singleton.stores.protocol import BlobState, LeaseState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -50,15 +50,15 @@ class AzureBlobLeaseStore:
         """See ``LeaseStore.break_``."""
         await judged(self._lease(name, None).break_lease(lease_break_period=0))
 
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
         try:
-            await self._upload(name)
+            return await self._upload(name, metadata)
         except StoreFailure as failure:
             if failure.code != "ContainerNotFound":
                 raise
             await done(self._container.create_container(), "ContainerAlreadyExists")
-            await self._upload(name)
+            return await self._upload(name, metadata)
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
@@ -96,8 +96,15 @@ class AzureBlobLeaseStore:
         for closable in self._close_with:
             await closable.close()
 
-    async def _upload(self, name: str) -> None:
-        await done(self._client(name).upload_blob(b"", overwrite=False), "BlobAlreadyExists", "LeaseIdMissing")
+    async def _upload(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
+        try:
+            reply = await judged(self._client(name).upload_blob(b"", overwrite=False, metadata=dict(metadata)))
+        except StoreFailure as failure:
+            if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
+                return None
+            raise
+        modified = int(reply["last_modified"].timestamp())
+        return BlobState(etag=str(reply["etag"]), lease="available", modified=modified, metadata=metadata)
 
     def _lease(self, name: str, lease_id: str | None) -> Any:
         """Make a lease client per request: after a release, the SDK's forgets its id."""

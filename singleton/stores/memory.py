@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from singleton.stores.protocol import BlobState, LeaseState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,11 +97,13 @@ class MemoryLeaseStore:
         ends = blob.expires if after is None else min(blob.expires, now + after)
         blob.breaks = max(now, ends) if blob.breaks is None else min(blob.breaks, ends)
 
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
         now = self._begin("create")
-        if name not in self._blobs:
-            self._blobs[name] = _Blob(self._etag(), int(now))
+        if name in self._blobs:
+            return None
+        blob = self._blobs[name] = _Blob(self._etag(), int(now), dict(metadata))
+        return BlobState(etag=blob.etag, lease="available", modified=blob.modified, metadata=dict(metadata))
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""

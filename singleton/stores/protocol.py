@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -20,6 +21,9 @@ _T = TypeVar("_T")
 
 Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "refused", "transient"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+"""No metadata."""
 
 _HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})
 _CHANGED = frozenset({"ConditionNotMet"})
@@ -145,8 +149,11 @@ class LeaseStore(Protocol):
     async def break_(self, name: str) -> None:
         """End anybody's lease at once, without its id."""
 
-    async def create(self, name: str) -> None:
-        """Make the empty blob, and its container where missing. One that is there already is no failure."""
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
+        """Make an empty blob with this metadata, and its container where missing; return it.
+
+        None: it was there already, and nothing was changed.
+        """
 
     async def read(self, name: str) -> BlobState:
         """Read ETag, lease state and metadata."""

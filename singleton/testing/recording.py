@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import weakref
@@ -29,7 +30,12 @@ class RecordingRegistry(Registry):
 
     def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
         # Seeded: the same lease ids and polls in each run.
-        super().__init__(open_store, random.Random(1), open_queue=lambda _account, _name: _Queue())  # noqa: S311
+        super().__init__(
+            open_store,
+            random.Random(1),  # noqa: S311
+            open_queue=lambda _account, _name: _Queue(),
+            wall=lambda: asyncio.get_running_loop().time(),  # the clock jumps under virtual time
+        )
         self._out: dict[weakref.ref[Hold], str] = {}
 
     async def acquire(self, address: Address, *, owner: str, **how: Any) -> Hold:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import BlobState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -119,8 +119,8 @@ class Network:
     async def break_(self, name: str) -> None:
         await self._send("break", name, None, lambda: self.service.break_(name))
 
-    async def create(self, name: str) -> None:
-        await self._send("create", name, None, lambda: self.service.create(name))
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
+        return await self._send("create", name, None, lambda: self.service.create(name, metadata))
 
     async def read(self, name: str) -> BlobState:
         return await self._send("read", name, None, lambda: self.service.read(name))

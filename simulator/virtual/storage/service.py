@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from simulator.virtual.storage.network import Request
 from singleton.locking.fencing import EPOCH_KEY
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import NOTHING, StoreFailure
 
 if TYPE_CHECKING:
     import asyncio
@@ -190,9 +190,10 @@ class NetworkStore:
         """See ``LeaseStore.break_``."""
         await self._send("break_", name)
 
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
-        await self._send("create", name)
+        made: BlobState | None = await self._send("create", name, metadata)
+        return made
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
@@ -210,5 +211,5 @@ class NetworkStore:
 
     def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        lease_id = args[0] if args else None
+        lease_id = args[0] if args and call != "create" else None
         return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place))

@@ -85,7 +85,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         """
         call, name, args = read_request(request)
         execute = partial(self._containers.execute, self._machine, call, name, args)
-        lease_id = args[0] if args else None
+        lease_id = args[0] if args and call != "create" else None
         asked = "create" if call == "container" else call
         try:
             answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id))
@@ -131,17 +131,20 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
         case "PUT", "lease", "break":
             return "break_", name, (int(headers["x-ms-lease-break-period"]),)
         case "PUT", "metadata", None:
-            metadata = {key[len(_META) :]: value for key, value in request.headers.items() if key.startswith(_META)}
-            return "write", name, (headers.get("x-ms-lease-id", ""), metadata, headers.get("if-match", ""))
+            return "write", name, (headers.get("x-ms-lease-id", ""), _metadata(request), headers.get("if-match", ""))
         case "PUT", None, None if query.get("restype") == "container":
             return "container", name, ()
         case "PUT", None, None if headers.get("if-none-match") == "*":
-            return "create", name, ()
+            return "create", name, (_metadata(request),)
         case "HEAD", None, None:
             return "read", name, ()
         case _:
             # A request that no lock made so far: a world must stop here, for its model has no answer to it.
             raise NotImplementedError(f"{request.method} {request.url}")
+
+
+def _metadata(request: HttpRequest) -> dict[str, str]:
+    return {key[len(_META) :]: value for key, value in request.headers.items() if key.startswith(_META)}
 
 
 def _headers(call: str, args: tuple[Any, ...], answer: Any) -> dict[str, str]:

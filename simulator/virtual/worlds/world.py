@@ -106,6 +106,7 @@ class World:
             _stream(seed, machine.name),
             open_queue=lambda _, name: self.openings.queue(machine, name),
             keep=_stream(seed, "registry").choice(_KEPT),
+            wall=self.loop.time,  # no machine is a copy of another
         )
         return VirtualRuntime(self.loop, machine, registry)
 
