@@ -51,7 +51,7 @@ class FencingCounter:
         self._name = name
         self.counts = counts
         self._wall = wall
-        self._epoch = 0
+        self._epoch = -1  # none is known
         self._section = 0
         self._etag = ""
         self._metadata: Mapping[str, str] = {}
@@ -160,6 +160,14 @@ def metadata_value(state: BlobState, key: str) -> str | None:
 def written_epoch(text: str) -> int | None:
     """Return the epoch that stands on a blob; None where that is no number of ours."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
+
+
+def recorded_epoch(state: BlobState) -> int | None:
+    """Return the epoch of a blob that some process of ours has signed; None where that is not to be known."""
+    text = metadata_value(state, EPOCH_KEY)
+    if text is not None:
+        return written_epoch(text)
+    return None if metadata_value(state, HOST_KEY) is None else state.modified * _EPOCHS_A_SECOND
 
 
 def _epoch_in(state: BlobState) -> int:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, metadata_value, written_epoch
+from singleton.locking.fencing import HOST_KEY, OWNER_KEY, SECTIONS, metadata_value, recorded_epoch
 from singleton.locking.lease import as_failure
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
@@ -27,15 +27,16 @@ _PAUSE = 0.1
 class Holder:
     """Who has a lock, as its blob tells anybody who may read it. What is not recorded there is None.
 
-    A process records itself when it gets the lease, once: while it hands the lock on among its own waiters, this
-    stays. It records nothing with ``fencing_tokens`` off; then an earlier holder may stand here.
+    A process records itself when it makes the blob, or gets the lock after another one; and each owner at the first
+    renewal of a lease, after half a lease period. Until then ``owner``, ``since`` and ``token`` are those of an earlier
+    hold of the same process. It records nothing with ``fencing_tokens`` off; then an earlier holder may stand here.
 
     Attributes:
         lock: name of the lock's blob.
         owner: who asked: an invocation id, or what the caller gave.
         host: the machine: the instance id in Azure, else its name.
-        since: when the process got the lease, by the service's clock, whole seconds.
-        token: fencing token of the process's first hold under this lease; later ones are greater.
+        since: when this was recorded, by the service's clock, whole seconds.
+        token: the least fencing token that the holder may have.
     """
 
     lock: str
@@ -59,7 +60,7 @@ async def holder(store: LeaseStore, name: str) -> Holder | None:
         raise storage_error(name, failure) from failure
     if state.lease not in ("leased", "breaking"):
         return None
-    epoch = written_epoch(metadata_value(state, EPOCH_KEY) or "")
+    epoch = recorded_epoch(state)
     return Holder(
         lock=name,
         owner=metadata_value(state, OWNER_KEY),

@@ -263,9 +263,9 @@ def _when_refused(patch: Patch, does: Callable[[Any], Awaitable[object]]) -> Non
     """Have who is refused a lease do something before it hears of that."""
 
     def made(real: Any) -> Any:
-        async def acquire(self: Any) -> Any:
+        async def acquire(self: Any, owner: str) -> Any:
             try:
-                return await real(self)
+                return await real(self, owner)
             except StoreFailure as failure:
                 if failure.meaning == "held":
                     await does(self)

@@ -92,8 +92,11 @@ def test_leases_whose_requests_all_arrive_twice_put_no_epoch_back_for_stamps_hav
         return [each.check for seed in range(20) for each in twice(seed).run().violations]
 
     def twice(seed: int) -> Scenario:
-        faults = [OneMessage(at=9.0 * turn, call="acquire", fate="twice", seconds=2.0 + turn) for turn in range(7)]
-        return Scenario(seed=seed, hosts=2, workload="mixed", faults=tuple(faults))
+        faults = [
+            OneMessage(at=9.0 * turn, host=turn % 2, call="acquire", fate="twice", seconds=2.0 + turn)
+            for turn in range(7)
+        ]
+        return Scenario(seed=seed, hosts=2, workload="mutex", faults=tuple(faults))
 
     assert not found()
     with bug("stamps have no condition"):

@@ -51,7 +51,7 @@ MUTANTS: Final = [
         "lease = self._lease(name, lease_id)\n        await judged(lease.acquire",
         "lease = self._lease(name, None)\n        await judged(lease.acquire",
     ),
-    Mutant("a blob that is there is an error", STORE, ', "BlobAlreadyExists", "LeaseIdMissing"', ', "LeaseIdMissing"'),
+    Mutant("a blob that is there is an error", STORE, '("BlobAlreadyExists", "LeaseIdMissing")', '("LeaseIdMissing",)'),
     Mutant("a container that is there is an error", STORE, '"ContainerAlreadyExists"', '"NeverMind"'),
 ]
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.machine import Callback
     from singleton.base.hold import Hold
+    from singleton.base.kinds import Stamp
     from singleton.stores.memory import MemoryLeaseStore
     from singleton.stores.protocol import LeaseStore
 
@@ -87,7 +88,8 @@ async def eventually(condition: Callable[[], bool], *, within: float = 60.0) -> 
 
 def lock_on(store: LeaseStore, seed: int = 1, *, name: str = NAME, fencing: bool = True, **timing: float) -> Lock:
     """Make the lock of one host; each host has a seed of its own."""
-    return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), stamp="token" if fencing else "none")
+    stamp: Stamp = "token" if fencing else "none"
+    return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), stamp=stamp, wall=now)
 
 
 @asynccontextmanager

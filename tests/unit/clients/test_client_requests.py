@@ -14,7 +14,7 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.locking.fencing import this_host
+from singleton.locking.fencing import OWNER_KEY, this_host
 from singleton.process.door import Door
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread, an_app
@@ -136,8 +136,7 @@ def test_the_holder_is_told_to_any_process_while_it_holds(thread: LockThread, ki
 
 def test_an_owner_that_gave_no_name_is_none_and_its_predecessor_is_not_named(thread: LockThread) -> None:
     client = LockClient(options=OPTIONS)
-    with client.lock("reports", owner="first"):
-        pass
+    thread.do(lambda: thread.memory.note("reports", {OWNER_KEY: "first"}))
     with client.lock("reports"):
         found = client.holder("reports")
     assert found is not None

@@ -203,6 +203,8 @@ def test_within_the_time_to_wait_the_body_still_runs(thread: LockThread, kind: s
 def test_denied_access_fails_the_invocation_under_every_policy(
     thread: LockThread, kind: str, on_contention: Contention, call_that_fails: str
 ) -> None:
+    if call_that_fails == "write":  # a blob that is not ours
+        thread.do(lambda: thread.memory.create(LOCK))
     refused(thread.memory, call_that_fails, StoreFailure(403, "AuthenticationFailed"))
     with pytest.raises(StorageDenied, match="403 AuthenticationFailed") as caught:
         call(a_job(kind, pytest.fail, on_contention=on_contention))

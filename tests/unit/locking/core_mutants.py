@@ -207,8 +207,8 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "a lost lease handed on",
-        "and lease.alive() and section",
-        "and section",
+        "and lease.alive() and not self._spent",
+        "and not self._spent",
         loss.test_the_next_in_line_does_not_get_a_lease_that_was_lost_in_the_section_before,
     ),
     lock(
@@ -296,7 +296,7 @@ OTHERS: list[Killed] = [
         fencing.test_metadata_that_changed_since_our_last_stamp_is_read_again,
     ),
     (
-        Mutant("one token for all sections", "locking.fencing", "* SECTIONS + section", "* SECTIONS"),
+        Mutant("one token for all sections", "locking.fencing", "* SECTIONS + self._section", "* SECTIONS"),
         fencing.test_tokens_increase_over_handoffs_releases_and_processes,
     ),
     (

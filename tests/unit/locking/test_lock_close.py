@@ -70,6 +70,8 @@ async def test_closing_at_any_moment_of_an_acquisition_leaves_no_lease(moment: f
 @virtual
 async def test_closing_on_dead_storage_ends_in_bounded_time(call: str, fate: Fate) -> None:
     network = Network()
+    if call in ("read", "write"):  # a blob that is not ours
+        await network.service.create(NAME)
     network.always(call, fate)
     network.always("release", fate)
     lock = lock_on(network)

@@ -227,6 +227,7 @@ async def test_release_returns_at_once_when_the_next_in_line_takes_over() -> Non
 async def test_a_lease_whose_stamp_failed_is_given_back(call: str, fate: Fate) -> None:
     """B6: a lease is got, and what comes after fails."""
     network = Network()
+    await network.service.create(NAME)
     lock = lock_on(network)
     network.plan(call, fate)
     try:

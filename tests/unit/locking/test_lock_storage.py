@@ -110,6 +110,8 @@ async def test_what_waiting_can_not_help_is_told_to_all_waiters_at_once(
     fate: Fate, error: type[StorageError], call: str
 ) -> None:
     network = Network()
+    if call in ("read", "write"):  # a blob that is not ours
+        await network.service.create(NAME)
     network.always(call, fate)
     lock = lock_on(network)
     timeouts = (0, None, 30.0, 5.0)

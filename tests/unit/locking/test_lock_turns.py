@@ -57,7 +57,7 @@ async def test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_
     network = Network()
     lock = lock_on(network)
     await crowd(lock, 3, 0.5, 100.0)
-    acquired = [request.sent for request in network.sent("write")]
+    acquired = [request.sent for request in network.sent("acquire")[1:]]  # the first finds no blob
     released = [request.sent for request in network.sent("release")]
     for free, again in zip(released, acquired[1:], strict=False):
         assert again - free == pytest.approx(5.5, abs=0.1)
@@ -197,7 +197,7 @@ async def test_a_turn_of_very_many_sections_ends_when_its_tokens_run_out() -> No
 
     await asyncio.gather(many(), many())
     assert all(later > earlier for earlier, later in itertools.pairwise(tokens))
-    assert len(network.sent("write")) == 2
+    assert len(network.sent("write")) == 1
 
 
 @virtual

@@ -64,6 +64,8 @@ async def test_the_blob_may_vanish_at_any_moment_of_an_acquisition(harm: object)
 @virtual
 async def test_a_blob_or_container_that_is_gone_for_half_a_minute_is_waited_for(call: str, fate: Fate) -> None:
     network = Network()
+    if call in ("read", "write"):  # a blob that is not ours
+        await network.service.create(NAME)
     lock = lock_on(network)
     network.always(call, fate)
     waiting = asyncio.create_task(section(lock))

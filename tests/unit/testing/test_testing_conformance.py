@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import BlobState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
 from singleton.testing import StoreConformance
 from singleton.testing.scenarios import QUICK
 from singleton.testing.states import TABLE
@@ -84,9 +84,9 @@ class _KeepsOldMetadata(MemoryLeaseStore):
 
 
 class _ForgetsWhenMadeAgain(MemoryLeaseStore):
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         self._blobs.pop(name, None)
-        await super().create(name)
+        return await super().create(name, metadata)
 
 
 class _LeasesChangeTheETag(MemoryLeaseStore):
@@ -97,8 +97,8 @@ class _LeasesChangeTheETag(MemoryLeaseStore):
 
 
 class _IgnoresCase(MemoryLeaseStore):
-    async def create(self, name: str) -> None:
-        await super().create(name.lower())
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
+        return await super().create(name.lower(), metadata)
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         return await super().acquire(name.lower(), lease_id, duration)
