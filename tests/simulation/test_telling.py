@@ -81,6 +81,18 @@ def test_a_caller_lets_go_and_only_the_service_ends_a_lease() -> None:
     assert "    4.100 s  the service ends host-0's lease of ~key-0, as host-0 asks." in lines
 
 
+def test_of_two_that_are_inside_at_once_both_leases_are_told_from_their_beginnings() -> None:
+    records = [
+        *hold(1.0, "host-0/0/0", until=99.0, token=1)[:4],
+        *hold(3.0, "host-1/0/0", until=99.0, token=2)[:4],
+    ]
+    lines = told(records, 3.2, "two inside", f"host-1 entered {LOCK} while host-0 is inside and running")
+    assert "    1.100 s  the service gives host-0 the lease of ~key-0 until 16.100 s." in lines
+    assert "    1.200 s  host-0/0/0 gets ~key-0 with token 1, and enters its body." in lines
+    assert "    3.100 s  the service gives host-1 the lease of ~key-0 until 18.100 s." in lines
+    assert "    3.200 s  host-1/0/0 gets ~key-0 with token 2, and enters its body." in lines
+
+
 def test_healthy_hand_overs_before_what_matters_are_one_line() -> None:
     healthy = [
         record
@@ -98,6 +110,26 @@ def test_healthy_hand_overs_before_what_matters_are_one_line() -> None:
         "   70.200 s  host-2/0/0 gets ~key-0 with token 31, and enters its body.",
         "   80.000 s  BROKEN (believes): host-2 counts on the lease of ~key-0 until 1.000 s after its end.",
         lines[-1],
+    ]
+
+
+def test_hand_overs_before_and_after_a_fault_are_told_apart_and_calls_in_vain_are_told_with_them() -> None:
+    strikes = Record(5.0, "world", "fault", {"kind": "pause", "words": "host-2 stands still for 1 s"})
+    given_up = [lock(at, f"host-0/1/{at:g}", "contended", reason="skip") for at in (0.5, 4.5, 8.5)]
+    records = [
+        *given_up[:1],
+        *hold(1.0, "host-0/0/0", until=2.0, token=1),
+        *given_up[1:2],
+        strikes,
+        *hold(6.0, "host-0/0/1", until=7.0, token=2),
+        *given_up[2:],
+        *hold(9.0, "host-0/0/2", until=10.0, token=3),
+        lock(11.0, "host-1/0/0", "waiting"),
+    ]
+    lines = told(records, 20.0, "late answer", f"host-1/0/0 still waits for {LOCK} after 9.0 s")
+    assert [line for line in lines if "hand-over" in line] == [
+        "    0.500 s  until 4.500 s: 1 healthy hand-over of ~key-0 on host-0, and 2 calls in vain.",
+        "    6.200 s  until 8.500 s: 1 healthy hand-over of ~key-0 on host-0, and 1 call in vain.",
     ]
 
 

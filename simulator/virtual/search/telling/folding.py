@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
@@ -25,14 +25,18 @@ _KINDS: Final[dict[tuple[str, str], Callable[[Visit], bool]]] = {
 
 
 def fold(visits: Iterable[Visit], breaks: Iterable[float]) -> Iterator[tuple[float, str]]:
-    """Say in few lines what these visits came to; those before and after each of the ``breaks`` apart."""
-    groups: dict[int, list[Visit]] = defaultdict(list)
+    """Say in few lines what these visits came to; the holds before and after each of the ``breaks`` apart."""
     times = sorted(breaks)
-    for visit in visits:
-        if visit.has or visit.done is not None:
-            groups[bisect_right(times, _met(visit))].append(visit)
-    for group in groups.values():
-        yield min(map(_met, group)), _folded(group)
+    groups: list[list[Visit]] = []
+    stretch = None
+    for visit in sorted((visit for visit in visits if visit.has or visit.done is not None), key=_met):
+        began, stretch = stretch, bisect_right(times, _met(visit)) if visit.has else stretch
+        if groups and began in (None, stretch):
+            groups[-1].append(visit)
+        else:
+            groups.append([visit])
+    for group in groups:
+        yield _met(group[0]), _folded(group)
 
 
 def _met(visit: Visit) -> float:
