@@ -10,7 +10,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS, Fault, fault_from
 from simulator.virtual.faults.hosts import Crash, Pause
-from simulator.virtual.faults.network import OneMessage, Partition, Slow
+from simulator.virtual.faults.network import Fading, OneMessage, Partition, Slow
 from simulator.virtual.search.explore import Plan
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import promises, tell
@@ -152,6 +152,10 @@ def test_each_kind_of_fault_is_told_in_words_and_comes_back_from_json(kind: str)
         assert fault_from(fault.to_dict()) == fault
         assert re.fullmatch(r"[\w%].*\w( with .*)?,?", fault.words())
         assert not re.search(r"[<>{}_=]|None|True|False|  ", fault.words())
+
+
+def test_a_fading_network_that_was_shortened_is_told_without_an_end_that_never_comes() -> None:
+    assert Fading(at=1.0, seconds=3.0, slow_for=8.0).words() == "replies to host-0 are late for 3 s"
 
 
 def test_every_promise_has_a_sentence() -> None:

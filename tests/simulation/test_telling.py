@@ -133,6 +133,19 @@ def test_hand_overs_before_and_after_a_fault_are_told_apart_and_calls_in_vain_ar
     ]
 
 
+def test_bodies_under_the_lock_of_their_process_are_counted_as_bodies() -> None:
+    listener = {"mode": "listener"}
+    bodies = [
+        lock(at, f"host-0/{at:g}", kind, **listener)
+        for at in (2.0, 3.0, 4.0)
+        for kind in ("body_started", "body_ended")
+    ]
+    got = [request(1.0, "host-0", "acquire", "id", until=16.0), lock(1.1, "host-0", "acquired", token=1, **listener)]
+    lines = told([*got, *bodies], 15.0, "lost in peace", f"host-0 lost {LOCK}, and no renewal went wrong")
+    assert "    2.000 s  until 4.000 s: 3 healthy bodies of ~key-0 on host-0." in lines
+    assert "    1.100 s  host-0 gets ~key-0 with token 1." in lines
+
+
 def test_a_waiter_that_is_named_is_told_of_from_its_first_request_however_long_ago() -> None:
     polls = [request(2.0 + n, "host-1", "acquire", "mine", "409 LeaseAlreadyPresent") for n in range(200)]
     asks = [lock(2.0, "host-1/0/0", "waiting"), *polls]

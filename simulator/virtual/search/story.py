@@ -34,7 +34,7 @@ _HOST: Final = re.compile(r"<(host-\d+)>")
 def tell(scenario: Scenario, run: Run) -> list[str]:
     """Return the story of a run, a line each."""
     calm = [] if scenario.faults else ["No fault strikes."]
-    setting = f"workload {scenario.workload!r}, seed {scenario.seed}."
+    setting = f"{'your app' if scenario.app else f'workload {scenario.workload!r}'}, seed {scenario.seed}."
     if not run.violations:
         told = [f"{fault.at:9.3f} s  {fault.words()}." for fault in scenario.faults]
         return [f"{count(scenario.hosts, 'host')}, {setting}", *calm, *told, "Every promise was kept."]

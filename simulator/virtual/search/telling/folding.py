@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 3
 _KINDS: Final[dict[tuple[str, str], Callable[[Visit], bool]]] = {
-    ("healthy hand-over", ""): lambda visit: visit.well,
+    ("healthy hand-over", ""): lambda visit: visit.well and visit.got is not None,
+    ("healthy body", "healthy bodies"): lambda visit: visit.well,
     ("lost hold", ""): lambda visit: visit.was_lost,
     ("hold that is never let go", "holds that are never let go"): lambda visit: visit.has and visit.left is not None,
     ("hold that goes on", "holds that go on"): lambda visit: visit.has,

@@ -25,14 +25,20 @@ _OF_MESSAGES: Final = {
     "message_sent": "message {id} is sent to the queue {queue}",
     "message_received": "{host} receives message {id}",
     "message_completed": "{host} deletes message {id} as done",
-    "message_returned": "{host} leaves message {id} to be received again ({reason})",
-    "message_poisoned": "{host} moves message {id} to the poison queue ({reason})",
+    "message_returned": "{host} leaves message {id} to be received again{reason}",
+    "message_poisoned": "{host} moves message {id} to the poison queue{reason}",
 }
 _DONE: Final = {
     "contended": "{owner} does not get {lock}{reason}",
     "deferred": "{owner} has message {message_id} put back, as message {copy_id}",
     "poisoned": "{owner} gives message {message_id} up: it was put back and has failed too often",
     "released": "{owner} lets go of {lock}",
+}
+_CARRIED_OUT: Final = {
+    "acquire": "the service gives {host} the lease of {lock}",
+    "renew": "the service renews {host}'s lease of {lock}",
+    "release": "the service ends {host}'s lease of {lock}, as {host} asks",
+    "break_": "the service breaks the lease of {lock}, as {host} asks",
 }
 _OPERATORS: Final = {
     "break_": "breaks the lease of {lock}",
@@ -50,10 +56,7 @@ def visit_words(visit: Visit, *, brief: bool, scope: str = "") -> list[Told]:
     who, lock = visit.owner or visit.host, label(visit.lock)
     told: list[Told] = []
     if visit.began is not None and not brief:
-        what = (
-            f"becomes a candidate for {label(visit.began.text('lock'))}" if visit.began.get("lock") else "wants a slot"
-        )
-        told.append((visit.began, f"{who} {what}{_within(visit.began)}"))
+        told.append((visit.began, f"{who} {_wish(visit.began)}"))
     if visit.asked is not None and not brief:
         told.append((visit.asked, f"{who} asks for {lock}{f', for the scope {scope!r}' if scope else ''}"))
     token = "" if visit.got is None or visit.got.get("token") is None else f" with token {visit.got.get('token')}"
@@ -79,11 +82,11 @@ def outcome_words(record: Record) -> str:
 
 def message_words(record: Record) -> str:
     """Tell what became of a message."""
-    told = {name: record.text(name) for name in ("id", "queue", "reason")}
+    told = {"host": record.host, "id": record.text("id"), "queue": record.text("queue"), "reason": _reason(record)}
     sentence = _OF_MESSAGES.get(record.event, f"{{host}}: {record.event.replace('_', ' ')}, {{id}}")
     times = int(record.get("dequeue_count") or 1)
     again = f", {times} times by now" if times > 1 else ""
-    return sentence.format(host=record.host, **told) + again
+    return sentence.format(**told) + again
 
 
 def other_words(record: Record) -> str:
@@ -106,31 +109,8 @@ def request_words(records: Sequence[Record], lease: Lease | None) -> str:
     ``lease``: the one that they were sent under, if it was ever given.
     """
     record, last = records[0], records[-1]
-    host, call, lock = record.host, record.text("call").strip("_"), label(record.text("name"))
-    answer = record.text("answer")
-    if answer == "ok" and call == "acquire":
-        what = f"the service gives {host} {'the' if _is_first(record, lease) else 'the same'} lease of {lock}"
-    elif answer == "ok" and call == "renew":
-        what = f"the service renews {host}'s lease of {lock}"
-    elif answer == "ok" and call == "release":
-        over = lease is not None and lease.ending == "expired" and lease.ended is not None and lease.ended <= record.t
-        what = (
-            f"{host} gives the lease of {lock} back, which has run out"
-            if over
-            else (f"the service ends {host}'s lease of {lock}, as {host} asks")
-        )
-    elif answer == "ok" and call == "break":
-        what = f"the service breaks the lease of {lock}, as {host} asks"
-    elif answer == "ok":
-        what = f"the service carries out {host}'s {call} of {lock}"
-    elif answer == "lost":
-        what = f"{host}'s {call} of {lock} is lost on its way"
-    elif in_vain(record):
-        what = f"{host} asks for the lease of {lock} in vain"
-    else:
-        what = f"the service answers {host}'s {call} of {lock} with {answer.removesuffix(' simulated')}"
     lasts = f" until {last.get('until'):.3f} s" if record.text("call") in _LEASING and last.get("until") else ""
-    delays = _delays(record)
+    what, delays = _done_with(record, lease), _delays(record)
     if len(records) == 1:
         return f"{what}{lasts}{delays}"
     if lasts:
@@ -141,8 +121,22 @@ def request_words(records: Sequence[Record], lease: Lease | None) -> str:
     return f"{what}{delays}, {_times(len(records))} until {last.t:.3f} s"
 
 
-def _is_first(record: Record, lease: Lease | None) -> bool:
-    return lease is not None and lease.requests[0] is record
+def _done_with(record: Record, lease: Lease | None) -> str:
+    """Tell what the service did with a request, if it arrived."""
+    call, answer = record.text("call"), record.text("answer")
+    about = {"host": record.host, "call": call.strip("_"), "lock": label(record.text("name"))}
+    if answer == "lost":
+        return "{host}'s {call} of {lock} is lost on its way".format(**about)
+    if in_vain(record):
+        return "{host} asks for the lease of {lock} in vain".format(**about)
+    if answer != "ok":
+        with_ = answer.removesuffix(" simulated")
+        return "the service answers {host}'s {call} of {lock} with {answer}".format(**about, answer=with_)
+    if call == "acquire" and not (lease is not None and lease.requests[0] is record):
+        return "the service gives {host} the same lease of {lock}".format(**about)
+    if call == "release" and lease is not None and lease.ending == "expired" and (lease.ended or 0.0) <= record.t:
+        return "{host} gives the lease of {lock} back, which has run out".format(**about)
+    return _CARRIED_OUT.get(call, "the service carries out {host}'s {call} of {lock}").format(**about)
 
 
 def _times(number: int) -> str:
@@ -154,9 +148,9 @@ def _delays(record: Record) -> str:
         return ""
     out, back = float(record.get("out", 0.0)), record.get("back", 0.0)
     late = f", {out:.1f} s after it was sent" if out >= _SLOW else ""
-    return late + (
-        ", but the reply is lost" if back is None else f"; the reply takes {back:.1f} s" if back >= _SLOW else ""
-    )
+    if back is None:
+        return f"{late}, but the reply is lost"
+    return f"{late}; the reply takes {back:.1f} s" if back >= _SLOW else late
 
 
 def in_vain(record: Record) -> bool:
@@ -182,9 +176,11 @@ def _reason(record: Record | None) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _within(record: Record) -> str:
+def _wish(record: Record) -> str:
+    if record.get("lock"):
+        return f"becomes a candidate for {label(record.text('lock'))}"
     timeout = record.get("timeout")
-    return "" if timeout is None else f" within {timeout:g} s"
+    return "wants a slot" if timeout is None else f"wants a slot within {timeout:g} s"
 
 
 def _fields(record: Record, who: str) -> dict[str, Any]:
