@@ -139,8 +139,9 @@ class Fading(NetworkFault, kind="fading network"):
             passage.lost = True
 
     def words(self) -> str:
-        rest = self.seconds - self.slow_for
-        return f"replies to {self.whose} are late for {self.slow_for:g} s, and then all is lost for {rest:g} s"
+        rest = round(self.seconds - self.slow_for, 3)
+        then = f", and then all is lost for {rest:g} s" if rest > 0 else ""
+        return f"replies to {self.whose} are late for {min(self.slow_for, self.seconds):g} s{then}"
 
 
 _FATES: Final = {

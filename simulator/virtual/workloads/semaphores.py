@@ -110,6 +110,7 @@ class _Pool:
         company |= world.loop.now - self._left.get(machine, -STALE) < STALE
         visit = _Visit(machine, owner, world.loop.now, company)
         self._visits.append(visit)
+        world.note(machine.name, "visit_began", owner=owner, timeout=plan.timeout)
         if plan.timeout is not None:
             asking = plan.timeout or ONCE * self.limit  # each slot is asked for as a lock is, one after the other
             world.oracle.later(asking * world.oracle.bounds.drift + AT_ONCE, self._must_be_answered, visit)

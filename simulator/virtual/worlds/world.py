@@ -255,8 +255,9 @@ class World:
                     future.set_result(None)
 
     def _answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
-        self._chronicle.answered(request, failure, passage)
-        self.oracle.moments.answered(request, failure, self.service.tenure(request.name), self.loop.now)
+        tenure = self.service.tenure(request.name)
+        self._chronicle.answered(request, failure, passage, tenure)
+        self.oracle.moments.answered(request, failure, tenure, self.loop.now)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
