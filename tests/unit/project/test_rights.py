@@ -109,7 +109,7 @@ async def locks(wire: Wire, *, notes: bool) -> set[str]:
 
 
 @pytest.mark.parametrize(("role", "notes"), [("useLocks", False), ("keepLocks", True)])
-async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(role: str, notes: bool) -> None:  # noqa: FBT001
+async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(role: str, notes: bool) -> None:
     assert await locks(Wire(), notes=notes) == granted(role)
 
 
