@@ -75,7 +75,7 @@ def parsed(path: Path) -> Bicep:
 def faults(type_: str, body: Mapping[str, Any]) -> list[str]:
     """Say what the service would not take."""
     if type_ in _PLAIN:
-        known = {path: None for path in _PLAIN[type_]}
+        known = dict.fromkeys(_PLAIN[type_])
         return [f"{path} is unknown" for path, _ in _leaves(body, "", known) if path not in {*known, *_OF_BICEP}]
     if type_ not in _MODELS:
         return [f"{type_}: no shape is known for it"]
