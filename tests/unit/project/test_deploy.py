@@ -34,7 +34,14 @@ METRICS = {
     "singleton.processing.count",
     "singleton.storage.requests",
 }
-ATTRIBUTES = {"singleton.function", "singleton.outcome", "singleton.reason", "singleton.operation", "singleton.status"}
+ATTRIBUTES = {
+    "singleton.function",
+    "singleton.mode",
+    "singleton.operation",
+    "singleton.outcome",
+    "singleton.reason",
+    "singleton.status",
+}
 
 
 def named(path: Path) -> str:
