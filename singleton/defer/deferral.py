@@ -220,7 +220,7 @@ async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
 def _error(failure: StoreFailure, what: str) -> StorageError:
     """Put the queue's final answer into the words of the caller."""
     kind, why = {
-        "denied": (StorageDenied, "the queue denies access; deferring needs the roles to send and to process messages"),
+        "denied": (StorageDenied, "the queue denies access; deferring needs Storage Queue Data Contributor on it"),
         "transient": (StorageUnavailable, "the queue gives no usable answer"),
     }.get(failure.meaning, (StorageError, "the queue refuses it"))
     return kind(f"{what}: {why} ({failure})", reason=str(failure), status=failure.status, code=failure.code)

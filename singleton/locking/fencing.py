@@ -98,6 +98,12 @@ def written_epoch(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
+def lifted_epoch(state: BlobState) -> int:
+    """Return an epoch above all that a blob can have had when it was last written, also those that it lost."""
+    written = written_epoch(metadata_value(state, EPOCH_KEY) or "")
+    return max((written or 0) + 1, (state.modified + 1) * _EPOCHS_A_SECOND)
+
+
 def _epoch_in(state: BlobState) -> int:
     """Return the last epoch of a blob, or for a new one that with which it begins."""
     text = metadata_value(state, EPOCH_KEY)
