@@ -105,8 +105,6 @@ class _App:
                 told["limit"] = LIMIT
             if kind == "attempt":
                 told["timeout"], told["on_contention"] = 30.0, "custom"  # it tries some times
-            if _listens(function) and kind in _CALLS:
-                told["on_contention"] = "raise"  # where another process listens
             self.world.note("world", "function", witnessed=True, **told)
 
     # --- who calls ----------------------------------------------------------------------------------------------------

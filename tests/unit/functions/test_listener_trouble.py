@@ -198,3 +198,21 @@ async def test_a_lease_that_ran_out_is_asked_for_before_an_invocation_is_answere
     host.network.heal()
     assert await tick(host, job) == "done by inv"
     await end(host)
+
+
+@virtual
+async def test_who_lost_its_lease_in_an_outage_does_not_take_its_own_lease_for_another_listener(app: Path) -> None:
+    """With a time-out it asks for once: it stood aside after its own run, and gave up for ever in the outage."""
+    (app / "host.json").write_text(NO_RECOVERY)
+    host, job = InlineHost(MemoryLeaseStore()), a_timer(timeout=12)
+    assert await tick(host, job) == "done by inv"
+    await until(70)
+    host.network.fail_all(LOST_REQUEST)
+    for second in (150, 160, 180):
+        await until(second)
+        with pytest.raises(StorageUnavailable):
+            await tick(host, job)
+    host.network.heal()
+    await until(300)
+    assert await tick(host, job) == "done by inv"
+    await end(host)
