@@ -165,7 +165,7 @@ class Conduct:
         """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
         if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
-        if tenure.lease_id in self._led:
+        if tenure.lease_id in self._led and tenure.lease_id not in self._releases:
             self._ran_out(machine, tenure.lock, tenure.lease_id)
             return
         now = self.evidence.loop.now

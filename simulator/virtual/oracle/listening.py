@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from singleton.stores.protocol import StoreFailure
@@ -250,9 +250,8 @@ class Listening:
         window = self._knows_for(candidate) + STALE
         if self._has_led_all_along(candidate, one):
             self._blame("stands by as the leader", f"{told}, and {one.machine.name} has the lock of {one.function}")
-        elif (
-            max(candidate.lapsed, candidate.asked) < last_no < now - _A_MOMENT
-            and self.conduct.well(one.machine, now - last_no)
+        elif max(candidate.lapsed, candidate.asked) < last_no < now - _A_MOMENT and self.conduct.well(
+            one.machine, now - last_no
         ):
             said = f"the service said {now - last_no:.1f} s ago that another process listens"
             self._blame("told of old trouble", f"{told}, and {said}")

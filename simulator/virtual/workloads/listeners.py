@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simulator.host.triggers.messages import Message
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton.functions.contention import Policy
 
 _SECONDS: Final = 70.0
 """For so long timers fire and calls come."""
@@ -49,7 +50,11 @@ def start_listeners(world: World) -> None:
     rng = world.rng_work
     variant = rng.choice(VARIANTS)
     UNDER_WAY.clear()
-    kinds = [rng.choice(_TIMERS), *rng.sample(_CALLS, rng.choice([0, 1, 1])), *rng.sample(_ORDINARY, rng.choice([0, 1, 2]))]
+    kinds = [
+        rng.choice(_TIMERS),
+        *rng.sample(_CALLS, rng.choice([0, 1, 1])),
+        *rng.sample(_ORDINARY, rng.choice([0, 1, 2])),
+    ]
     kinds += rng.sample(["nightly", *_TIMERS], rng.choice([0, 0, 1]))
     queue = ""
     if variant.timeout is None and rng.random() < 0.4:
@@ -127,7 +132,7 @@ class _App:
             number += 1
             await asyncio.sleep(rng.choice([0.1, 3.0, 9.0]) * rng.random())
             key = f"key-{rng.randrange(2)}"
-            given: dict[str, object] = {"timer": object()} if kind == "idle" else {"msg": message(key)}
+            given: dict[str, Any] = {"timer": object()} if kind == "idle" else {"msg": message(key)}
             await self._invoke(machine, kind, f"{machine.name}/{kind}/{worker}/{number}", key=key, **given)
             await asyncio.sleep(rng.choice([1.0, 6.0]))
 
@@ -148,7 +153,7 @@ class _App:
         *,
         key: str = "",
         received: Message | None = None,
-        **given: object,
+        **given: Any,
     ) -> str:
         rng = self._chance(invocation)
         work = self._work(rng, kind)
@@ -208,8 +213,10 @@ class _App:
             work.ends = rng.choice(["cancelled", "exit", "stop"])
         if rng.random() < 0.6:
             work.gives = rng.choice(["text", "text", "items"])
-        words = ["wait", "wait", "skip", "raise", *(["defer"] if kind == "ask_pull" else [])]
-        work.policy = rng.choice(words)  # type: ignore[assignment]
+        policies: list[Policy] = ["wait", "wait", "skip", "raise"]
+        if kind == "ask_pull":
+            policies.append("defer")
+        work.policy = rng.choice(policies)
         return work
 
     def _chance(self, name: str) -> random.Random:

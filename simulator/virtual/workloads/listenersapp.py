@@ -10,7 +10,7 @@ import asyncio
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.workloads.jobs import without_options
@@ -175,11 +175,12 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
         return decorate
 
     returned = app.queue_output(arg_name="$return", queue_name="answers", connection="AzureWebJobsStorage")
-    off = {} if variant.timeout is None else {"timeout": variant.timeout}
+    off: dict[str, Any] = {} if variant.timeout is None else {"timeout": variant.timeout}
 
     def listener(**arguments: Any) -> Any:
         return singleton(mode="listener", **off, **arguments)
 
+    customer = partial(singleton, scope="Order:Id", level="host")
     with _options(variant):
         declared: dict[str, Any] = {
             "sweep": listener()(timer("sweep")(_on_timer)),
@@ -191,16 +192,16 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
             "answer_sync": listener()(_on_message_sync),
             "idle": listener()(_on_timer),
             "both": listener()(singleton(scope="Order:Id")(_on_message)),
-            "ship": singleton(scope="Order:Id", level="host")(_on_message),
-            "ship_sync": singleton(scope="Order:Id", level="host", timeout=20)(_on_message_sync),
-            "ask": singleton(scope="Order:Id", level="host", on_contention=ask_policy, timeout=PATIENCE)(_on_message),
-            "ask_pull": singleton(scope="Order:Id", level="host", on_contention=ask_policy)(queue("ask_pull")(_on_message)),
-            "ask_sync": singleton(scope="Order:Id", level="host", on_contention=ask_policy)(_on_message_sync),
+            "ship": customer()(_on_message),
+            "ship_sync": customer(timeout=20)(_on_message_sync),
+            "ask": customer(on_contention=ask_policy, timeout=PATIENCE)(_on_message),
+            "ask_pull": customer(on_contention=ask_policy)(queue("ask_pull")(_on_message)),
+            "ask_sync": customer(on_contention=ask_policy)(_on_message_sync),
             "nightly": singleton(on_contention="skip")(timer("nightly")(_on_timer)),
-            "report": singleton(scope="Order:Id", level="host")(returned(queue("report")(_on_message))),
-            "report_sync": singleton(scope="Order:Id", level="host")(returned(queue("report_sync")(_on_message_sync))),
+            "report": customer()(returned(queue("report")(_on_message))),
+            "report_sync": customer()(returned(queue("report_sync")(_on_message_sync))),
             "attempt": singleton(scope="Order:Id", layout="dequeueable")(_on_message),
-            "limited": singleton(scope="Order:Id", level="host")(_on_message),
+            "limited": customer()(_on_message),
         }
         functions = {name: _function(each) for name, each in declared.items()}
         _limit_wait(functions["limited"])
