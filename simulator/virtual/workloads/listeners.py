@@ -20,7 +20,7 @@ from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.workloads.jobs import Context, Job, message
-from simulator.virtual.workloads.listenersanswers import Invoked, judge_answer
+from simulator.virtual.workloads.listenersanswers import Invoked
 from simulator.virtual.workloads.listenersapp import LIMIT, QUEUE, UNDER_WAY, VARIANTS, Variant, Work, listening_app
 from singleton.decorator import guards_of
 
@@ -41,7 +41,8 @@ _ORDINARY: Final = ("ship", "ship_sync", "ask", "ask", "ask_sync", "attempt", "l
 _OTHER_QUEUES: Final = ("report", "report_sync", "ask_pull")
 _LEVELS: Final = ("ship", "ship_sync", "ask", "ask_sync", "ask_pull", "limited", "report", "report_sync")
 """Those that share the lock of a customer."""
-_LONG: Final = 0.2
+_LONG: Final = (0.1, 0.2, 0.7)
+"""The part of the bodies that are longer than a second, as it is drawn for a world: with many, seats are often taken."""
 _MESSAGE: Final = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
 
 
@@ -60,7 +61,7 @@ def start_listeners(world: World) -> None:
     if variant.timeout is None and rng.random() < 0.4:
         queue = rng.choice((*_QUEUES, *_QUEUES, *_OTHER_QUEUES))
         kinds.append(queue)
-    app = _App(world, variant, rng.random())
+    app = _App(world, variant, rng.random(), rng.choice(_LONG))
     app.declare(sorted(set(kinds)), queue)
     for machine in world.machines:
         begin = rng.choice([0.0, 0.0, rng.uniform(0, 30)])
@@ -69,7 +70,7 @@ def start_listeners(world: World) -> None:
                 world.start(machine, app.ticks(machine, kind, begin), seconds=20.0)
             else:
                 # Attempts are made by each for itself, in no order.
-                for worker in range(1 if kind == "attempt" else rng.choice([1, 1, 2])):
+                for worker in range(1 if kind == "attempt" else rng.choice([1, 2, 4] if kind in _CALLS else [1, 2])):
                     world.start(machine, app.calls(machine, kind, worker, begin), seconds=40.0)
     if queue:
         hosting = QueueWorld(world)
@@ -88,6 +89,7 @@ class _App:
     variant: Variant
     chance: float
     """What each invocation's work is drawn from, by its id: the same in every run, however many there are."""
+    long: float
     _functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def declare(self, kinds: list[str], queue: str) -> None:
@@ -158,7 +160,7 @@ class _App:
         rng = self._chance(invocation)
         work = self._work(rng, kind)
         function = self._functions[kind]
-        one = Invoked(kind, invocation, machine, work, self.world.loop.now, None if received is None else received)
+        one = Invoked(self.world, kind, invocation, machine, work, self.world.loop.now, received)
         UNDER_WAY[invocation] = work
 
         async def call() -> None:
@@ -195,7 +197,7 @@ class _App:
             self.world.oracle.blame("cancellation swallowed", text)
         self.world.oracle.reached[f"invocation: {outcome}"] += 1
         if outcome != "cancelled":
-            judge_answer(self.world, one, outcome)
+            one.judge(outcome)
         return outcome
 
     def _cancel(self, task: asyncio.Task[str], invocation: str) -> None:
@@ -204,7 +206,9 @@ class _App:
             task.cancel()
 
     def _work(self, rng: random.Random, kind: str) -> Work:
-        longest = rng.choice([0.05, 0.05, 1.0, 4.0, 12.0, 25.0]) if rng.random() < _LONG else rng.choice([0.05, 1.0])
+        longest = (
+            rng.choice([0.05, 0.05, 1.0, 4.0, 12.0, 25.0]) if rng.random() < self.long else rng.choice([0.05, 1.0])
+        )
         steps, seconds = rng.randint(1, 3), longest * rng.uniform(0.6, 1.0)
         fails = rng.random() < 0.06
         job = Job(self.world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=fails)

@@ -29,91 +29,87 @@ _ITEMS: Final = ("report", "report_sync", "tally")
 _WAITS: Final = {"ship_sync": (20.0, 20.0), "limited": (WAITS_UNTIL, WAITS_UNTIL), "attempt": (9.0, 15.0 + 5 * ONCE)}
 """How long callers wait, at least and at most."""
 _EARLY: Final = 0.5
-_SECOND_LOOK: Final = 1.0
-"""Seconds for one request more, and for a deferral's notes."""
+_ONE_MORE: Final = 1.0
+"""Seconds for one request more."""
 
 
 @dataclass(slots=True)
 class Invoked:
     """An invocation, and what it answered."""
 
+    world: World
     kind: str
     name: str
     machine: Machine
     work: Work
     since: float
-    received: Message | None
+    received: Message | None = None
     results: list[object] = field(default_factory=list)
 
     def answered(self, result: object) -> None:
         """Take what it returned."""
         self.results.append(result)
 
+    def judge(self, outcome: str) -> None:
+        """Judge how it ended: ``ok``, ``failed``, ``exit``, or the name of its error."""
+        self._judge_answer(outcome)
+        if self.work.asked:
+            self._judge_policy(outcome)
+        self._judge_wait(outcome)
 
-def judge_answer(world: World, one: Invoked, outcome: str) -> None:
-    """Judge an invocation that has ended."""
-    for check, text in (_answer(one, outcome), _asked(world, one, outcome), _waited(world, one, outcome)):
-        if check:
-            world.oracle.blame(check, f"{one.name} {text}")
+    def _judge_answer(self, outcome: str) -> None:
+        work = self.work
+        if outcome == "exit":
+            self._blame("not answered", f"{self.name} ended with SystemExit")
+        if work.unlocked:
+            self._blame("made unlocked", f"{self.name} made {work.unlocked} items without its lock")
+        if outcome == "ok":
+            items = work.gives == "items" and bool(work.ran)
+            expected = ["item 0", "item 1"] if items else work.gave
+            if self.results[-1] != expected or (items and self.kind not in _ITEMS):
+                answered = f"answered {self.results[-1]!r}, and its body gave {expected!r}"
+                self._blame("wrong answer", f"{self.name} {answered}")
+
+    def _judge_policy(self, outcome: str) -> None:
+        work, oracle = self.work, self.world.oracle
+        at, contention = work.asked[0]
+        waited = at - self.since
+        well = oracle.conduct.well(self.machine, self._age() + QUIET)
+        most = (AT_ONCE + _ONE_MORE) if well else ONCE * oracle.bounds.drift + AT_ONCE
+        if len(work.asked) > 1 or (waited > most and not self.machine.stopped_since(self._age())):
+            asked = f"asked its policy {len(work.asked)} times, the first time after {waited:.1f} s"
+            self._blame("asked too late", f"{self.name} {asked}")
+        wanted = (None, 0) if self.received is None else (self.received.id, self.received.dequeue_count)
+        told = (contention.message_id, contention.dequeue_count)
+        if (contention.function, contention.owner) != (self.kind, self.name) or told != wanted or not contention.lock:
+            self._blame("asked wrongly", f"{self.name} told its policy {contention}")
+        ran = bool(work.ran)
+        fits = {
+            "skip": outcome == "ok" and not ran,
+            "raise": outcome == "LockNotAcquired" and not ran,
+            "wait": ran or outcome != "ok",
+            "defer": True,
+        }
+        if not fits[work.policy]:
+            ended = f"ended with {outcome}{' after its body' if ran else ''}"
+            self._blame("policy ignored", f"{self.name} was to {work.policy}, and {ended}")
+
+    def _judge_wait(self, outcome: str) -> None:
+        """Judge how long it waited: for its lock, or until it was told that others have it."""
+        work, drift = self.work, self.world.oracle.bounds.drift
+        least, most = _WAITS.get(self.kind, (0.0, 0.0))
+        if self.kind == "ask" and work.asked and work.policy == "wait":
+            least, most = PATIENCE, PATIENCE + ONCE
+        if not most or self.machine.stopped_since(self._age()):
             return
+        waited = (work.began if work.ran else self.world.loop.now) - self.since
+        if outcome == "LockNotAcquired" and not work.ran and waited < least / drift - _EARLY:
+            self._blame("gave up early", f"{self.name} was told after {waited:.1f} s that the lock is taken")
+        if waited > most * drift + AT_ONCE:
+            self._blame("waits too long", f"{self.name} waited for {waited:.1f} s")
 
+    def _age(self) -> float:
+        return self.world.loop.now - self.since
 
-def _answer(one: Invoked, outcome: str) -> tuple[str, str]:
-    work = one.work
-    if outcome == "exit":
-        return "not answered", "ended with SystemExit"
-    if work.unlocked:
-        return "made unlocked", f"made {work.unlocked} items without its lock"
-    if outcome != "ok":
-        return "", ""
-    result = one.results[-1]
-    expected = work.gave if work.ran else None
-    if work.gives == "items" and work.ran:
-        expected = ["item 0", "item 1"]
-    if result != expected or (work.gives == "items" and work.ran and one.kind not in _ITEMS):
-        return "wrong answer", f"answered {result!r}, and its body gave {expected!r}"
-    return "", ""
-
-
-def _asked(world: World, one: Invoked, outcome: str) -> tuple[str, str]:
-    if not one.work.asked:
-        return "", ""
-    at, contention = one.work.asked[0]
-    waited = at - one.since
-    well = world.oracle.conduct.well(one.machine, world.loop.now - one.since + QUIET)
-    stopped = one.machine.stopped_since(world.loop.now - one.since)
-    most = (AT_ONCE + _SECOND_LOOK) if well else ONCE * world.oracle.bounds.drift + AT_ONCE
-    if len(one.work.asked) > 1:
-        return "asked too late", f"asked its policy {len(one.work.asked)} times"
-    if waited > most and not stopped:
-        return "asked too late", f"asked its policy after {waited:.1f} s"
-    wanted = (None, 0) if one.received is None else (one.received.id, one.received.dequeue_count)
-    told = (contention.message_id, contention.dequeue_count)
-    if (contention.function, contention.owner) != (one.kind, one.name) or told != wanted or not contention.lock:
-        return "asked wrongly", f"told its policy {contention}"
-    said, ran = one.work.policy, bool(one.work.ran)
-    fits = {
-        "skip": outcome == "ok" and not ran,
-        "raise": outcome == "LockNotAcquired" and not ran,
-        "wait": ran or outcome != "ok",
-        "defer": True,
-    }
-    if not fits[said]:
-        return "policy ignored", f"was to {said}, and ended with {outcome}{' after its body' if ran else ''}"
-    return "", ""
-
-
-def _waited(world: World, one: Invoked, outcome: str) -> tuple[str, str]:
-    """Judge how long it waited: for its lock, or until it was told that others have it."""
-    least, most = _WAITS.get(one.kind, (0.0, 0.0))
-    if one.kind == "ask" and one.work.asked and one.work.policy == "wait":
-        least, most = PATIENCE, PATIENCE + ONCE
-    if not most or one.machine.stopped_since(world.loop.now - one.since):
-        return "", ""
-    drift = world.oracle.bounds.drift
-    waited = (one.work.began if one.work.ran else world.loop.now) - one.since
-    if outcome == "LockNotAcquired" and not one.work.ran and waited < least / drift - _EARLY:
-        return "gave up early", f"was told after {waited:.1f} s that the lock is taken"
-    if waited > most * drift + AT_ONCE:
-        return "waits too long", f"waited for {waited:.1f} s"
-    return "", ""
+    def _blame(self, check: str, text: str) -> None:
+        self.world.oracle.blame(check, text)
