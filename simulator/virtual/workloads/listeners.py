@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton.functions.contention import Policy
 
-_SECONDS: Final = 70.0
+_SECONDS: Final = 64.0
 """For so long timers fire and calls come."""
 _TIMERS: Final = ("sweep", "sweep_sync", "tally")
 _QUEUES: Final = ("pull", "pull_sync")
@@ -42,7 +42,7 @@ _OTHER_QUEUES: Final = ("report", "report_sync", "ask_pull")
 _LEVELS: Final = ("ship", "ship_sync", "ask", "ask_sync", "ask_pull", "limited", "report", "report_sync")
 """Those that share the lock of a customer."""
 _LONG: Final = (0.1, 0.2, 0.7)
-"""The part of the bodies that are longer than a second, as it is drawn for a world: with many, seats are often taken."""
+"""The part of the bodies that are long, as it is drawn for a world: with many of them, seats are often taken."""
 _MESSAGE: Final = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
 
 
@@ -53,10 +53,10 @@ def start_listeners(world: World) -> None:
     UNDER_WAY.clear()
     kinds = [
         rng.choice(_TIMERS),
-        *rng.sample(_CALLS, rng.choice([0, 1, 1])),
-        *rng.sample(_ORDINARY, rng.choice([0, 1, 2])),
+        *rng.sample(_CALLS, rng.choice([0, 1])),
+        *rng.sample(_ORDINARY, rng.choice([0, 1, 1])),
     ]
-    kinds += rng.sample(["nightly", *_TIMERS], rng.choice([0, 0, 1]))
+    kinds += rng.sample(["nightly", *_TIMERS], rng.choice([0, 0, 0, 1]))
     queue = ""
     if variant.timeout is None and rng.random() < 0.4:
         queue = rng.choice((*_QUEUES, *_QUEUES, *_OTHER_QUEUES))
@@ -70,7 +70,7 @@ def start_listeners(world: World) -> None:
                 world.start(machine, app.ticks(machine, kind, begin), seconds=20.0)
             else:
                 # Attempts are made by each for itself, in no order.
-                for worker in range(1 if kind == "attempt" else rng.choice([1, 2, 4] if kind in _CALLS else [1, 2])):
+                for worker in range(1 if kind == "attempt" else rng.choice([1, 1, 3] if kind in _CALLS else [1, 1, 2])):
                     world.start(machine, app.calls(machine, kind, worker, begin), seconds=40.0)
     if queue:
         hosting = QueueWorld(world)
@@ -119,7 +119,7 @@ class _App:
     async def ticks(self, machine: Machine, kind: str, begin: float) -> None:
         """Fire a timer, on all machines at one time; a tick that finds the last one's body running is left out."""
         rng = self._chance(f"{machine.name}/{kind}")
-        every = rng.choice([5.0, 7.5])
+        every = rng.choice([8.0, 12.0])
         for number in range(int(begin / every) + 1, int(_SECONDS / every)):
             await asyncio.sleep(max(0.0, machine.offset + number * every - asyncio.get_running_loop().time()))
             await self._invoke(machine, kind, f"{machine.name}/{kind}/{number}", timer=object())
@@ -132,11 +132,11 @@ class _App:
         number = 0
         while now.now < _SECONDS:
             number += 1
-            await asyncio.sleep(rng.choice([0.1, 3.0, 9.0]) * rng.random())
+            await asyncio.sleep(rng.choice([0.1, 5.0, 12.0]) * rng.random())
             key = f"key-{rng.randrange(2)}"
             given: dict[str, Any] = {"timer": object()} if kind == "idle" else {"msg": message(key)}
             await self._invoke(machine, kind, f"{machine.name}/{kind}/{worker}/{number}", key=key, **given)
-            await asyncio.sleep(rng.choice([1.0, 6.0]))
+            await asyncio.sleep(rng.choice([1.0, 6.0, 12.0]))
 
     async def deliver(self, machine: Machine, kind: str, received: Message) -> bool:
         """Run a function for a message."""

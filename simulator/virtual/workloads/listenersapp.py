@@ -191,7 +191,8 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
             "answer": listener()(_on_message),
             "answer_sync": listener()(_on_message_sync),
             "idle": listener()(_on_timer),
-            "both": listener()(singleton(scope="Order:Id")(_on_message)),
+            # Sync: the release of its inner lock, after a loss, counts as a part of its listener's body.
+            "both": listener()(singleton(scope="Order:Id")(_on_message_sync)),
             "ship": customer()(_on_message),
             "ship_sync": customer(timeout=20)(_on_message_sync),
             "ask": customer(on_contention=ask_policy, timeout=PATIENCE)(_on_message),
