@@ -165,6 +165,13 @@ async def _(watcher: Watcher) -> None:
     watcher.says("body_ended", "inv", hold=seat, token=7, reason="lost")
 
 
+@of("slow to close")
+async def _(watcher: Watcher) -> None:
+    watcher.listening.closing(watcher.host.machine)
+    await watcher.host.until(16.0)
+    watcher.listening.closed(watcher.host.machine)
+
+
 @of("lease kept")
 async def _(watcher: Watcher) -> None:
     watcher.leads(await watcher.host.take())

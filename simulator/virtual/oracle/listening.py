@@ -12,6 +12,7 @@ stands by as the leader  an invocation was refused in the process that listens
 no answer                an invocation waits for the outcome of an attempt that is over
 another token            a body under a listener shows another token than its process got
 cut short                a process that ends took the lock from a body before its five seconds were over
+slow to close            a process that ends has closed its locks later than it waits for that
 lease kept               a process that ends did not give its lease back, though its bodies had ended in time
 """
 
@@ -45,6 +46,8 @@ _LONGEST_TRY: Final = 75.0
 """Seconds after which a wait without an end is told that the storage does not answer, and asks anew."""
 _DRAIN: Final = 5.0
 """Seconds that the end of a process waits for bodies."""
+_CLOSING: Final = 12.0
+"""Seconds after which a process ends, whether or not its locks are closed by then."""
 _TROUBLE: Final = ("StorageUnavailable", "StorageDenied", "StorageError", "SingletonError")
 
 
@@ -189,8 +192,11 @@ class Listening:
     def closed(self, machine: Machine) -> None:
         """Take the end of the closing."""
         began = self._closing[machine.name]
-        if machine.stopped_since(self.evidence.loop.now - began):
+        took = self.evidence.loop.now - began
+        if machine.stopped_since(took):
             return
+        if took > _CLOSING * self.evidence.bounds.drift + AT_ONCE:
+            self._blame("slow to close", f"{machine.name} closed its locks within {took:.1f} s")
         for tenure in self.evidence.service.tenures():
             candidate = self._candidates.get((machine.name, tenure.lock))
             if candidate is None or tenure.machine is not machine or self.conduct.gave_back(tenure.lease_id):
