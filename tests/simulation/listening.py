@@ -189,13 +189,14 @@ def answers(check: str, kind: str, outcome: str, **does: Any) -> None:
 
     def make(scene: Scene) -> None:
         world = scene.world
-        result, waited = does.pop("result", None), does.pop("waited", 0.0)
+        result, waited, exited = does.pop("result", None), does.pop("waited", 0.0), does.pop("exited", False)
 
         async def part(host: Host) -> None:
             await host.until(waited)
             work = Work(Job(world.resource, 1, 1.0), lambda: world.loop.now, **does)
             one = Invoked(world, kind, "inv", host.machine, work, 0.0)
             one.answered(result)
+            one.exited = exited
             one.judge(outcome)
 
         scene.a.plays(part)
@@ -205,10 +206,12 @@ def answers(check: str, kind: str, outcome: str, **does: Any) -> None:
 
 TOLD = Contention(function="ask", lock=LOCK, owner="inv")
 answers("wrong answer", "ship", "ok", ran=1, gave="done", result=None)
+answers("dropped", "answer", "ok")
+answers("not skipped", "sweep", "LockNotAcquired")
 answers("made unlocked", "report", "ok", ran=1, unlocked=1)
 answers("asked too late", "ask", "ok", asked=[(8.0, TOLD)], policy="skip", waited=8.0)
 answers("asked wrongly", "ask_sync", "ok", asked=[(0.0, TOLD)], policy="skip")
 answers("policy ignored", "ask", "ok", asked=[(0.0, TOLD)], policy="raise")
 answers("gave up early", "limited", "LockNotAcquired", waited=5.0)
 answers("waits too long", "limited", "LockNotAcquired", waited=20.0)
-answers("not answered", "ship", "exit")
+answers("not answered", "ship", "failed", exited=True)

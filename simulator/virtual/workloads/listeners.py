@@ -165,8 +165,11 @@ class _App:
 
         async def call() -> None:
             context = Context(kind, invocation)
-            result = await run_function(function, {**given, "work": work, "context": context})
-            one.answered(result)
+            try:
+                one.answered(await run_function(function, {**given, "work": work, "context": context}))
+            except SystemExit as error:  # it would end the world, as it ends a worker
+                one.exited = True
+                raise RuntimeError(str(error)) from error
 
         invoked = invoke(
             self.world,
@@ -186,10 +189,6 @@ class _App:
         UNDER_WAY.pop(invocation, None)
         if task.cancelled():
             outcome = "cancelled"
-        elif (error := task.exception()) is not None:
-            if not isinstance(error, SystemExit):
-                raise error
-            outcome = "exit"
         else:
             outcome = task.result()
         if invocation in self.world.cancelled and outcome != "cancelled":

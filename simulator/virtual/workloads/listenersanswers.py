@@ -2,6 +2,8 @@
 
 wrong answer      an invocation returned something else than its body, or something where none ran
 made unlocked     an item that a body gives was made without its lock
+dropped           what can't be put back ended as a success without its body, as another process listens
+not skipped       a timer failed because its lock is taken, or another process listens
 asked too late    a policy function was asked long after the first attempt, or more than once
 asked wrongly     a policy function was told of another function, invocation or message
 policy ignored    an invocation ended otherwise than its policy function said
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from simulator.virtual.workloads.listenersapp import Work
     from simulator.virtual.worlds.world import World
 
+_NEVER_DROPPED: Final = ("answer", "answer_sync", "both", "tally", "ship", "ship_sync", "attempt", "limited", "report")
+_SKIPPED: Final = ("sweep", "sweep_sync", "idle", "nightly")
 _ITEMS: Final = ("report", "report_sync", "tally")
 """Functions whose items the worker would go through."""
 _WAITS: Final = {"ship_sync": (20.0, 20.0), "limited": (WAITS_UNTIL, WAITS_UNTIL), "attempt": (9.0, 15.0 + 5 * ONCE)}
@@ -45,13 +49,14 @@ class Invoked:
     since: float
     received: Message | None = None
     results: list[object] = field(default_factory=list)
+    exited: bool = False
 
     def answered(self, result: object) -> None:
         """Take what it returned."""
         self.results.append(result)
 
     def judge(self, outcome: str) -> None:
-        """Judge how it ended: ``ok``, ``failed``, ``exit``, or the name of its error."""
+        """Judge how it ended: ``ok``, ``failed``, or the name of its error."""
         self._judge_answer(outcome)
         if self.work.asked:
             self._judge_policy(outcome)
@@ -59,10 +64,14 @@ class Invoked:
 
     def _judge_answer(self, outcome: str) -> None:
         work = self.work
-        if outcome == "exit":
+        if self.exited:
             self._blame("not answered", f"{self.name} ended with SystemExit")
         if work.unlocked:
             self._blame("made unlocked", f"{self.name} made {work.unlocked} items without its lock")
+        if outcome == "ok" and not work.ran and self.kind in _NEVER_DROPPED:
+            self._blame("dropped", f"{self.name} ended as a success, and its body did not run")
+        if outcome == "LockNotAcquired" and self.kind in _SKIPPED:
+            self._blame("not skipped", f"{self.name} failed, though it is to be skipped where the lock is taken")
         if outcome == "ok":
             items = work.gives == "items" and bool(work.ran)
             expected = ["item 0", "item 1"] if items else work.gave
