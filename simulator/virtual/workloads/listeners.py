@@ -187,10 +187,7 @@ class _App:
             machine.at_step(steps, partial(self._cancel, task, invocation))
         await asyncio.wait({task})
         UNDER_WAY.pop(invocation, None)
-        if task.cancelled():
-            outcome = "cancelled"
-        else:
-            outcome = task.result()
+        outcome = "cancelled" if task.cancelled() else task.result()
         if invocation in self.world.cancelled and outcome != "cancelled":
             text = f"{invocation} was cancelled, and went on to its end"
             self.world.oracle.blame("cancellation swallowed", text)
