@@ -176,6 +176,8 @@ class Callers:
 
     def _released(self, invocation: _Invocation) -> None:
         machine = invocation.machine
+        if self.evidence.listens_no_longer(machine, invocation.owner):
+            return
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
             self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")
 

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import (
+    LockLost,
     LockNotAcquired,
     SingletonError,
     StorageDenied,
     StorageUnavailable,
+    singleton,
 )
+from singleton.base.hold import Hold
+from singleton.functions.invocation import current
 from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.inline import InlineHost
+from tests.support.inline import InlineHost, on
 from tests.support.listeners import LOCK, NO_RECOVERY, a_timer, end, started, tick
+from tests.support.lock_thread import Context
 from tests.support.network import LOST_REQUEST, Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
 
@@ -216,3 +221,25 @@ async def test_who_lost_its_lease_in_an_outage_does_not_take_its_own_lease_for_a
     await until(300)
     assert await tick(host, job) == "done by inv"
     await end(host)
+
+
+def test_a_thread_that_waited_for_its_lock_does_not_run_its_body_when_its_process_listens_no_longer() -> None:
+    released: list[Hold] = []
+    ran: list[str] = []
+
+    class Instant:
+        def call(self, _: object) -> Hold:
+            listening.lost.fire("expired")
+            return Hold("lock", owner="inv")
+
+        def release(self, hold: Hold) -> None:
+            released.append(hold)
+
+    @singleton(scope_id="all")
+    def job(timer: object) -> None:
+        ran.append("ran")
+
+    listening = Hold(LOCK, owner="inv")
+    with on(Instant()), current(listening), pytest.raises(LockLost):  # type: ignore[arg-type]
+        job(timer=object(), context=Context("inv"))  # type: ignore[call-arg]
+    assert (ran, len(released)) == ([], 1)
