@@ -281,10 +281,17 @@ class Historian:
             case "lost":
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += 1
-                for section in self.bodies.get(key, ()):
-                    section.told = record.t
+                self._tell_bodies(key, record.t, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")
+
+    def _tell_bodies(self, key: Key, t: float, leader: int | None) -> None:
+        """Note a loss for the bodies that are told of it: for a listener's all of its worker."""
+        for each, bodies in self.bodies.items():
+            told = each == key if leader is None else each[:2] == key[:2]
+            for body in bodies if told else ():
+                if leader is None or (body.mode == "listener" and body.worker == leader):
+                    body.told = t
 
     def _bury(self, record: Record, ending: Ending) -> None:
         """Note a host's untimely death."""

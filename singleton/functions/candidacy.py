@@ -17,6 +17,7 @@ from singleton.base.events import tell
 from singleton.base.naming import current
 from singleton.base.naming import log as _log
 from singleton.locking.campaign import Campaign
+from singleton.locking.line import HERE
 from singleton.locking.section import Section
 from singleton.process.dropped import release_if_dropped
 
@@ -165,7 +166,10 @@ class Candidacy:
             self._begin_anew()
         try:
             hold = await self._acquire(self._registry)
-        except LockNotAcquired:
+        except LockNotAcquired as error:
+            if error.reason == HERE:  # its own lease, which it lost, was all that was in its way
+                self._trouble = self._lapsed()
+                raise self._trouble from None
             self._trouble = None
             if self._recovery is None:
                 tell("contended", self._about, reason="timeout")

@@ -18,7 +18,7 @@ from singleton.base.events import tell
 from singleton.base.hold import Hold
 from singleton.functions.answering import always_answered, finished
 from singleton.functions.declaration import Declaration
-from singleton.functions.invocation import current, in_its_name
+from singleton.functions.invocation import around, current, in_its_name
 from singleton.functions.triggers import refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
 
@@ -198,6 +198,8 @@ class Guard(Declaration):
         remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
         try:
             hold.raise_if_lost()
+            if (listening := around(call.owner)) is not None:  # a thread that waited can't be cancelled
+                listening.raise_if_lost()
             yield
             hold.raise_if_lost()
         finally:

@@ -37,6 +37,8 @@ _TRY_ONCE: Final = 10.0
 """Seconds for a single attempt (``timeout=0``) to get an answer from storage that fails."""
 _LAST_LOOK: Final = 0.5
 """Seconds before its time-out at which the first in line asks once more."""
+HERE: Final = "in use here"
+"""The reason of an error that tells of no other process."""
 _OURS: Final = "it is in use by this process"
 _SILENCE: Final = StoreFailure(detail="no answer yet")
 
@@ -225,11 +227,12 @@ class Line:
             in_use = state.was_taken_since(since)
         if state.trouble is not None or not in_use:
             return state.trouble or storage_error(self._name, _SILENCE, what=self._kind)
-        return self._not_acquired(self._taken, within=within)
+        others = state.was_taken_since(since) or (behind and not state.ours)
+        return self._not_acquired(self._taken if others else _OURS, within=within)
 
     def _time_is_up(self, waiter: Waiter) -> None:
         waiter.refuse(self.why_not(waiter.since, within=waiter.within, behind=self.first() is not waiter))
 
     def _not_acquired(self, why: str, *, within: str = "at once", owner: str | None = None) -> LockNotAcquired:
         text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"
-        return LockNotAcquired(text, lock=self._name, owner=owner)
+        return LockNotAcquired(text, lock=self._name, owner=owner, reason=HERE if why == _OURS else None)

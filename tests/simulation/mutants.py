@@ -884,8 +884,6 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            self._trouble = self._lapsed()\n            self._begin_anew()\n",
         new="            self._trouble = None\n",
         breaks="who lost its lease in an outage skips its ticks as successes until it has asked again",
-        by=("tests/unit/functions/test_listener_trouble.py",),
-        why="the listeners of worlds work by messages, which are put back, and come again",
     ),
     Mutant(
         name="leader not told of its loss",

@@ -20,6 +20,7 @@ from singleton.base.hold import Hold
 from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
+from tests.simulation.listening import LISTENING
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Passage, Request
 
 VIRTUAL = Path(workloads.__file__).parents[1]
-SITUATIONS: dict[str, Callable[[Scene], None]] = {}
+SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING}
 
 
 def situation(check: str) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:

@@ -64,6 +64,11 @@ class _Invocation:
     entered: bool = False
 
     @property
+    def asks_anew(self) -> bool:
+        """Whether it may stand in line for the second time: it has a policy of its own, which was asked meanwhile."""
+        return self.guard is not None and callable(self.guard.on_contention)
+
+    @property
     def who(self) -> Who:
         return self.machine.name, self.owner
 
@@ -151,7 +156,8 @@ class Callers:
         guard = self._guards.get(event.function)
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
         self._invocations[new.who] = waiting[new.who] = new
-        if guard is not None and guard.wait is not None:
+        # What a policy of one's own will answer is not known here.
+        if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
             self.evidence.later((guard.wait or ONCE) * drift + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0:
@@ -162,7 +168,7 @@ class Callers:
         ahead = [
             other
             for other in self._waiting[invocation.lock].values()
-            if other.machine is invocation.machine and other.since < invocation.since
+            if other.machine is invocation.machine and other.since < invocation.since and not other.asks_anew
         ]
         if ahead:
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
@@ -170,6 +176,8 @@ class Callers:
 
     def _released(self, invocation: _Invocation) -> None:
         machine = invocation.machine
+        if self.evidence.listens_no_longer(machine, invocation.owner):
+            return
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
             self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")
 

@@ -81,11 +81,20 @@ class Conduct:
         """Return since when the service has answered no attempt of this kind."""
         return self._silent_since[request.machine.name, request.name]
 
+    def gave_back(self, lease_id: str) -> bool:
+        """Tell whether its host has asked the service to end this lease."""
+        return lease_id in self._releases
+
     def closing(self, machine: Machine) -> None:
         """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
         self._closing[machine.name] = self.evidence.loop.now
         mine = [tenure for tenure in self.evidence.service.tenures() if tenure.machine is machine]
         self._kept |= {tenure.lease_id for tenure in mine if self.evidence.inside(tenure) or machine.stopped}
+
+    def entered(self, body: Body) -> None:
+        """Take the beginning of a body: one that begins while its process ends keeps its lease, too."""
+        if body.machine.name in self._closing:
+            self._kept.add(body.hold.lease_id or "")
 
     def closed(self, machine: Machine) -> None:
         """Take the end of the closing: all other leases are given back.
@@ -156,7 +165,7 @@ class Conduct:
         """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
         if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
-        if tenure.lease_id in self._led:
+        if tenure.lease_id in self._led and tenure.lease_id not in self._releases:
             self._ran_out(machine, tenure.lock, tenure.lease_id)
             return
         now = self.evidence.loop.now

@@ -119,6 +119,11 @@ class Evidence:
         """Return the bodies that are inside."""
         return self._bodies[lock]
 
+    def listens_no_longer(self, machine: Machine, owner: str) -> bool:
+        """Tell whether an invocation has a listener's seat that is lost: it runs no body under another lock either."""
+        seats = [body for bodies in self._bodies.values() for body in bodies if body.shared and body.machine is machine]
+        return any(seat.hold.owner == owner and seat.knows() for seat in seats)
+
     def inside(self, tenure: Tenure) -> list[Body]:
         """Return the bodies that run under a lease."""
         ended = self.loop.now if tenure.ended is None else tenure.ended

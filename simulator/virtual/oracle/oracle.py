@@ -16,7 +16,8 @@ in the first run; "a stale token acted" does not in thousands.
     taken away         a host ended the lease of another
     token order        an epoch or token that is not greater than all before it
 
-What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``.
+What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``; listeners, in
+``listening.py``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from simulator.virtual.oracle.callers import Callers
 from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.evidence import Body, Evidence
+from simulator.virtual.oracle.listening import Listening
 from simulator.virtual.oracle.moments import Moments
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
@@ -53,6 +55,7 @@ class Oracle(Evidence):
         super().__init__(loop, service)
         self.conduct = Conduct(self)
         self.callers = Callers(self, self.conduct)
+        self.listening = Listening(self, self.conduct)
         self.moments = Moments(self.reached)
         self._current_hold = current_hold
         self._tokens: dict[str, int] = {}
@@ -71,6 +74,7 @@ class Oracle(Evidence):
         machine = HOST.get()
         assert machine is not None
         self.callers.hear(event, machine)
+        self.listening.hear(event, machine)
         match event.kind:
             case "lost":
                 for body in self._bodies[event.lock]:
@@ -84,7 +88,9 @@ class Oracle(Evidence):
                 sync = Baton.held() or not self.callers.are_cancelled(event.function)
                 self.enter(Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared))
             case "body_ended":
-                self.leave(self._current_hold())
+                self.leave(hold := self._current_hold())
+                if event.mode == "listener":
+                    self.listening.left(machine, event, hold)
 
     def leave(self, hold: Hold) -> None:
         """Take the end of the body under this hold."""
@@ -94,6 +100,7 @@ class Oracle(Evidence):
     def enter(self, body: Body) -> None:
         """Take the beginning of a body."""
         self.reached["bodies"] += 1
+        self.conduct.entered(body)
         for other in self._bodies[body.lock]:
             self._meet(body, other)
         tenure = self.service.tenure(body.lock)
@@ -139,11 +146,13 @@ class Oracle(Evidence):
 
     def _sent(self, request: Request, passage: Passage) -> None:
         self.conduct.sent(request, passage)
+        self.listening.sent(request)
         if request.call == "acquire":
             self.callers.asked(request, self.conduct.silent_since(request))
 
     def _replied(self, request: Request, failure: Exception | None) -> None:
         self.conduct.replied(request, failure)
+        self.listening.replied(request, failure)
         status = failure.status if isinstance(failure, StoreFailure) else None
         if request.call == "acquire" and status in (401, 403):
             self.callers.refused(request)

@@ -90,7 +90,7 @@ class Machine:
         self._loop = loop
         self._stopped_until: dict[Part, float] = {}
         self._kept: list[Callback] = []
-        self._stop_at_step: list[tuple[int, float]] = []
+        self._at_step: list[tuple[int, Callable[[], None]]] = []
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -112,8 +112,8 @@ class Machine:
         """Tell whether a callback of this machine may run now; if not, it is kept here."""
         if not self.crashed:
             self.steps += 1
-            if self._stop_at_step and self.steps >= self._stop_at_step[0][0]:
-                self.stop(self._stop_at_step.pop(0)[1])
+            if self._at_step and self.steps >= self._at_step[0][0]:
+                self._at_step.pop(0)[1]()
             if not self._stopped_until:
                 return True
             part: Part = handle._context.get(PART, "user")  # noqa: SLF001
@@ -144,11 +144,15 @@ class Machine:
 
     def stop_at_step(self, steps_from_now: int, seconds: float) -> None:
         """Stop the process between two of its callbacks: the pause that no timer can be set for."""
-        self._stop_at_step = sorted([*self._stop_at_step, (self.steps + steps_from_now, seconds)])
+        self.at_step(steps_from_now, lambda: self.stop(seconds))
+
+    def at_step(self, steps_from_now: int, strike: Callable[[], None]) -> None:
+        """Have something strike between two of its callbacks."""
+        self._at_step = sorted([*self._at_step, (self.steps + steps_from_now, strike)], key=lambda each: each[0])
 
     def disarm(self) -> None:
-        """Drop the stops whose step has not come."""
-        self._stop_at_step.clear()
+        """Drop what was to strike at a step that has not come."""
+        self._at_step.clear()
 
     def crash(self) -> None:
         """End the process, as SIGKILL does: nothing of it runs again, its ``finally`` blocks neither."""
@@ -158,7 +162,7 @@ class Machine:
         """Let everything run that was kept: only for clearing up when the world has ended."""
         self.crashed = False
         self._stopped_until.clear()
-        self._stop_at_step.clear()
+        self._at_step.clear()
         kept, self._kept = self._kept, []
         self._loop.requeue(kept)
 

@@ -95,6 +95,7 @@ async def invoke(
     ``keys`` say for each mode what excludes others; ``failures`` are what a function may raise of its own.
     """
     outcome, blamed = "cancelled", ""
+    world.oracle.listening.invoked(machine, invocation, function)
     world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
     if keys is not None:
         world.note(machine.name, "expected", invocation=invocation, keys=keys)
@@ -115,6 +116,7 @@ async def invoke(
         raise
     finally:
         world.oracle.callers.ended(machine, invocation, outcome)
+        world.oracle.listening.ended(machine, invocation, outcome)
     told = {"outcome": "ok"} if outcome == "ok" else {"outcome": "error", "error": outcome, "blames": blamed}
     world.note(machine.name, "invocation_ended", invocation=invocation, **told)
     return outcome

@@ -13,6 +13,7 @@ from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
 from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
 from simulator.virtual.workloads.leaders import start_leader
+from simulator.virtual.workloads.listeners import start_listeners
 from simulator.virtual.workloads.semaphores import start_semaphore
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name != "defer":
+    if name not in ("defer", "listener"):
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -182,5 +183,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "semaphore": start_semaphore,
     "leader": start_leader,
     "defer": start_deferrals,
+    "listener": start_listeners,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -148,8 +148,10 @@ class World:
 
     async def _leave(self, machine: Machine) -> None:
         self.oracle.conduct.closing(machine)
+        self.oracle.listening.closing(machine)
         await self._runtimes[machine].close()
         self.oracle.conduct.closed(machine)
+        self.oracle.listening.closed(machine)
         await asyncio.sleep(_LINGER)
         self.note(machine.name, "host_exited", code=0, expected=True)
         machine.crash()
