@@ -58,6 +58,7 @@ class _Invocation:
     lock: str
     guard: Guarded | None
     since: float
+    in_line: bool
     company: bool
     """Whether others of the same process were there before, or had just left."""
     waits: bool = True
@@ -83,6 +84,8 @@ class Callers:
 
     evidence: Evidence
     conduct: Conduct
+    out_of_line: set[str] = field(default_factory=set)
+    """Functions whose callers do not stand in line: each tries by itself."""
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _invocations: dict[Who, _Invocation] = field(default_factory=dict)
     _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
@@ -148,12 +151,13 @@ class Callers:
         company = any(other.machine is machine for other in waiting.values())
         company |= any(body.machine is machine for body in self.evidence.bodies(event.lock))
         company |= self.evidence.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
-        guard = self._guards.get(event.function)
-        new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
+        guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
+        new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
         if guard is not None and guard.wait is not None:
             drift = self.evidence.bounds.drift
-            self.evidence.later((guard.wait or ONCE) * drift + AT_ONCE, self._must_be_answered, new)
+            last = 0.0 if in_line or not guard.wait else ONCE  # who tries by himself may begin his last try then
+            self.evidence.later((guard.wait or ONCE) * drift + last + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0:
                 self.evidence.later(AT_ONCE, self._must_be_answered, new)
 
@@ -162,7 +166,7 @@ class Callers:
         ahead = [
             other
             for other in self._waiting[invocation.lock].values()
-            if other.machine is invocation.machine and other.since < invocation.since
+            if other.machine is invocation.machine and other.since < invocation.since and other.in_line
         ]
         if ahead:
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
