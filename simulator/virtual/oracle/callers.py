@@ -45,6 +45,8 @@ _NO_ANSWER: Final = 11.0
 """Seconds after an attempt without an answer until the next one: its time-out, and a pause."""
 _PATIENCE: Final = 75.0
 """Seconds after which who waits is told that the storage does not answer."""
+_MOSTLY: Final = 0.7
+"""The part of a turn for which the lock was free: then others had their chance in it, and it goes on."""
 _REFUSAL: Final = 8.0
 """Seconds until a refusal is with those who wait, if the lease is given back first."""
 
@@ -71,11 +73,15 @@ class _Invocation:
 
 @dataclass(slots=True)
 class _Run:
-    """How long one machine has had a lock, with no others between. ``since`` is when its first section began."""
+    """How long one machine has had a lock, with no others between. ``since`` is when its first section began.
+
+    ``free``: for how many seconds of it others could have had the lock.
+    """
 
     machine: Machine | None
     ended: float
     since: float | None = None
+    free: float = 0.0
 
 
 @dataclass(slots=True)
@@ -243,6 +249,8 @@ class Callers:
             or now - run.ended > self.evidence.bounds.shortest_poll * 0.9
         ):
             self._runs[tenure.lock] = _Run(tenure.machine, now)
+        else:
+            run.free += now - run.ended
 
     def tenure_ended(self, tenure: Tenure) -> None:
         """Take a lease's end, as the service knows it."""
@@ -268,7 +276,7 @@ class Callers:
             run.since = now
         if now - run.since <= limit or invocation.guard is None or invocation.guard.wait is not None:
             return
-        if not self.conduct.well(invocation.machine, limit):
+        if run.free >= _MOSTLY * (now - run.since) or not self.conduct.well(invocation.machine, limit):
             return
         for other in self._waiting[invocation.lock].values():
             if (
@@ -285,10 +293,12 @@ class Callers:
         if self.evidence.service.held_until(ended.lock) > at or self._last_end[ended.lock] is not ended:
             return
         waited = self.evidence.loop.now - at
+        # Who had it himself, and was not told that a renewal came too late, takes its lease for longer than it was.
+        quiet = max(QUIET, 0.8 * self.evidence.bounds.period)
         for other in self._waiting[ended.lock].values():
             busy = any(body.machine is other.machine for body in self.evidence.bodies(ended.lock))
             busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
-            if not busy and other.since <= at and self.conduct.well(other.machine, waited + QUIET):
+            if not busy and other.since <= at and self.conduct.well(other.machine, waited + quiet):
                 self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
                 return
 

@@ -53,7 +53,7 @@ def start_foreign(world: World, editions: tuple[Edition, ...], machine: Machine)
     shared = [
         (function, values)
         for function in editions[0].app.functions
-        if function.layout != "default" and function.options.fencing_tokens in (True, False)
+        if function.layout != "default"
         for _, values in function.scope.messages[:1]
         if values is not None
     ]
@@ -62,8 +62,9 @@ def start_foreign(world: World, editions: tuple[Edition, ...], machine: Machine)
     function, values = rng.choice(shared)
     machine.leaving = True
     host = _Foreign(world, machine, function.lock(values), period=15 if function.layout == "webjobs" else 60)
-    world.oracle.bounds.periods |= {host.period}
-    world.oracle.bounds.period = max(world.oracle.bounds.periods)
+    bounds = world.oracle.bounds
+    bounds.periods |= {host.period}
+    bounds.period, bounds.renewal = max(bounds.periods), max(bounds.renewal, host.period / 2)
     rounds = [(rng.uniform(0.0, 8.0), rng.choice((0.5, 5.0, 20.0))) for _ in range(_ROUNDS)]
     ids = [str(UUID(int=rng.getrandbits(128), version=4)) for _ in range(1000)]
     world.start(machine, host.work(rounds, ids), seconds=sum(pause + work + 7.0 for pause, work in rounds))

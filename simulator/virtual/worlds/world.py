@@ -173,11 +173,15 @@ class World:
 
     def run(self) -> Run:
         """Let it all happen, and say what came of it."""
+        with environments(self.settings):
+            return self._happen()
+
+    def _happen(self) -> Run:
         provide_runtime(lambda: self._runtimes[_here()])
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
         try:
-            with watched(), environments(self.settings):
+            with watched():
                 self.loop.run_until_complete(self._live())
                 self.loop.drain()
             if not self._broken() and not self._given_up:
