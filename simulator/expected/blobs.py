@@ -43,8 +43,8 @@ def expected_blob(
         whose = [] if of_the_host else [dotnet_name or f"Host.Functions.{function}"]
         return f"locks/{host_id}/{'.'.join([*whose, *values])}".rstrip("/").replace("\\", "/")
     escaped = [_escaped(value) for value in values]
-    whose = f"~{escaped.pop(0)}" if of_the_host else _escaped(function)
-    return _cut(f"locks/{_cut(_escaped(host_id), _LONGEST_HOST)}/{'.'.join([whose, *escaped])}", _LONGEST)
+    first = f"~{escaped.pop(0)}" if of_the_host else _escaped(function)
+    return _cut(f"locks/{_cut(_escaped(host_id), _LONGEST_HOST)}/{'.'.join([first, *escaped])}", _LONGEST)
 
 
 def _escaped(text: str) -> str:

@@ -15,6 +15,7 @@ is of real hosts.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -96,6 +97,7 @@ class Callers:
     _invocations: dict[Who, _Invocation] = field(default_factory=dict)
     _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
+    _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _last_end: dict[str, Tenure] = field(default_factory=dict)
 
@@ -156,7 +158,9 @@ class Callers:
         waiting = self._waiting[event.lock]
         company = any(other.machine is machine for other in waiting.values())
         company |= any(body.machine is machine for body in self.evidence.bodies(event.lock))
-        company |= self.evidence.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
+        mine = (machine.name, event.lock)
+        last = max(self._left.get(mine, -math.inf), self._gave_back.get(mine, -math.inf))
+        company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
@@ -180,6 +184,7 @@ class Callers:
 
     def _released(self, invocation: _Invocation) -> None:
         machine = invocation.machine
+        self._gave_back[machine.name, invocation.lock] = self.evidence.loop.now
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
             self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")
 

@@ -163,7 +163,9 @@ class Places:
                 self._stop(waiter)
                 if (event.token is not None) != (waiter.lock.written == "token"):
                     has = "no token" if event.token is None else f"token {event.token}"
-                    self._blame("wrong stamp", f"{event.owner} has {has}, and the blob is to hold {waiter.lock.written}")
+                    self._blame(
+                        "wrong stamp", f"{event.owner} has {has}, and the blob is to hold {waiter.lock.written}"
+                    )
             case "contended":
                 self._stop(waiter)
                 self._may_give_up(waiter)
@@ -205,7 +207,9 @@ class Places:
             return
         lock = self._known.get((machine.name, request.name))
         if lock is None:
-            self._blame("wrong lock", f"{machine.name} sends a {request.call} of {request.name}, which is no lock of it")
+            self._blame(
+                "wrong lock", f"{machine.name} sends a {request.call} of {request.name}, which is no lock of it"
+            )
             return
         self._must_be_there(request, lock)
         if request.call == "write" and lock.written == "nothing":

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 DEPLOYMENTS: Final = 64
 """How many there are: worlds draw one of them."""
 _WEBJOBS: Final = "azure-webjobs-hosts"
+_WRITTEN: Final[dict[str, Literal["token", "owner"]]] = {"default": "token", "webjobs": "owner", "dequeueable": "token"}
 Policy = Literal["wait", "skip", "raise"]
 
 
@@ -100,9 +101,7 @@ class Function:
             soonest=self.soonest,
             latest=self.poll,
             in_line=self.retries is None,
-            written={"default": "token", "webjobs": "owner", "dequeueable": "token"}[self.layout]
-            if self.options.fencing_tokens
-            else "nothing",
+            written=_WRITTEN[self.layout] if self.options.fencing_tokens else "nothing",
         )
 
 

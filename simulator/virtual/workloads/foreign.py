@@ -108,7 +108,7 @@ class _Foreign:
         return None
 
     async def _inside(self, lease: _Lease, seconds: float) -> None:
-        hold = Hold(self._name, owner=f"{self._machine.name}/.NET", lease=lease)  # type: ignore[arg-type]
+        hold = Hold(self._name, owner=f"{self._machine.name}/.NET", lease=lease)
         oracle, loop = self._world.oracle, asyncio.get_running_loop()
         oracle.reached["bodies of a .NET host"] += 1
         oracle.enter(Body(self._name, self._machine, hold, sync=False, since=self._world.loop.now))

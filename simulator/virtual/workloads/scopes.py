@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 SETTINGS: Final = {"REGION": "north", "stage:name": "blue/green", "region_": "decoy"}
 """App settings that templates name."""
@@ -42,6 +42,16 @@ class _Value:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What a scope is drawn from: ``tag`` begins its text where it may, ``dotnet`` says that values are printed so."""
+
+    rng: random.Random
+    values: list[_Value]
+    tag: str
+    dotnet: bool
+
+
 def _text(value: str) -> _Value:
     return _Value(json.dumps(value, ensure_ascii=len(value) % 2 == 0), value)
 
@@ -49,14 +59,17 @@ def _text(value: str) -> _Value:
 def draw_scope(rng: random.Random, layout: str, tag: str, *, needed: bool) -> Scope:
     """Draw the scope of a function in a layout; ``needed``: it can't be without."""
     values = _values(rng, layout)
-    shapes: list[Callable[[random.Random, list[_Value], str, bool], Scope]] = [_path, _nested, _name, _template]
+    shapes: list[Callable[[_Draw], Scope]] = [_path, _nested, _name, _template]
     if layout != "dequeueable":
         shapes += [_of_parts, _both]
         shapes += [_constant, _braces] if layout == "default" else [_constant]
         shapes += [] if needed else [_none, _none]
     if layout == "default":
         shapes += [_date, _guid]
-    return rng.choice(shapes)(rng, values, tag, layout == "webjobs")
+    if layout == "webjobs":
+        shapes += [_date_of_dotnet, _guid_of_dotnet, _text_of_dotnet, _of_no_text]
+        shapes += [] if needed else [_whole_function]
+    return rng.choice(shapes)(_Draw(rng, values, tag, dotnet=layout == "webjobs"))
 
 
 def _values(rng: random.Random, layout: str) -> list[_Value]:
@@ -74,86 +87,157 @@ def _bodies(values: list[_Value], body: Callable[[str], str], texts: Callable[[s
     return [(body(value.json), texts(value.text)) for value in values]
 
 
-def _wrong(rng: random.Random, body: Callable[[str], str], *more: str, dotnet: bool) -> list[Message]:
+def _wrong(draw: _Draw, body: Callable[[str], str], *more: str) -> list[Message]:
     """Return a message that names no scope. What is there and can't be printed is nothing to .NET, and no mistake."""
-    unprintable = () if dotnet else (body('{"a": 1}'), body("[1]"))
-    return [(rng.choice(("{}", *unprintable, *more)), None)]
+    unprintable = () if draw.dotnet else (body('{"a": 1}'), body("[1]"))
+    return [(draw.rng.choice(("{}", *unprintable, *more)), None)]
 
 
-def _path(rng: random.Random, values: list[_Value], _: str, dotnet: bool) -> Scope:
+def _path(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"id": "decoy", "Id": {value}, "ID": "decoy", "More": {{"Id": 7}}}}'
 
-    wrong = _wrong(rng, body, '{"id": "other"}', "no JSON", "[]", dotnet=dotnet)
-    return Scope("Id", "", (*_bodies(values, body, lambda text: (text,)), *wrong))
+    wrong = _wrong(draw, body, '{"id": "other"}', "no JSON", "[]")
+    return Scope("Id", "", (*_bodies(draw.values, body, lambda text: (text,)), *wrong))
 
 
-def _nested(rng: random.Random, values: list[_Value], _: str, dotnet: bool) -> Scope:
+def _nested(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'\ufeff {{"Order": {{"Id": 0, "Customer": {{"id": "decoy", "Id": {value}}}}}, "Id": "decoy"}}'
 
-    wrong = _wrong(rng, body, '{"Order": {"Customer": null}}', '{"Order:Customer:Id": 1}', dotnet=dotnet)
-    return Scope("Order:Customer:Id", "", (*_bodies(values, body, lambda text: (text,)), *wrong))
+    wrong = _wrong(draw, body, '{"Order": {"Customer": null}}', '{"Order:Customer:Id": 1}')
+    return Scope("Order:Customer:Id", "", (*_bodies(draw.values, body, lambda text: (text,)), *wrong))
 
 
-def _name(rng: random.Random, values: list[_Value], _: str, dotnet: bool) -> Scope:
+def _name(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"tenant": {{"NAME": {value}, "Other": 1}}, "name": "decoy"}}'
 
-    wrong = _wrong(rng, body, '{"Tenant": {"Nom": 1}}', dotnet=dotnet)
-    return Scope(None, "{Tenant.Name}", (*_bodies(values, body, lambda text: (text,)), *wrong))
+    wrong = _wrong(draw, body, '{"Tenant": {"Nom": 1}}')
+    return Scope(None, "{Tenant.Name}", (*_bodies(draw.values, body, lambda text: (text,)), *wrong))
 
 
-def _template(rng: random.Random, values: list[_Value], _: str, dotnet: bool) -> Scope:
+def _template(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"Zone": {value}, "REGION": "decoy"}}'
 
-    wrong = _wrong(rng, body, dotnet=dotnet)
-    template = rng.choice(("%REGION%-{Zone}", "%region%-{zone}"))
-    return Scope(None, template, (*_bodies(values, body, lambda text: (f"north-{text}",)), *wrong))
+    wrong = _wrong(draw, body)
+    template = draw.rng.choice(("%REGION%-{Zone}", "%region%-{zone}"))
+    return Scope(None, template, (*_bodies(draw.values, body, lambda text: (f"north-{text}",)), *wrong))
 
 
-def _of_parts(rng: random.Random, values: list[_Value], tag: str, dotnet: bool) -> Scope:
+def _of_parts(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"A": "x%REGION%", "B": {value}}}'
 
-    template = f"{tag}:%stage__name%:{{A}}:{{B}}"
-    texts = _bodies(values, body, lambda text: (f"{tag}:blue/green:x%REGION%:{text}",))
-    return Scope(None, template, (*texts, *_wrong(rng, body, dotnet=dotnet)))
+    template = f"{draw.tag}:%stage__name%:{{A}}:{{B}}"
+    texts = _bodies(draw.values, body, lambda text: (f"{draw.tag}:blue/green:x%REGION%:{text}",))
+    return Scope(None, template, (*texts, *_wrong(draw, body)))
 
 
-def _both(rng: random.Random, values: list[_Value], tag: str, dotnet: bool) -> Scope:
+def _both(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"B": {{"C": {value}}}, "D": "e.f"}}'
 
-    return Scope("B:C", f"{tag}{{d}}", (*_bodies(values, body, lambda text: (f"{tag}e.f", text)), *_wrong(rng, body, dotnet=dotnet)))
+    return Scope(
+        "B:C",
+        f"{draw.tag}{{d}}",
+        (*_bodies(draw.values, body, lambda text: (f"{draw.tag}e.f", text)), *_wrong(draw, body)),
+    )
 
 
-def _constant(_: random.Random, __: list[_Value], tag: str, ____: bool) -> Scope:
-    return Scope(None, f"{tag}-nightly", (("", (f"{tag}-nightly",)), ("no JSON", (f"{tag}-nightly",))))
+def _constant(draw: _Draw) -> Scope:
+    return Scope(None, f"{draw.tag}-nightly", (("", (f"{draw.tag}-nightly",)), ("no JSON", (f"{draw.tag}-nightly",))))
 
 
-def _braces(_: random.Random, values: list[_Value], tag: str, ____: bool) -> Scope:
+def _braces(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"X": {value}}}'
 
-    return Scope(None, f"{tag}{{{{X}}}}{{X}}", tuple(_bodies(values, body, lambda text: (f"{tag}{{X}}{text}",))))
+    return Scope(
+        None, f"{draw.tag}{{{{X}}}}{{X}}", tuple(_bodies(draw.values, body, lambda text: (f"{draw.tag}{{X}}{text}",)))
+    )
 
 
-def _none(_: random.Random, __: list[_Value], ___: str, ____: bool) -> Scope:
+def _none(_: _Draw) -> Scope:
     return Scope(None, "", (("", ()), ('{"Id": 1}', ())))
 
 
-def _date(rng: random.Random, _: list[_Value], tag: str, __: bool) -> Scope:
-    formats: Mapping[str, str] = {"yyyy-MM-dd": "2026-03-09", "yyyyMMddTHH": "20260309T07", "H:mm": "7:08"}
-    pattern, text = rng.choice(list(formats.items()))
-    bodies = ((f'{{"When": "{_WHEN}"}}', (tag + text,)), ('{"When": "soon"}', None))
-    return Scope(None, f"{tag}{{When:{pattern}}}", bodies)
+def _date(draw: _Draw) -> Scope:
+    pattern, text = draw.rng.choice(list(_FORMATS.items()))
+    bodies = ((f'{{"When": "{_WHEN}"}}', (draw.tag + text,)), ('{"When": "soon"}', None))
+    return Scope(None, f"{draw.tag}{{When:{pattern}}}", bodies)
 
 
-def _guid(rng: random.Random, _: list[_Value], tag: str, __: bool) -> Scope:
-    plain = _GUID.lower()
-    formats = {"N": plain.replace("-", ""), "D": plain, "B": f"{{{plain}}}", "P": f"({plain})"}
-    pattern, text = rng.choice(list(formats.items()))
-    bodies = ((f'{{"Key": "{_GUID}"}}', (tag + text,)), (f'{{"Key": "{text}"}}', (tag + text,)), ('{"Key": 42}', None))
-    return Scope(None, f"{tag}{{Key:{pattern}}}", bodies)
+def _guid(draw: _Draw) -> Scope:
+    pattern, text = draw.rng.choice(list(_GUIDS.items()))
+    bodies = (
+        (f'{{"Key": "{_GUID}"}}', (draw.tag + text,)),
+        (f'{{"Key": "{text}"}}', (draw.tag + text,)),
+        ('{"Key": 42}', None),
+    )
+    return Scope(None, f"{draw.tag}{{Key:{pattern}}}", bodies)
+
+
+# --- as .NET prints values (docs/layouts.md) --------------------------------------------------------------------------
+
+
+def _date_of_dotnet(draw: _Draw) -> Scope:
+    spelt = (
+        "2026-03-09",
+        "2026-3-9",
+        "3/9/2026",
+        "9 Mar 2026",
+        "Mon, 09 Mar 2026 07:08:09 GMT",
+        "2026-03-09T23:59:59Z",
+    )
+    bodies = [(f'{{"When": "{text}"}}', (f"{draw.tag}09.03.2026",)) for text in draw.rng.sample(spelt, 3)]
+    return Scope(None, f"{draw.tag}{{When:dd.MM.yyyy}}", (*bodies, ('{"When": "soon"}', None)))
+
+
+def _guid_of_dotnet(draw: _Draw) -> Scope:
+    pattern, text = draw.rng.choice(list(_GUIDS.items()))
+    return Scope(
+        None, f"{draw.tag}{{Key:{pattern}}}", ((f'{{"Key": "{_GUID}"}}', (draw.tag + text,)), ('{"Key": "x"}', None))
+    )
+
+
+def _text_of_dotnet(draw: _Draw) -> Scope:
+    texts = draw.rng.sample(("2026-03-09", "00:10:00", "plain", "a b", _GUID), 3)
+    return Scope(None, f"{draw.tag}{{V:text}}", tuple((f'{{"V": "{text}"}}', (draw.tag + text,)) for text in texts))
+
+
+def _of_no_text(draw: _Draw) -> Scope:
+    """What .NET makes nothing of, and what it may print in one way or another, which is refused."""
+    nothing = [
+        (f'{{"V": {value}}}', (draw.tag,)) for value in draw.rng.sample(("true", "1.5", "null", "[1]", "1.0", "{}"), 2)
+    ]
+    unclear = [
+        (f'{{"V": "{text}"}}', None) for text in draw.rng.sample(("2026-03-09", "00:10:00", _GUID, "9 Mar 2026"), 2)
+    ]
+    clear = [(f'{{"V": "{_GUID.lower()}"}}', (draw.tag + _GUID.lower(),)), ('{"V": 42}', (f"{draw.tag}42",))]
+    return Scope(None, f"{draw.tag}{{V}}", (*nothing, *clear, *unclear))
+
+
+def _whole_function(_: _Draw) -> Scope:
+    """A scope that comes to nothing is that of the whole function, to .NET."""
+    return Scope("V", "", (('{"V": null}', ()), ('{"V": "a"}', ("a",)), ('{"V": ""}', ()), ('{"V": 2.5}', ())))
+
+
+_FORMATS: Final = {
+    "yyyy-MM-dd": "2026-03-09",
+    "yyyyMMddTHH": "20260309T07",
+    "H:mm": "7:08",
+    "d MMM yy": "9 Mar 26",
+    "dddd hh tt": "Monday 07 AM",
+    "s": "2026-03-09T07:08:09",
+    "yyyy-MM-ddTHH-mm-ssK": "2026-03-09T07-08-09Z",
+    "HHmmss.fff": "070809.500",
+    "MMMM": "March",
+}
+_GUIDS: Final = {
+    "N": _GUID.lower().replace("-", ""),
+    "D": _GUID.lower(),
+    "B": f"{{{_GUID.lower()}}}",
+    "P": f"({_GUID.lower()})",
+}

@@ -146,7 +146,10 @@ def _workload(name: str, account: str) -> Written:
 
 
 def _url_over_name(name: str, account: str) -> Written:
-    settings = {f"{name}__blobServiceUri": f"https://{account}.blob.core.windows.net", f"{name}__accountName": "decoyfive"}
+    settings = {
+        f"{name}__blobServiceUri": f"https://{account}.blob.core.windows.net",
+        f"{name}__accountName": "decoyfive",
+    }
     return Written(name, settings, "identity default")
 
 
