@@ -85,6 +85,17 @@ class _Polls:
     refused: float = -math.inf
     asked: float = -math.inf
     waited: tuple[_Waiter, ...] = ()
+    since: float = -math.inf
+    refusals: int = 0
+    """Since then, one after the other."""
+
+    def begin(self, now: float) -> None:
+        """Count anew: the lock is asked for from the beginning."""
+        self.since, self.refusals = now, 0
+
+    def delay(self, lock: Expected) -> float:
+        """Return the delay after the last refusal: in line it doubles up to the longest."""
+        return min(lock.soonest * 2.0 ** min(self.refusals - 1, 20), lock.latest) if lock.in_line else lock.soonest
 
 
 @dataclass(slots=True)
@@ -157,10 +168,14 @@ class Places:
         match event.kind:
             case "waiting":
                 waiter.since = self.oracle.loop.now
-                self._waiting.setdefault((machine.name, event.lock), []).append(waiter)
+                waiting = self._waiting.setdefault((machine.name, event.lock), [])
+                if not waiting:
+                    self._polls_of(machine, waiter.lock).begin(waiter.since)
+                waiting.append(waiter)
                 self._set_a_limit(waiter)
             case "acquired":
                 self._stop(waiter)
+                self._polls_of(machine, waiter.lock).begin(self.oracle.loop.now)
                 if (event.token is not None) != (waiter.lock.written == "token"):
                     has = "no token" if event.token is None else f"token {event.token}"
                     self._blame(
@@ -232,7 +247,7 @@ class Places:
     def _asks(self, machine: Machine, lock: Expected) -> None:
         now, polls = self.oracle.loop.now, self._polls_of(machine, lock)
         if polls.refused > polls.asked and self._wait_alike(machine, lock, polls):
-            least = lock.soonest / (2 if lock.in_line else 1) / self.oracle.bounds.drift - _EARLY
+            least = polls.delay(lock) / (2 if lock.in_line else 1) / self.oracle.bounds.drift - _EARLY
             gap = now - polls.refused
             if gap < least and self.oracle.conduct.well(machine, gap + 1.0):
                 self._blame("asks too soon", f"{machine.name} asks for {lock.name} {gap:.2f} s after a refusal")
@@ -266,13 +281,16 @@ class Places:
         polls = self._polls_of(request.machine, lock)
         polls.refused = self.oracle.loop.now
         polls.waited = tuple(self._waiting.get((request.machine.name, lock.name), ()))
-        bound = lock.latest * self.oracle.bounds.drift + _LATE
+        polls.refusals += 1
+        longest = polls.delay(lock) if lock.in_line else lock.latest
+        bound = longest * self.oracle.bounds.drift + _LATE
         self.oracle.later(bound, self._must_have_asked, request.machine, lock, polls.refused)
 
     def _must_have_asked(self, machine: Machine, lock: Expected, refused: float) -> None:
         polls = self._polls_of(machine, lock)
         waited = self.oracle.loop.now - refused
-        if polls.asked > refused or not self.oracle.conduct.well(machine, waited + 1.0):
+        well = self.oracle.conduct.well(machine, max(waited, self.oracle.loop.now - polls.since) + 1.0)
+        if polls.asked > refused or polls.refused > refused or not well:
             return
         if self._wait_alike(machine, lock, polls) and not self._inside(machine, lock):
             self._blame("asks too seldom", f"{machine.name} has not asked for {lock.name} for {waited:.1f} s")

@@ -93,7 +93,7 @@ def _draw(world: World, functions: list[Function]) -> _Call:
     seconds = rng.choice((0.01, 0.05, 0.05, 1.0, _LONGEST / 2, _LONGEST)) * rng.uniform(0.5, 1.0)
     job = Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=rng.random() < 0.05)
     messages = function.scope.messages
-    message = messages[0] if rng.random() < 0.5 else rng.choice(messages)
+    message = messages[0] if rng.random() < 0.4 else rng.choice(messages)
     return _Call(
         pause=rng.uniform(0.0, 4.0), function=function, message=message, job=job, gives=rng.choice(function.gives)
     )

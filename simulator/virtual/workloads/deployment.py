@@ -180,8 +180,8 @@ def _options(rng: random.Random, number: int) -> dict[str, object]:
     kept = {name: value for name, value in drawn.items() if rng.random() < 0.6}
     kept["Dequeueable__Singleton__LeaseDurationInSeconds"] = rng.choice((15, 40))
     kept["Dequeueable__Singleton__MinimumPollingIntervalInSeconds"] = rng.choice((1, 3))
-    kept["Dequeueable__Singleton__MaximumPollingIntervalInSeconds"] = rng.choice((5, 8))
-    kept["Dequeueable__Singleton__MaxRetries"] = rng.choice((0, 1, 3))
+    kept["Dequeueable__Singleton__MaximumPollingIntervalInSeconds"] = rng.choice((4, 8))
+    kept["Dequeueable__Singleton__MaxRetries"] = rng.choice((0, 2, 3))
     kept["Dequeueable__Singleton__ContainerName"] = "of-dequeueable"
     return kept
 
@@ -267,11 +267,11 @@ def _written(rng: random.Random, app: App, papers: Papers, options: dict[str, ob
         (Path(folder) / "host.json").write_text(host_json(rng, papers.section), encoding="utf-8")
         with environment({**settings, "AzureWebJobsScriptRoot": folder}):
             for function in app.functions:
-                _declare(rng, edition, function, arguments[function.account])
+                _declare(rng, edition, function, arguments[function.account], folder)
     return edition
 
 
-def _declare(rng: random.Random, edition: Edition, function: Function, connection: str) -> None:
+def _declare(rng: random.Random, edition: Edition, function: Function, connection: str, folder: str) -> None:
     arguments: dict[str, Any] = {"layout": function.layout, "on_contention": function.on_contention}
     if function.scope.path is not None:
         arguments["scope"] = function.scope.path
@@ -289,4 +289,4 @@ def _declare(rng: random.Random, edition: Edition, function: Function, connectio
     try:
         edition.guarded[function.name] = singleton(**arguments)(deed if function.is_async else deed_sync)
     except ConfigurationError as error:
-        edition.refused = f"{function.name}, whose declaration is allowed: {error}"
+        edition.refused = f"{function.name}, whose declaration is allowed: {error}".replace(f"{folder}/", "")

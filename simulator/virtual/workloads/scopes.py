@@ -21,7 +21,7 @@ _TEXTS_OF_BLOBS: Final = ("a42", "A42", "a/b", "two words", "Zürich ✓", "x" *
 _NUMBERS: Final = ("42", "0", "-7", "900719925474099312345")
 _SPELT: Final = ("1.50", "1e3", "-0.0")
 _GUID: Final = "7F2A1C1E-3d0b-4c55-9d3e-0a1b2c3d4e5f"
-_WHEN: Final = "2026-03-09T07:08:09.5Z"
+_WHEN: Final = "2026-03-09T19:08:09.5Z"
 
 Message = tuple[str, tuple[str, ...] | None]
 """A body, and the values of the scope in it as text; None: it names none, and the invocation is to fail."""
@@ -67,7 +67,7 @@ def draw_scope(rng: random.Random, layout: str, tag: str, *, needed: bool) -> Sc
     if layout == "default":
         shapes += [_date, _guid]
     if layout == "webjobs":
-        shapes += [_date_of_dotnet, _guid_of_dotnet, _text_of_dotnet, _of_no_text]
+        shapes += [_date_of_dotnet, _guid_of_dotnet, _text_of_dotnet, _of_no_text, _of_no_text]
         shapes += [] if needed else [_whole_function]
     return rng.choice(shapes)(_Draw(rng, values, tag, dotnet=layout == "webjobs"))
 
@@ -87,17 +87,21 @@ def _bodies(values: list[_Value], body: Callable[[str], str], texts: Callable[[s
     return [(body(value.json), texts(value.text)) for value in values]
 
 
-def _wrong(draw: _Draw, body: Callable[[str], str], *more: str) -> list[Message]:
-    """Return a message that names no scope. What is there and can't be printed is nothing to .NET, and no mistake."""
-    unprintable = () if draw.dotnet else (body('{"a": 1}'), body("[1]"))
-    return [(draw.rng.choice(("{}", *unprintable, *more)), None)]
+def _wrong(draw: _Draw, body: Callable[[str], str], *more: str, at: str = "") -> list[Message]:
+    """Return messages that name no scope; ``at``: of a path, which is not to be empty.
+
+    What is there and can't be printed is nothing to .NET, and no mistake.
+    """
+    unprintable = ["[1]", '{"a": 1}', *(["null", '""', '" "'] if at else [])]
+    wrong = ["{}", *more, *([] if draw.dotnet else map(body, unprintable))]
+    return [(each, None) for each in draw.rng.sample(wrong, min(2, len(wrong)))]
 
 
 def _path(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'{{"id": "decoy", "Id": {value}, "ID": "decoy", "More": {{"Id": 7}}}}'
 
-    wrong = _wrong(draw, body, '{"id": "other"}', "no JSON", "[]")
+    wrong = _wrong(draw, body, '{"id": "other"}', "no JSON", "[]", at="Id")
     return Scope("Id", "", (*_bodies(draw.values, body, lambda text: (text,)), *wrong))
 
 
@@ -105,12 +109,16 @@ def _nested(draw: _Draw) -> Scope:
     def body(value: str) -> str:
         return f'\ufeff {{"Order": {{"Id": 0, "Customer": {{"id": "decoy", "Id": {value}}}}}, "Id": "decoy"}}'
 
-    wrong = _wrong(draw, body, '{"Order": {"Customer": null}}', '{"Order:Customer:Id": 1}')
+    wrong = _wrong(draw, body, '{"Order": {"Customer": null}}', '{"Order:Customer:Id": 1}', at="Id")
     return Scope("Order:Customer:Id", "", (*_bodies(draw.values, body, lambda text: (text,)), *wrong))
 
 
 def _name(draw: _Draw) -> Scope:
+    exactly = draw.rng.random() < 0.5
+
     def body(value: str) -> str:
+        if exactly:
+            return f'{{"tenant": {{"NAME": "decoy", "Name": {value}}}, "name": "decoy"}}'
         return f'{{"tenant": {{"NAME": {value}, "Other": 1}}, "name": "decoy"}}'
 
     wrong = _wrong(draw, body, '{"Tenant": {"Nom": 1}}')
@@ -221,18 +229,20 @@ def _of_no_text(draw: _Draw) -> Scope:
 
 def _whole_function(_: _Draw) -> Scope:
     """A scope that comes to nothing is that of the whole function, to .NET."""
-    return Scope("V", "", (('{"V": null}', ()), ('{"V": "a"}', ("a",)), ('{"V": ""}', ()), ('{"V": 2.5}', ())))
+    return Scope(
+        "V", "", (('{"V": null}', ()), ('{"V": "a"}', ("a",)), ('{"V": ""}', ()), ('{"V": "2026-03-09"}', None))
+    )
 
 
 _FORMATS: Final = {
     "yyyy-MM-dd": "2026-03-09",
-    "yyyyMMddTHH": "20260309T07",
-    "H:mm": "7:08",
+    "yyyyMMddTHH": "20260309T19",
+    "H:mm": "19:08",
     "d MMM yy": "9 Mar 26",
-    "dddd hh tt": "Monday 07 AM",
-    "s": "2026-03-09T07:08:09",
-    "yyyy-MM-ddTHH-mm-ssK": "2026-03-09T07-08-09Z",
-    "HHmmss.fff": "070809.500",
+    "dddd hh tt": "Monday 07 PM",
+    "s": "2026-03-09T19:08:09",
+    "yyyy-MM-ddTHH-mm-ssK": "2026-03-09T19-08-09Z",
+    "HHmmss.fff": "190809.500",
     "MMMM": "March",
 }
 _GUIDS: Final = {
