@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from simulator.host.triggers.messages import Message, encode
 from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
+from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import deferrals, leaders, semaphores, workloads
+from simulator.virtual.workloads import deferrals, deployed, deployment, leaders, semaphores, workloads
+from simulator.virtual.workloads.deeds import Deed
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
 from singleton.base.hold import Hold
@@ -313,6 +316,108 @@ async def _(host: Host) -> None:
     counter = deferrals._Counter(host.scene.world, [])
     counter.ran(1)
     counter.ran(1)
+
+
+# --- what was deployed ------------------------------------------------------------------------------------------------
+
+
+def _deployed(host: Host, *, limit: float | None = None, attempts: int | None = None, **changes: Any) -> Places:
+    """Deploy the lock of a scene to a host, which is to ask for it."""
+    world = host.scene.world
+    judge = Places(world.oracle)
+    judge.listen(world.network, world.service)
+    expected = Expected(
+        **{
+            "name": LOCK,
+            "endpoint": "https://shop.blob.core.windows.net",
+            "way": "identity default",
+            "container": "locks",
+            "period": 15.0,
+            "renewal": 7.5,
+            "soonest": 0.5,
+            "latest": 5.0,
+            "in_line": True,
+            "written": "token",
+            **changes,
+        }
+    )
+    judge.expect(host.machine, "me", expected, limit=limit, attempts=attempts)
+    return judge
+
+
+@of("wrong lock")
+async def _(host: Host) -> None:
+    _deployed(host, name="locks/explored/another")
+    host.says("waiting")
+
+
+@of("wrong place")
+async def _(host: Host) -> None:
+    _deployed(host)
+    account = StorageAccount(account_url="https://another.blob.core.windows.net")
+    world = host.scene.world
+    await NetworkStore(world.network, world.service, host.machine, Place(account, "locks")).create(LOCK)
+
+
+@of("wrong stamp")
+async def _(host: Host) -> None:
+    _deployed(host)
+    host.says("waiting")
+    host.says("acquired")
+
+
+async def _asked_twice(host: Host, pause: float) -> None:
+    other = host.scene.b.store
+    await other.create(LOCK)
+    await other.acquire(LOCK, IDS[5], 60)
+    host.says("waiting")
+    for _ in range(2):
+        with pytest.raises(StoreFailure):
+            await host.store.acquire(LOCK, IDS[0], 15)
+        await asyncio.sleep(pause)
+
+
+@of("asks too soon")
+async def _(host: Host) -> None:
+    _deployed(host)
+    await _asked_twice(host, 0.01)
+
+
+@of("asks too seldom")
+async def _(host: Host) -> None:
+    _deployed(host)
+    await _asked_twice(host, 8.0)
+
+
+@of("renewed out of time")
+async def _(host: Host) -> None:
+    _deployed(host)
+    belief = await host.take()
+    await asyncio.sleep(3.0)
+    await host.store.renew(LOCK, belief.id)
+
+
+@of("gave up early")
+async def _(host: Host) -> None:
+    _deployed(host, limit=20.0)
+    host.says("waiting")
+    await asyncio.sleep(5.0)
+    host.says("contended", reason="timeout")
+
+
+@situation("refused for nothing")
+def _(scene: Scene) -> None:
+    refused = deployment.Edition(deployment.App(0, [], "app"), {}, refused="its scope")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deployed, "deployment", lambda _: (refused,))
+        deployed.start_deployed(scene.world)
+
+
+@of("wrong answer")
+async def _(host: Host) -> None:
+    app = deployment.App(0, [], "app")
+    judge = deployed._Host(host.scene.world, host.machine, deployment.Edition(app, {}), _deployed(host))
+    judge._judge("me", Deed(Job(host.scene.world.resource, 1, 1.0), "sent"), "sent")
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------

@@ -82,6 +82,7 @@ class Bounds:
 
     period: float = 15.0
     periods: frozenset[float] = frozenset({15.0})
+    renewal: float = 7.5
     shortest_poll: float = 5.0
     poll: float = 5.0
     handoff_window: float = 30.0
@@ -93,6 +94,7 @@ class Bounds:
         every = [guard.options for guard in known]
         self.periods = frozenset(guard.period for guard in known)
         self.period = max(self.periods)
+        self.renewal = max(guard.options.renewal_interval or guard.period / 2 for guard in known)
         self.poll = max(option.lock_acquisition_polling_interval for option in every)
         self.shortest_poll = min(option.lock_acquisition_polling_interval for option in every)
         self.handoff_window = max(option.handoff_window for option in every)

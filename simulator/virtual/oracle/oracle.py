@@ -57,6 +57,8 @@ class Oracle(Evidence):
         self.callers = Callers(self, self.conduct)
         self.listening = Listening(self, self.conduct)
         self.moments = Moments(self.reached)
+        self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
+        """Hears the events, too: a workload's own checks."""
         self._current_hold = current_hold
         self._tokens: dict[str, int] = {}
         self._showed: dict[str, tuple[int, str | None]] = {}
@@ -75,6 +77,7 @@ class Oracle(Evidence):
         assert machine is not None
         self.callers.hear(event, machine)
         self.listening.hear(event, machine)
+        self.also_hears(event, machine)
         match event.kind:
             case "lost":
                 for body in self._bodies[event.lock]:
@@ -194,7 +197,7 @@ class Oracle(Evidence):
                 self._operated.add(tenure.lease_id)
                 self.reached["leases ended by an operator"] += 1
                 self.later(self.bounds.period, self._must_know, tenure)
-                self.later(self.bounds.period / 2 * self.bounds.drift + 0.5, self._must_have_heard, tenure)
+                self.later(self.bounds.renewal * self.bounds.drift + 0.5, self._must_have_heard, tenure)
         self.callers.tenure_ended(tenure)
         self.moments.ended(tenure)
 

@@ -19,7 +19,6 @@ from simulator.virtual.workloads.bodies import able, inside, work
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageDenied, StorageUnavailable
-from singleton.locking.slots import slot_name
 
 if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Body
@@ -189,7 +188,7 @@ class _Pool:
                 return
 
     def _slots(self) -> list[str]:
-        return [slot_name(_NAME, number) for number in range(self.limit)]
+        return [f"{_NAME}/slot-{number}" for number in range(self.limit)]  # as the documentation has them
 
     def _blame(self, check: str, text: str) -> None:
         self.world.oracle.blame(check, text)

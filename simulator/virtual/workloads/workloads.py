@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.workloads.deferrals import start_deferrals
+from simulator.virtual.workloads.deployed import start_deployed
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
 from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
@@ -30,7 +31,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener"):
+    if name not in ("defer", "listener", "deployed"):
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -184,5 +185,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "leader": start_leader,
     "defer": start_deferrals,
     "listener": start_listeners,
+    "deployed": start_deployed,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -32,6 +32,7 @@ from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.time.watchdog import Stuck, watched
+from simulator.virtual.worlds.environment import environments
 from simulator.virtual.worlds.openings import Openings
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
@@ -42,7 +43,7 @@ from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.worlds.outcome import Account
@@ -87,6 +88,8 @@ class World:
         """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
         self.accounts: dict[str, Account] = {}
         """Of the functions of a user's app."""
+        self.settings: dict[Machine, Mapping[str, str]] = {}
+        """The app settings of hosts that have some of their own."""
         self._runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
@@ -172,6 +175,10 @@ class World:
 
     def run(self) -> Run:
         """Let it all happen, and say what came of it."""
+        with environments(self.settings):
+            return self._happen()
+
+    def _happen(self) -> Run:
         provide_runtime(lambda: self._runtimes[_here()])
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
