@@ -40,7 +40,12 @@ def _never_refused(history: History) -> Iterator[Finding]:
     for call in history.invocations:
         function = history.function(call.function)
         if call.blames == "LockNotAcquired" and function.guarded and not function.decorated:
-            waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
+            stands_by = function.mode == "listener" and history.rough  # its message may be another receiver's by now
+            waits = (
+                not stands_by
+                and function.on_contention == "wait"
+                and math.inf == function.gives_up_after == function.cut_after
+            )
             failed[call.function] += waits or function.on_contention == "skip"
     for name, number in sorted((+failed).items()):
         policy = history.function(name).on_contention

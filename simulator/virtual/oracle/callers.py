@@ -136,8 +136,10 @@ class Callers:
         since = self._age(invocation) + STALE
         quiet = self.conduct.well(machine, since)
         match outcome:
-            case "StorageError" | "SingletonError":
+            case "SingletonError":
                 self._blame("false alarm", told)
+            case "StorageError" if quiet:
+                self._blame("false alarm", f"{told}, and no request was refused")
             case "StorageUnavailable" if quiet:
                 self._blame("false alarm", f"{told}, and the network was good")
             case "StorageDenied" if not self.conduct.denied(machine, since):
@@ -151,7 +153,7 @@ class Callers:
         guard = self._guards.get(event.function)
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
         self._invocations[new.who] = waiting[new.who] = new
-        if guard is not None and guard.wait is not None:
+        if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
             self.evidence.later((guard.wait or ONCE) * drift + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.findings import label
 from simulator.virtual.oracle import callers, conduct, oracle
 from simulator.virtual.storage.network import SOON
-from simulator.virtual.workloads import deferrals, leaders, semaphores
+from simulator.virtual.workloads import leaders, ledger, semaphores
 from simulator.virtual.worlds import world
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def _broken(violation: Violation) -> str:
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    pages = "".join(
-        module.__doc__ or "" for module in (deferrals, leaders, semaphores, world, conduct, callers, oracle)
-    )
+    pages = "".join(module.__doc__ or "" for module in (leaders, ledger, semaphores, world, conduct, callers, oracle))
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))
 
 
