@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from simulator.host.triggers.messages import Message
     from simulator.virtual.storage.network import Passage, Request
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.queues import Stored
     from simulator.virtual.workloads.shapes import App, Shape
     from simulator.virtual.worlds.world import World
 
@@ -52,7 +51,7 @@ def start_deferrals(world: World) -> None:
     """Have all hosts listen to one queue or two, with more messages of a customer than can run."""
     rng = world.rng_work
     app = rng.choice(APPS)
-    queues = _QUEUES[: rng.choice([1, 1, 2])]
+    queues = _QUEUES[: rng.choice([1, 1, 1, 2])]
     kinds = rng.sample(KINDS, rng.choice([1, 1, 2, 3]))
     if (
         BYTES in kinds
@@ -61,7 +60,7 @@ def start_deferrals(world: World) -> None:
     hosting = QueueWorld(world, app.options)
     ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)
     hosting.queues.watcher = ledger
-    jobs = some_jobs(world, rng.randint(3, 10))
+    jobs = some_jobs(world, rng.randint(2, 7))
     orders = [_Order(number, job, _failures(rng)) for number, job in enumerate(jobs)]
     hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
     tries = app.options.max_dequeue_count
@@ -69,7 +68,7 @@ def start_deferrals(world: World) -> None:
     for queue in queues:
         declare(world, {name_of(kind, queue): shapes(app, queue)[kind].run for kind in kinds}, queue=queue)
         for machine in world.machines:
-            for kind in rng.sample(kinds, rng.randint(1, len(kinds))):
+            for kind in rng.sample(kinds, rng.choice([1, 1, 1, len(kinds)])):
                 shape = shapes(app, queue)[kind]
                 name = name_of(kind, queue)
                 hosting.listen(machine, name, queue, partial(runner.deliver, machine, name, shape))
@@ -89,7 +88,7 @@ class _Order:
 
 
 def _failures(rng: random.Random) -> int:
-    return rng.choice([*[0] * 6, 1, 1, 2, _ALWAYS])
+    return rng.choice([*[0] * 5, 1, 2, _ALWAYS, _ALWAYS])
 
 
 def _feed(rng: random.Random, app: App, queues: tuple[str, ...], order: _Order) -> Feed:
@@ -105,7 +104,7 @@ def _number(feed: Feed) -> int:
 
 @dataclass(slots=True)
 class _Runner:
-    """Runs deliveries as the worker does: so many ``tries`` of a message; ``cancels`` is the share that is cancelled."""
+    """Runs deliveries as the worker does, so many ``tries`` a message; ``cancels`` is the share that is cancelled."""
 
     world: World
     ledger: Ledger

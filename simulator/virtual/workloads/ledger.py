@@ -21,6 +21,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from simulator.virtual.workloads.queues import QueueRequest
 from singleton.defer.queueplace import poison_queue
@@ -69,6 +70,7 @@ class Entry:
         dropped: whether its function chose not to run.
         unanswered: whether there may be two of it, as nobody knows what became of a request.
         slow: whether it may have been received again meanwhile.
+        forgotten: whether a note of how often it has failed may be lost.
         troubled: whether any request about it went wrong.
     """
 
@@ -85,6 +87,7 @@ class Entry:
     dropped: bool = False
     unanswered: bool = False
     slow: bool = False
+    forgotten: bool = False
     troubled: bool = False
     vain: int = 0
 
@@ -104,10 +107,9 @@ class Ledger:
         self._names: dict[str, Entry] = {}
         self._bad_until: dict[Machine, float] = {}
         """Until when what a machine receives may be visible again before it knows."""
-        self._forgetful = any(fault.kind == "operator" for fault in world.faults)
         self._told, world.network.on_send = world.network.on_send, self._asked
 
-    # --- what is fed, and what its invocations say ----------------------------------------------------------------------
+    # --- what is fed, and what its invocations say --------------------------------------------------------------------
 
     def fed(self, number: int, queue: str, stored: Stored) -> None:
         """Take a message that a producer has put into a queue."""
@@ -120,9 +122,9 @@ class Ledger:
         entry = self._names[name]
         entry.failures[name] += 1
         entry.own += own
-        if entry.own > self._most:
-            if not (self._forgetful or entry.unanswered or entry.slow or self._struck(entry)):
-                self._blame("tried too often", entry, f"failed {entry.own} times, and may fail {self._most} times")
+        forgotten = entry.forgotten or entry.unanswered or entry.slow or self._struck(entry)
+        if entry.own > self._most and not forgotten:
+            self._blame("tried too often", entry, f"failed {entry.own} times, and may fail {self._most} times")
 
     def cancelled(self, name: str, *, last: bool) -> None:
         """Take the cancellation of an invocation, of the ``last`` that its host tries or not.
@@ -145,7 +147,7 @@ class Ledger:
         if entry.done > 1 and not (entry.unanswered or entry.slow or self._struck(entry)):
             self._blame("ran again", entry, "ran again")
 
-    # --- what happens at the service ------------------------------------------------------------------------------------
+    # --- what happens at the service ----------------------------------------------------------------------------------
 
     def sent(self, queue: str, stored: Stored, by_locks: Machine | None, delay: float, life: float | None) -> None:
         """See ``Watcher.sent``."""
@@ -183,7 +185,7 @@ class Ledger:
         if not (entry.done or entry.dropped or self._there(entry)) and now < stored.expires - _CUT_OFF:
             self._blame("gone", entry, "was deleted, and no invocation of it has succeeded with its body")
 
-    # --- judging --------------------------------------------------------------------------------------------------------
+    # --- judging ------------------------------------------------------------------------------------------------------
 
     def _asked(self, request: Request, passage: Passage) -> None:
         """Take a request, and what the network will do to it."""
@@ -192,7 +194,10 @@ class Ledger:
         unanswered = passage.lost or passage.reply_lost or passage.reset
         if request.call in {"note", "noted", "remove"}:
             late = length > _OF_A_NOTE or passage.copies > 1
-            self._forgetful |= unanswered or late or passage.answer is not None
+            if unanswered or late or passage.answer is not None:
+                noted = self._names.get(unquote(request.name).rpartition("/")[2])
+                for entry in self.entries.values() if noted is None else [noted]:
+                    entry.forgotten = True
         if request.call == "queue receive" and not (passage.good and passage.copies == 1):
             until = self.world.loop.now + length + passage.copy_delay + 1.0
             self._bad_until[request.machine] = max(until, self._bad_until.get(request.machine, 0.0))
