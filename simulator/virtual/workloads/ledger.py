@@ -49,6 +49,7 @@ _HELD_UP: Final = 45.0
 """Seconds that may pass from the reading of what is left of a life to the sending of the copy."""
 _CUT_OFF: Final = 2.0
 """Seconds of a life that are lost each time: the service tells whole ones, and takes whole ones."""
+_ROUND: Final = 0.5
 _JITTER: Final = 0.25
 
 
@@ -220,11 +221,11 @@ class Ledger:
         now, lives = self.world.loop.now, math.inf if life is None else life
         lying = [stored.expires for (queue, _), stored in entry.there.items() if queue == entry.queue]
         left = max(lying, default=entry.expires) - now
-        slack = _HELD_UP if entry.troubled or self._struck(entry) else 1.0
+        slack = _HELD_UP if entry.troubled or self._struck(entry) else _ROUND
         slack = math.inf if entry.unanswered else slack
         if entry.unanswered or self._struck(entry):
             left = 0.0
-        if lives != left and not left - _CUT_OFF <= lives <= max(1.0, entry.expires - now) + slack:
+        if lives != left and not left - _CUT_OFF <= lives <= entry.expires - now + slack:
             self._blame("wrong life", entry, f"was put back for {lives:.0f} s, and had {left:.0f} s left")
         least, most = (max(1, round(self._delay * (1 + way * _JITTER))) for way in (-1, 1))
         if life is not None and life // 2 < most:
