@@ -130,5 +130,5 @@ class QueueWorld:
             handled = any(call.ending == "ok" for call in message.invocations)
             if self.queues.watcher is None and not handled and message.ids.isdisjoint(left):
                 oracle.blame("message lost", f"message {message.id} is gone, and no invocation of it succeeded")
-            oracle.reached["messages done"] += handled
+            oracle.reached["messages done"] += handled and not message.poisoned
             oracle.reached["messages put back"] += message.deferred

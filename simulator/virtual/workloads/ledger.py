@@ -71,7 +71,7 @@ class Entry:
         dropped: whether its function chose not to run.
         unanswered: whether there may be two of it, as nobody knows what became of a request.
         slow: whether it may have been received again meanwhile.
-        forgotten: whether a note of how often it has failed may be lost.
+        forgotten: whether a note of its failures may be lost, or its last failure not make it poison.
         troubled: whether any request about it went wrong.
     """
 
@@ -193,7 +193,7 @@ class Ledger:
         self._told(request, passage)
         length = passage.out + passage.back
         unanswered = passage.lost or passage.reply_lost or passage.reset
-        if request.call in {"note", "noted", "remove"}:
+        if request.call in {"note", "noted", "remove", "queue create", "queue time"}:
             late = length > _OF_A_NOTE or passage.copies > 1
             if unanswered or late or passage.answer is not None:
                 noted = self._names.get(unquote(request.name).rpartition("/")[2])
@@ -211,6 +211,7 @@ class Ledger:
         if passage.good and passage.copies == 1:
             return
         entry.troubled = True
+        entry.forgotten |= passage.answer is not None
         if isinstance(passage.answer, StoreFailure) and request.call == "queue delete":
             entry.vain += 1
             unanswered |= entry.vain >= _RETRIED or (passage.answer.status or 0) < 500
