@@ -40,7 +40,8 @@ def _never_refused(history: History) -> Iterator[Finding]:
     stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
     for call in history.invocations:
         function = history.function(call.function)
-        refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by
+        stands_by = function.mode == "listener" and history.rough  # its message may be another receiver's by now
+        refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by and not stands_by
         if refused and function.guarded and not function.decorated:
             waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
             failed[call.function] += waits or function.on_contention == "skip"

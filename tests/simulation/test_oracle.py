@@ -15,7 +15,7 @@ from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import deferrals, deployed, deployment, leaders, semaphores, workloads
+from simulator.virtual.workloads import deployed, deployment, leaders, semaphores, workloads
 from simulator.virtual.workloads.deeds import Deed
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
@@ -24,6 +24,7 @@ from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.listening import LISTENING
+from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
 if TYPE_CHECKING:
@@ -305,19 +306,6 @@ async def _(host: Host) -> None:
     election.must_have_a_leader()
 
 
-@of("burnt")
-async def _(host: Host) -> None:
-    counter = deferrals._Counter(host.scene.world, [])
-    counter.received(Message(id="m1", text="", dequeue_count=2, pop_receipt="2"))
-
-
-@of("doubled")
-async def _(host: Host) -> None:
-    counter = deferrals._Counter(host.scene.world, [])
-    counter.ran(1)
-    counter.ran(1)
-
-
 # --- what was deployed ------------------------------------------------------------------------------------------------
 
 
@@ -523,6 +511,9 @@ def _(scene: Scene) -> None:
 @of("verdict")
 async def _(host: Host) -> None:
     host.leave(host.enter(await host.take()))  # and nothing ever told of the lock itself
+
+
+SITUATIONS.update(MISDELIVERIES)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------

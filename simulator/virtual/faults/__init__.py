@@ -10,6 +10,9 @@ from simulator.virtual.faults import network
 # isort: split
 # In this order: that of KINDS decides what a seed means.
 from simulator.virtual.faults import hosts
+
+# isort: split
+from simulator.virtual.faults import queues
 from simulator.virtual.faults.fault import KINDS, Fault, Lasting, fault_from
 
-__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network"]
+__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network", "queues"]

@@ -63,6 +63,8 @@ class Fault(ABC):
     """Whether it strikes before anything else, whatever ``at`` says."""
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The values that a field may have, where they are few."""
+    of: ClassVar[tuple[str, ...]] = ()
+    """The workloads that it concerns; none: all."""
     at: float
     host: int = 0
 

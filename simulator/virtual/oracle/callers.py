@@ -152,8 +152,10 @@ class Callers:
         since = self._age(invocation) + STALE
         quiet = self.conduct.well(machine, since)
         match outcome:
-            case "StorageError" | "SingletonError":
+            case "SingletonError":
                 self._blame("false alarm", told)
+            case "StorageError" if quiet:
+                self._blame("false alarm", f"{told}, and no request was refused")
             case "StorageUnavailable" if quiet:
                 self._blame("false alarm", f"{told}, and the network was good")
             case "StorageDenied" if not self.conduct.denied(machine, since):

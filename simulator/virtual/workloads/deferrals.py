@@ -1,126 +1,195 @@
 """The workload ``defer``: messages of some customers, put back while their customer's lock is busy.
 
-Some bodies have an ``Id``, in whose place the host hides the message's own: these go back without it (H-80).
-
-Beside what holds for every queue:
-
-burnt       a message was received twice under one id although nothing went wrong
-doubled     a message ran twice although nothing went wrong
+Functions of several shapes, of one app or two, on one queue or two. Some bodies fail once, or always; some hide their
+message's own names, as the host has the body's in their place: these go back without them (H-80); some messages have
+a short life; and some invocations are cancelled, at whatever they wait for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.messages import decode, encode
-from simulator.virtual.workloads.hosting import QueueWorld, orders
-from simulator.virtual.workloads.invocations import declare, invoke_one
-from simulator.virtual.workloads.jobs import Job, some_jobs, without_options
-from singleton import singleton
+from simulator.virtual.workloads.hosting import Feed, QueueWorld
+from simulator.virtual.workloads.invocations import declare, invoke, run_function
+from simulator.virtual.workloads.jobs import Context, Job, some_jobs
+from simulator.virtual.workloads.ledger import Ledger
+from simulator.virtual.workloads.queues import WEEK
+from simulator.virtual.workloads.shapes import APPS, BYTES, KINDS, name_of, shapes
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
     from simulator.host.triggers.messages import Message
+    from simulator.virtual.storage.network import Passage, Request
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.hosting import Feed
+    from simulator.virtual.workloads.shapes import App, Shape
     from simulator.virtual.worlds.world import World
 
-_QUEUE = "deferred-orders"
-_MESSAGE = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
+_QUEUES: Final = ("deferred-orders", "deferred-parcels")
+_ALWAYS: Final = 99
+_BY_REQUEST: Final = 0.7
+_HIDING: Final[tuple[dict[str, Any], ...]] = (
+    *({},) * 6,
+    *({"iD": "k"}, {"Id": ".."}, {"id": ""}, {"ID": 7}, {"Id": {}}, {"Id": None}, {"id": ["m1"]}),
+    *(
+        {"PopReceipt": "p"},
+        {"DequeueCount": 7},
+        {"dequeueCount": 0, "Id": "k"},
+        {"text": "Gr\u00fc\u00dfe\r\n <&>\u2028"},
+    ),
+)
+"""What bodies have beside the order."""
 
 
 def start_deferrals(world: World) -> None:
-    """Have all hosts listen to one queue, with more messages of a customer than can run."""
+    """Have all hosts listen to one queue or two, with more messages of a customer than can run."""
     rng = world.rng_work
-    hosting = QueueWorld(world)
-    kind = rng.choice(("put_off", "put_off_sync"))
-    declare(world, _functions(), queue=_QUEUE)
-    jobs = some_jobs(world, rng.randint(3, 10))
-    counter = _Counter(world, jobs)
-    for machine in world.machines:
-        hosting.listen(machine, kind, _QUEUE, partial(counter.deliver, machine, kind))
+    app = rng.choice(APPS)
+    queues = _QUEUES[: rng.choice([1, 1, 1, 2])]
+    kinds = rng.sample(KINDS, rng.choice([1, 1, 2, 3]))
+    if (
+        BYTES in kinds
+    ):  # functions of one queue must agree on what names a message has: its failures are counted by them
+        kinds = [BYTES]
+    hosting = QueueWorld(world, app.options)
+    ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)
+    hosting.queues.watcher = ledger
+    jobs = some_jobs(world, rng.randint(2, 7))
+    orders = [_Order(number, job, _failures(rng)) for number, job in enumerate(jobs)]
+    hosting.on_feed = lambda feed, stored: ledger.fed(_number(feed), feed.queue, stored)
+    tries = app.options.max_dequeue_count
+    runner = _Runner(world, ledger, orders, tries, rng.choice([0.0, 0.0, 0.2, 0.5]), rng.random())
+    for queue in queues:
+        declare(world, {name_of(kind, queue): shapes(app, queue)[kind].run for kind in kinds}, queue=queue)
+        for machine in world.machines:
+            for kind in rng.sample(kinds, rng.choice([1, 1, 1, len(kinds)])):
+                shape = shapes(app, queue)[kind]
+                name = name_of(kind, queue)
+                hosting.listen(machine, name, queue, partial(runner.deliver, machine, name, shape))
     work = sum(job.steps * job.pause + 13.0 for job in jobs)
-    feeds = orders(rng, _QUEUE, len(jobs), within=30.0)
-    hosting.feed([_named(rng, feed) for feed in feeds], seconds=work + 200.0)
-
-
-def _named(rng: random.Random, feed: Feed) -> Feed:
-    """Give half of the bodies an ``Id``."""
-    name: object = rng.choice((*[None] * 5, "k", "..", "", 7, {}))
-    body = json.loads(decode(feed.text, "base64")) | {"iD": name}
-    return replace(feed, text=encode(json.dumps(body).encode(), "base64"))
+    feeds = sorted((_feed(rng, app, queues, order) for order in orders), key=lambda feed: feed.at)
+    hosting.feed(feeds, seconds=work + 300.0)
 
 
 @dataclass(slots=True)
-class _Counter:
-    """Runs deliveries as the worker does, and keeps count of them."""
+class _Order:
+    """What a message asks for: the job of its number, which fails so many times before it works."""
+
+    number: int
+    job: Job
+    fails: int
+    runs: int = 0
+
+
+def _failures(rng: random.Random) -> int:
+    return rng.choice([*[0] * 5, 1, 2, _ALWAYS, _ALWAYS])
+
+
+def _feed(rng: random.Random, app: App, queues: tuple[str, ...], order: _Order) -> Feed:
+    body = {"Order": {"Id": f"key-{rng.randrange(2)}"}, "Number": order.number} | rng.choice(_HIDING)
+    text = encode(json.dumps(body, ensure_ascii=False).encode(), app.options.message_encoding)
+    life = rng.choice([*[float(WEEK)] * 6, None, rng.uniform(5.0, 120.0)])
+    return Feed(rng.uniform(0, 30.0), rng.choice(queues), text, life)
+
+
+def _number(feed: Feed) -> int:
+    return int(json.loads(decode(feed.text, "none" if feed.text.startswith("{") else "base64"))["Number"])
+
+
+@dataclass(slots=True)
+class _Runner:
+    """Runs deliveries as the worker does, so many ``tries`` a message; ``cancels`` is the share that is cancelled."""
 
     world: World
-    jobs: list[Job]
-    runs: Counter[int] = field(default_factory=Counter)
+    ledger: Ledger
+    orders: list[_Order]
+    tries: int
+    cancels: float
+    salt: float
+    _sent: Counter[Machine] = field(default_factory=Counter)
+    _awaited: dict[Machine, list[tuple[int, asyncio.Future[None]]]] = field(default_factory=dict)
 
-    async def deliver(self, machine: Machine, kind: str, received: Message) -> bool:
+    def __post_init__(self) -> None:
+        tell = self.world.network.on_send
+
+        def told(request: Request, passage: Passage) -> None:
+            tell(request, passage)
+            self._count(request.machine)
+
+        self.world.network.on_send = told
+
+    async def deliver(self, machine: Machine, name: str, shape: Shape, received: Message) -> bool:
         """Run one invocation; tell whether it succeeded."""
-        world = self.world
-        body = json.loads(received.body)
-        self.received(received)
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
-        ran: list[int] = []
-        outcome = await invoke_one(
-            world,
+        rng = random.Random(f"{self.salt}/{invocation}")
+        invoked = asyncio.create_task(self._invoke(machine, name, shape, invocation, received), name=invocation)
+        if shape.is_async and rng.random() < self.cancels:
+            await self._cancel(machine, invoked, invocation, rng)
+        await asyncio.wait({invoked})
+        if invoked.cancelled():
+            self.ledger.cancelled(received.id, last=received.dequeue_count >= self.tries)
+            return False
+        return invoked.result()
+
+    async def _cancel(self, machine: Machine, invoked: asyncio.Task[bool], invocation: str, rng: random.Random) -> None:
+        """Cancel an invocation some steps after a request that its machine sends from now on, or after some seconds."""
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if rng.random() < _BY_REQUEST:
+            self._awaited.setdefault(machine, []).append((self._sent[machine] + rng.randint(1, 8), asked))
+        until: set[asyncio.Future[Any]] = {invoked, asked}
+        await asyncio.wait(until, timeout=rng.uniform(0.0, 25.0), return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(rng.randrange(12)):
+            await asyncio.sleep(0)
+        if not invoked.done():
+            self.world.cancelled.add(invocation)
+            invoked.cancel()
+            await asyncio.wait({invoked})
+            self.world.oracle.reached["invocation: cancelled"] += 1
+            if not invoked.cancelled():
+                self.world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+
+    def _count(self, machine: Machine) -> None:
+        self._sent[machine] += 1
+        waiting = self._awaited.get(machine, [])
+        for number, asked in [*waiting]:
+            if number <= self._sent[machine]:
+                waiting.remove((number, asked))
+                if not asked.done():
+                    machine.context().run(asked.set_result, None)
+
+    async def _invoke(self, machine: Machine, name: str, shape: Shape, invocation: str, received: Message) -> bool:
+        body = json.loads(received.body)
+        order, ran, values = self.orders[body["Number"]], list[int](), list[object]()
+        job = replace(order.job, fails=order.runs < order.fails)
+
+        async def work() -> None:
+            given = {"msg": queue_input(shape.parameter, received), "job": job, "ran": ran}
+            try:
+                values.append(await run_function(shape.run, {**given, "context": Context(name, invocation)}))
+            finally:
+                order.runs += len(ran)
+
+        outcome = await invoke(
+            self.world,
             machine,
-            _functions(),
-            kind,
+            name,
             invocation,
-            key=body["Order"]["Id"],
+            work,
             message=received.id,
-            msg=queue_input(_MESSAGE, received),
-            job=self.jobs[body["Number"]],
-            ran=ran,
+            keys={"function": body["Order"]["Id"]} if shape.keyed else None,
+            failures=(RuntimeError,),
         )
-        if outcome == "ok" and ran:
-            self.ran(body["Number"])
-        world.oracle.reached[f"invocation: {'put back' if outcome == 'ok' and not ran else outcome}"] += 1
+        if outcome == "ok":
+            skipped = shape.skips(invocation)
+            self.ledger.succeeded(received.id, ran=bool(ran), dropped=skipped, value=values[0])
+        else:
+            self.ledger.failed(received.id, own=outcome == "failed")
+        put_back = outcome == "ok" and not ran
+        self.world.oracle.reached[f"invocation: {'put back' if put_back else outcome}"] += 1
         return outcome == "ok"
-
-    def received(self, message: Message) -> None:
-        """Take a delivery: where nothing goes wrong, each is the first."""
-        if message.dequeue_count > 1 and not self.world.faults:
-            self.world.oracle.blame("burnt", f"message {message.id} was received {message.dequeue_count} times")
-
-    def ran(self, number: int) -> None:
-        """Take a job that was done: where nothing goes wrong, once."""
-        self.runs[number] += 1
-        if self.runs[number] > 1 and not self.world.faults:
-            self.world.oracle.blame("doubled", f"message number {number} ran again")
-
-
-@cache
-def _functions() -> dict[str, Callable[..., Any]]:
-    """Declare the functions; to be put back they need a trigger that tells the queue."""
-    import azure.functions as func
-
-    app = func.FunctionApp()
-    triggered = app.queue_trigger(arg_name="msg", queue_name=_QUEUE, connection="AzureWebJobsStorage")
-    guarded = singleton(scope="Order:Id", level="host", on_contention="defer")
-
-    async def put_off(msg: func.QueueMessage, job: Job, ran: list[int]) -> None:  # noqa: ARG001 - the scope is in it
-        ran.append(1)
-        await job.run()
-
-    def put_off_sync(msg: func.QueueMessage, job: Job, ran: list[int]) -> None:  # noqa: ARG001
-        ran.append(1)
-        job.run_sync()
-
-    with without_options():
-        builders: list[Any] = [guarded(triggered(put_off)), guarded(triggered(put_off_sync))]
-    functions = [builder._function.get_user_function() for builder in builders]  # noqa: SLF001 - no public way
-    return {function.__name__: function for function in functions}

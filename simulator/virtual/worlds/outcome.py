@@ -104,6 +104,7 @@ class Chronicle:
             call=request.call,
             name=request.name,
             answer="ok" if failure is None else str(failure),
+            about=getattr(request, "message", "")[:40],
             out=round(passage.out, 3),
             back=None if passage.reply_lost else round(passage.back, 3),
             lease=request.lease_id,
