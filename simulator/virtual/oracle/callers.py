@@ -136,7 +136,7 @@ class Callers:
         since = self._age(invocation) + STALE
         quiet = self.conduct.well(machine, since)
         match outcome:
-            case "StorageError" | "SingletonError":
+            case "StorageError" | "SingletonError" if not self.conduct.strange(machine, since):
                 self._blame("false alarm", told)
             case "StorageUnavailable" if quiet:
                 self._blame("false alarm", f"{told}, and the network was good")

@@ -18,6 +18,8 @@ from simulator.virtual.storage.network import SOON
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulator.virtual.oracle.evidence import Body, Evidence
     from simulator.virtual.storage.network import Passage, Request
     from simulator.virtual.storage.service import Tenure
@@ -36,7 +38,8 @@ _STILL_ASKING: Final = 11.0
 class _Sent:
     at: float
     good: bool
-    denied: bool
+    hopeless: bool
+    """Whether the answer says that it is of no use to ask again."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,9 @@ class Conduct:
     _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
     _trouble: dict[str, float] = field(default_factory=dict)
     _denied: dict[str, float] = field(default_factory=dict)
+    _strange: dict[str, float] = field(default_factory=dict)
+    keeps: Callable[[Tenure], bool] = lambda _: False
+    """Tells whether a host keeps a lease for a reason although no body is inside: part of a set, the rest of a time."""
 
     # --- for others who judge -----------------------------------------------------------------------------------------
 
@@ -73,9 +79,17 @@ class Conduct:
         """Tell whether the service denied a machine anything in the last ``seconds``."""
         return self.evidence.loop.now - self._denied.get(machine.name, float("-inf")) <= seconds
 
+    def strange(self, machine: Machine, seconds: float) -> bool:
+        """Tell whether a machine's store raised what no store should in the last ``seconds``."""
+        return self.evidence.loop.now - self._strange.get(machine.name, float("-inf")) <= seconds
+
+    def last_sent(self, machine: Machine, lock: str) -> float:
+        """Return when a machine last sent a request for a lock."""
+        return self._last.get((machine.name, lock), float("-inf"))
+
     def asks(self, machine: Machine, lock: str) -> bool:
         """Tell whether a request of a machine for a lock may be under way, on a good day."""
-        return self.evidence.loop.now - self._last.get((machine.name, lock), float("-inf")) < SOON
+        return self.evidence.loop.now - self.last_sent(machine, lock) < SOON
 
     def silent_since(self, request: Request) -> float:
         """Return since when the service has answered no attempt of this kind."""
@@ -85,7 +99,8 @@ class Conduct:
         """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
         self._closing[machine.name] = self.evidence.loop.now
         mine = [tenure for tenure in self.evidence.service.tenures() if tenure.machine is machine]
-        self._kept |= {tenure.lease_id for tenure in mine if self.evidence.inside(tenure) or machine.stopped}
+        kept = [each for each in mine if self.evidence.inside(each) or self.keeps(each) or machine.stopped]
+        self._kept |= {tenure.lease_id for tenure in kept}
 
     def closed(self, machine: Machine) -> None:
         """Take the end of the closing: all other leases are given back.
@@ -110,12 +125,13 @@ class Conduct:
         self._last[machine.name, request.name] = now
         if not passage.good:
             self._trouble[machine.name] = now
+        if passage.strange:
+            self._strange[machine.name] = now
         if (lease_id := request.lease_id) is None:
             return
         if machine.name in self._closed:
             self.evidence.blame("used after closing", f"{machine.name} sends a {request.call} of {request.name}")
-        denied = passage.answer is not None and passage.answer.status in (401, 403)
-        sent = _Sent(now, passage.good, denied)
+        sent = _Sent(now, passage.good, passage.denied or passage.strange)
         if request.call == "release":
             self._releases[lease_id].append(sent)
             return
@@ -156,7 +172,7 @@ class Conduct:
         """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
         if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
-        if tenure.lease_id in self._led:
+        if tenure.lease_id in self._led or self.keeps(tenure):
             self._ran_out(machine, tenure.lock, tenure.lease_id)
             return
         now = self.evidence.loop.now
@@ -168,7 +184,7 @@ class Conduct:
         overtaken = releases[-1].at < tenure.since
         late = releases[0].at > now - _SECOND_TRY
         bad = sum(not release.good for release in releases)
-        if not overtaken and not late and bad <= 1 and not any(release.denied for release in releases):
+        if not overtaken and not late and bad <= 1 and not any(release.hopeless for release in releases):
             self.evidence.blame("left to lapse", f"{machine.name} did not get rid of the lease of {tenure.lock}")
 
     def lost(self, body: Body, reason: str | None) -> None:
