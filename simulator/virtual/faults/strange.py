@@ -53,13 +53,18 @@ class StrangeError(StoreFault, kind="strange error"):
 
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
         if rng.random() * 100 < self.percent:
-            if self.when == "unsent":
-                passage.unsent = _ERRORS[self.error]()
+            error = _ERRORS[self.error]()
+            if isinstance(error, StoreFailure):
+                passage.answer = error  # which the service gives instead of carrying it out
+            elif self.when == "unsent":
+                passage.unsent = error
             else:
-                passage.unread = _ERRORS[self.error]()
+                passage.unread = error
 
     def words(self) -> str:
         share = "" if self.percent == 100 else f"{self.percent} % of "
+        if self.error.isdigit():
+            return f"{share}the requests of {self.whose} are answered {self.error} for {self.seconds:g} s"
         how = "are not sent" if self.when == "unsent" else "are carried out, and their replies can't be read"
         return f"{share}the requests of {self.whose} {how} ({self.error}) for {self.seconds:g} s"
 

@@ -148,6 +148,7 @@ class Callers:
         company = any(other.machine is machine for other in waiting.values())
         company |= any(body.machine is machine for body in self.evidence.bodies(event.lock))
         company |= self.evidence.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
+        company |= self.conduct.gives_back(machine, event.lock, STALE)
         guard = self._guards.get(event.function)
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
         self._invocations[new.who] = waiting[new.who] = new

@@ -56,6 +56,9 @@ class Conduct:
     """Ids under which the second copy of a request may take the lease, long after the first was answered."""
     _asked: dict[str, float] = field(default_factory=dict)
     _last: dict[tuple[str, str], float] = field(default_factory=dict)
+    _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
+    _refused: dict[tuple[str, str], float] = field(default_factory=dict)
+    _last_renewal: dict[str, float] = field(default_factory=dict)
     _renewals: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
     _in_vain: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -86,6 +89,18 @@ class Conduct:
     def last_sent(self, machine: Machine, lock: str) -> float:
         """Return when a machine last sent a request for a lock."""
         return self._last.get((machine.name, lock), float("-inf"))
+
+    def refused_since(self, machine: Machine, lock: str, since: float) -> bool:
+        """Tell whether the service has told a machine, then or later, that it does not have a lock."""
+        return self._refused.get((machine.name, lock), float("-inf")) >= since
+
+    def last_renewal(self, lease_id: str) -> float:
+        """Return when a lease was last asked to be renewed."""
+        return self._last_renewal.get(lease_id, float("-inf"))
+
+    def gives_back(self, machine: Machine, lock: str, seconds: float) -> bool:
+        """Tell whether a machine has sent a release of a lock in the last ``seconds``: it may be under way."""
+        return self.evidence.loop.now - self._gave_back.get((machine.name, lock), float("-inf")) <= seconds
 
     def asks(self, machine: Machine, lock: str) -> bool:
         """Tell whether a request of a machine for a lock may be under way, on a good day."""
@@ -134,6 +149,7 @@ class Conduct:
         sent = _Sent(now, passage.good, passage.denied or passage.strange)
         if request.call == "release":
             self._releases[lease_id].append(sent)
+            self._gave_back[machine.name, request.name] = now
             return
         if lease_id in self._releases:
             act = f"{request.call} of {request.name}"
@@ -145,6 +161,7 @@ class Conduct:
                 self._doubled.add(lease_id)
         if request.call == "renew":
             self._renewals[lease_id].append(sent)
+            self._last_renewal[lease_id] = now
 
     def replied(self, request: Request, failure: Exception | None) -> None:
         """Take a reply that reaches its host."""
@@ -156,6 +173,8 @@ class Conduct:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
             self._denied[request.machine.name] = now
+        if status in (404, 409, 412) and request.call in ("acquire", "write"):
+            self._refused[request.machine.name, request.name] = now
         if status == 409 and request.call == "acquire":
             times = self._in_vain[request.machine.name, request.name]
             times.append(now)

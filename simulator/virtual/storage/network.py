@@ -65,7 +65,9 @@ class Passage:
     @property
     def denied(self) -> bool:
         """Tell whether the sender is denied access."""
-        return any(isinstance(error, StoreFailure) and error.meaning == "denied" for error in (self.answer, self.unsent))
+        return any(
+            isinstance(error, StoreFailure) and error.meaning == "denied" for error in (self.answer, self.unsent)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.workloads.clients import start_clients
 from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
@@ -29,7 +30,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name != "defer":
+    if name not in ("defer", "clients"):
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -182,5 +183,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "semaphore": start_semaphore,
     "leader": start_leader,
     "defer": start_deferrals,
+    "clients": start_clients,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)
