@@ -191,11 +191,11 @@ class Conduct:
         """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
         if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
-        if tenure.lease_id in self._led or self.keeps(tenure):
-            self._ran_out(machine, tenure.lock, tenure.lease_id)
-            return
         now = self.evidence.loop.now
         releases = self._releases.get(tenure.lease_id, [])
+        if tenure.lease_id in self._led or (not releases and self.keeps(tenure)):
+            self._ran_out(machine, tenure.lock, tenure.lease_id)
+            return
         if not releases and now - self._asked.get(tenure.lease_id, now) > _STILL_ASKING:
             self.evidence.blame("left to lapse", f"{machine.name} left the lease of {tenure.lock} to lapse")
         if not releases:

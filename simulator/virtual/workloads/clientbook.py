@@ -99,7 +99,8 @@ class Book:
     """When a machine last used a lock."""
     _inside: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
 
-    def __post_init__(self) -> None:
+    def watch(self) -> None:
+        """Look after those whose work has been started, each second."""
         self.world.oracle.conduct.keeps = self._keeps
         self.world.watch(self._look)
 

@@ -86,6 +86,7 @@ def start_clients(world: World) -> None:
             sessions = [_session(rng, keys, few) for _ in range(rng.randint(1, 2))]
             seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 9 for each in sessions for plan in each.plans)
             world.start(machine, shop.visit(f"{machine.name}/{user}", sessions), seconds=seconds)
+    book.watch()
 
 
 def _tell(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.virtual.workloads.clientbook import Book, Customer, Kind, Use
     from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient, LockClient
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
 
 _ALONE: Final = frozenset({"holder", "leader", "worker", "hold"})
 
@@ -69,10 +70,11 @@ class User:
             else self._work(use, plan, cutter)
         )
         cutter.task = task = asyncio.create_task(work, name=use.owner)
-        await asyncio.wait({task})
-        error = None if task.cancelled() else task.exception()
+        error = await _ended(task)
+        if plan.then == "dropped":
+            self.world.loop.leftover_tasks()  # the loop lets go of tasks that have ended, and of the holds they brought
         rest = plan.at_least * self.world.oracle.bounds.drift if use.doing != "waits" else 0.0
-        self.world.oracle.reached[f"use: {'cancelled' if task.cancelled() else type(error).__name__}"] += 1
+        self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
         if task.cancelled() and not use.cut:
             self.world.oracle.blame("cancelled by nobody", f"{use.owner} ended with a cancellation")
         self.book.over(use, error, rest=rest)
@@ -223,7 +225,7 @@ class User:
 
     async def _step(self, holds: tuple[Hold, ...], seconds: float) -> bool:
         """Work for some seconds, and write what came of it; False as soon as a hold is lost."""
-        losses = [asyncio.ensure_future(_loss(hold)) for hold in holds]
+        losses = [asyncio.ensure_future(_over(hold.lost)) for hold in holds]
         try:
             await asyncio.wait(losses, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -259,5 +261,17 @@ class _Cutter:
             self.task.cancel()
 
 
-async def _loss(hold: Hold) -> None:
-    await hold.lost
+async def _ended(task: asyncio.Task[None]) -> BaseException | None:
+    """Wait for a task, and return its error without what its frames had: a hold that was dropped among it."""
+    await asyncio.wait({task})
+    try:
+        await task
+    except BaseException as error:  # noqa: BLE001 - it is judged
+        traceback.clear_frames(error.__traceback__)
+        return error.with_traceback(None)
+    return None
+
+
+async def _over(lost: LossSignal) -> None:
+    """Wait for the loss of a hold, without the hold: who drops that leaves nothing that has it."""
+    await lost
