@@ -287,13 +287,14 @@ class Book:
         now = self.world.loop.now
         for customer in self._customers:
             machine = customer.machine
-            if not customer.brought or customer.done is None or now - customer.done < _CLOSE or machine.leaving:
+            bound = _CLOSE if self.world.oracle.conduct.well(machine, 2 * _CLOSE) else _CLOSE + 5 * _CALL
+            if not customer.brought or customer.done is None or now - customer.done < bound or machine.leaving:
                 continue
             again = any(
-                each.machine is machine and each.place == customer.place and (each.done or now) > now - _CLOSE
+                each.machine is machine and each.place == customer.place and (each.done or now) > now - bound
                 for each in self._customers
             )
-            if not again and not machine.stopped_since(2 * _CLOSE):
+            if not again and not machine.stopped_since(2 * bound):
                 if self.world.openings.is_open(machine, customer.place):
                     text = f"{machine.name} has closed its client of {customer.place.container}, and not its connection"
                     self._blame("outlives its client", text)

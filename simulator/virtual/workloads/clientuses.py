@@ -73,7 +73,8 @@ class User:
         error = await _ended(task)
         if plan.then == "dropped":
             self.world.loop.leftover_tasks()  # the loop lets go of tasks that have ended, and of the holds they brought
-        rest = plan.at_least * self.world.oracle.bounds.drift if use.doing != "waits" else 0.0
+        kept = use.doing != "waits" or use.kind == "worker"
+        rest = plan.at_least * self.world.oracle.bounds.drift if kept else 0.0
         self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
         if task.cancelled() and not use.cut:
             self.world.oracle.blame("cancelled by nobody", f"{use.owner} ended with a cancellation")
