@@ -97,6 +97,8 @@ class Book:
     _customers: list[Customer] = field(default_factory=list)
     _last: dict[tuple[Machine, str], float] = field(default_factory=dict)
     """When a machine last used a lock."""
+    _wanted: dict[tuple[Machine, str], float] = field(default_factory=dict)
+    """When a machine last used it, waited for it, or for any slot beside it."""
     _inside: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
 
     def watch(self) -> None:
@@ -148,8 +150,10 @@ class Book:
             return
         waited, use.doing = use.doing == "waits", "over"
         if self.uses.pop(use, use) is None:
-            for lock in use.locks if not waited or use.kind != "slot" else ():
-                self._last[use.machine, lock] = self.world.loop.now
+            for lock in use.locks:
+                self._wanted[use.machine, lock] = self.world.loop.now
+                if not waited or use.kind != "slot":
+                    self._last[use.machine, lock] = self.world.loop.now
             self._settle(use.customer)
 
     def enter(self, semaphore: str, body: Body) -> None:
@@ -250,8 +254,10 @@ class Book:
             if machine is None or machine.leaving or machine.stopped_since(_CLOSE):
                 continue
             if any(True for _ in self._at(machine, tenure.lock)):
-                self._last[machine, tenure.lock] = now
-            elif conduct.last_renewal(tenure.lease_id) > self._last.get((machine, tenure.lock), 0.0) + _DRAIN:
+                self._wanted[machine, tenure.lock] = now
+                continue
+            slack = _DRAIN if conduct.well(machine, 5 * _CALL) else 5 * _CALL  # an attempt under way goes on
+            if conduct.last_renewal(tenure.lease_id) > self._wanted.get((machine, tenure.lock), 0.0) + slack:
                 self._blame("kept for nobody", f"{machine.name} renews {tenure.lock}, which nobody uses there")
 
     def _nobody_waits_for_nothing(self) -> None:
@@ -272,7 +278,8 @@ class Book:
         return (
             self.world.oracle.conduct.last_sent(machine, lock) > since
             or self._last.get((machine, lock), -1.0) > since
-            or any(other.doing != "waits" for other in self._at(machine, lock))
+            or self._lets_it_lapse(machine, lock)
+            or any(other.doing != "waits" or other.kind == "set" for other in self._at(machine, lock))
         )
 
     def _must_find_a_taker(self, use: Use, bound: float) -> None:
@@ -280,8 +287,15 @@ class Book:
         free = now - self.world.service.held_until(lock)
         since = max(use.since, self._last.get((use.machine, lock), 0.0))
         busy = any(other.doing != "waits" or other.kind == "set" for other in self._at(use.machine, lock))
+        busy |= self._lets_it_lapse(use.machine, lock)
         if free > bound and since < now - bound and not busy and able(self.world, use.machine, bound + QUIET):
             self._blame("nobody took it", f"{use.owner} waits, and {lock} is free for {bound:.1f} s")
+
+    def _lets_it_lapse(self, machine: Machine, lock: str) -> bool:
+        """Tell whether a machine may have given a lease back in vain: then it leaves the lock alone until that lapses."""
+        bounds, conduct = self.world.oracle.bounds, self.world.oracle.conduct
+        lapses = (bounds.period + 2 * bounds.poll) * bounds.drift + _RELEASE
+        return conduct.gives_back(machine, lock, lapses) and not conduct.well(machine, lapses)
 
     def _nothing_is_left_open(self) -> None:
         now = self.world.loop.now

@@ -140,7 +140,7 @@ class User:
                 hold = None
             elif plan.then == "elsewhere":
                 cutter.reach("leave")
-                await asyncio.create_task(client.release(hold))
+                await asyncio.shield(asyncio.create_task(client.release(hold)))
             else:
                 cutter.reach("leave")
                 await client.release(hold)
