@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from simulator.host.triggers.messages import Message, encode
 from simulator.virtual.oracle.evidence import Body
 from simulator.virtual.search.story import promises
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import deferrals, leaders, semaphores, workloads
+from simulator.virtual.workloads import clientbook, deferrals, leaders, semaphores, workloads
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
+from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
@@ -312,6 +314,89 @@ async def _(host: Host) -> None:
     counter = deferrals._Counter(host.scene.world, [])
     counter.ran(1)
     counter.ran(1)
+
+
+# --- lock clients -----------------------------------------------------------------------------------------------------
+
+_HERE = Place(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
+
+
+def _client(host: Host) -> tuple[clientbook.Book, clientbook.Customer]:
+    """Open a client on a host, and look after it."""
+    book = clientbook.Book(host.scene.world)
+    book.watch()
+    return book, book.opened(host.machine, _HERE, brought=True)
+
+
+@of("not told of closing")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "lock", (LOCK,), None)
+    book.closed(customer)
+    await host.until(3.0)
+
+
+@of("no without a no")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    use = book.begin(customer, "me", "lock", (LOCK,), 5.0)
+    await host.until(5.0)
+    book.over(use, LockNotAcquired("it is taken"))
+
+
+@of("waits for nothing")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "lock", (LOCK,), None)
+    await host.until(60.0)
+
+
+@of("kept for nobody")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    use = book.begin(customer, "me", "lock", (LOCK,), None)
+    belief = await host.take()
+    book.got(use, (LOCK,))
+    book.over(use, None)
+    await host.until(7.0)
+    await host.store.renew(LOCK, belief.id)
+    await host.until(9.0)
+
+
+@of("asks for nobody")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.over(book.begin(customer, "me", "lock", (LOCK,), None), None)
+    await host.until(8.0)
+    await host.take()
+    await host.until(9.0)
+
+
+@of("outlives its client")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    host.scene.world.openings.store(host.machine, _HERE)
+    book.closed(customer)
+    await host.until(30.0)
+
+
+@of("waits for itself")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.blame_itself(book.begin(customer, "me", "lock", (LOCK,), None))
+
+
+@of("worked after its stop")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.blame_stopped(book.begin(customer, "me", "worker", (LOCK,), None))
+
+
+@of("logged on the lock thread")
+async def _(host: Host) -> None:
+    host.scene.world.spoil_log(host.machine.index, 5.0, raises=False)
+    record = logging.makeLogRecord({"msg": "a line", "levelno": logging.WARNING})
+    host.machine.context("locks").run(logging.getLogger("singleton").handle, record)
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------

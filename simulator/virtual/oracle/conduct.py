@@ -1,6 +1,7 @@
 """What hosts send to the service, and whether they lose or keep their leases for a reason.
 
 used after release   a request under the id of a lease that its host has given back
+used after its store  a request by a connection that its host has closed
 used after closing   a request for a lock by a process that has closed its locks
 flood                a host asks for a taken lock again and again without a pause
 left to lapse        a lease of a live host ran out, and nothing but that host can be the reason
@@ -65,6 +66,8 @@ class Conduct:
     _trouble: dict[str, float] = field(default_factory=dict)
     _denied: dict[str, float] = field(default_factory=dict)
     _strange: dict[str, float] = field(default_factory=dict)
+    attempts: dict[tuple[Machine, str], float] = field(default_factory=dict)
+    """When each machine last asked for a lock."""
     keeps: Callable[[Tenure], bool] = lambda _: False
     """Tells whether a host keeps a lease for a reason although no body is inside: part of a set, the rest of a time."""
 
@@ -140,6 +143,11 @@ class Conduct:
         self._last[machine.name, request.name] = now
         if not passage.good:
             self._trouble[machine.name] = now
+        if request.closed and not machine.leaving:
+            act = f"{request.call} of {request.name}"
+            self.evidence.blame(
+                "used after its store", f"{machine.name} sends {act} by a connection that it has closed"
+            )
         if passage.strange:
             self._strange[machine.name] = now
         if (lease_id := request.lease_id) is None:
@@ -156,6 +164,7 @@ class Conduct:
             self.evidence.blame("used after release", f"{machine.name} sends {act} under an id that it has given back")
         if request.call == "acquire":
             self._asked[lease_id] = now
+            self.attempts[machine, request.name] = now
             self._silent_since.setdefault((machine.name, request.name), now)
             if passage.copies > 1:
                 self._doubled.add(lease_id)

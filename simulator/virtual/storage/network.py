@@ -80,6 +80,8 @@ class Request:
     execute: Callable[[], Any]
     lease_id: str | None = None
     place: Place | None = None
+    closed: bool = False
+    """Whether its store was closed before."""
 
 
 class Network:

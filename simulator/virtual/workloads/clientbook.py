@@ -3,8 +3,10 @@
 not told of closing     a client was closed, and somebody still waits for a lock by it
 no without a no         a caller was told that a lock is taken, and neither the service nor its own process had said so
 waits for nothing       a caller waits, and its process neither has the lock nor asks for it
+asks for nobody         a host asks for a lock that nobody there wants any more
 kept for nobody         a host renews the lease of a lock that nobody there uses or waits for
 outlives its client     a client with a place of its own was closed and done with, and its connection is open
+kept too short          a lock was to be kept for a while, and was given back before
 waits for itself        a caller asked again for the lock that it is inside of, and was not told at once
 worked after its stop   a periodic worker was stopped, and did its work once more
 """
@@ -13,10 +15,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.workloads.bodies import able
+from simulator.virtual.workloads.customers import Customer, Use
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import (
     LockClosed,
@@ -34,7 +37,9 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Body
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
+    from simulator.virtual.workloads.customers import Kind
     from simulator.virtual.worlds.world import World
+    from singleton.base.hold import Hold
     from singleton.process.registry import Place
 
 _CALL: Final = 5.0
@@ -47,44 +52,6 @@ _DRAIN: Final = 2.0
 """Seconds after the end of a use within which its lease is renewed no more."""
 _CLOSE: Final = _RELEASE + 2.0 + 3.0
 """Seconds within which what a closed client leaves is given back, and its connection closed."""
-
-Kind = Literal["lock", "set", "slot", "leader", "worker"]
-Doing = Literal["waits", "inside", "leaves", "over"]
-
-
-@dataclass(slots=True, eq=False)
-class Customer:
-    """A client that somebody has made on a machine."""
-
-    machine: Machine
-    place: Place
-    brought: bool
-    closed: float | None = None
-    done: float | None = None
-    """When it was closed and the last of its uses had ended."""
-
-
-@dataclass(slots=True, eq=False)
-class Use:
-    """One call of a client, until nothing of it is left."""
-
-    customer: Customer
-    owner: str
-    kind: Kind
-    locks: tuple[str, ...]
-    """The blobs that it may have."""
-    timeout: float | None
-    since: float
-    company: bool
-    """Whether others of the same process waited there before."""
-    doing: Doing = "waits"
-    cut: bool = False
-    """Whether it was cancelled."""
-
-    @property
-    def machine(self) -> Machine:
-        """Where it is."""
-        return self.customer.machine
 
 
 @dataclass(slots=True)
@@ -131,13 +98,14 @@ class Book:
         self.uses[use] = None
         if timeout is not None:
             asking = timeout or ONCE * len(locks)
-            giving_back = _RELEASE + _CALL if kind == "set" else 0.0
-            bound = asking * self.world.oracle.bounds.drift + giving_back + AT_ONCE
+            bound = asking * self.world.oracle.bounds.drift + AT_ONCE
             self.world.later(bound, self._must_be_answered, use)
         return use
 
     def got(self, use: Use, locks: tuple[str, ...]) -> None:
         """Take a success."""
+        for lock in use.locks:
+            self._wanted[use.machine, lock] = self.world.loop.now
         use.doing, use.locks = "inside", locks
 
     def over(self, use: Use, error: BaseException | None, *, rest: float = 0.0) -> None:
@@ -173,6 +141,18 @@ class Book:
         """Return the blobs of a semaphore."""
         return tuple(slot_name(semaphore, number) for number in range(self.limits[semaphore]))
 
+    def must_last(self, use: Use, hold: Hold, seconds: float) -> None:
+        """Take a hold that is to be kept for so many seconds from now, by its machine's clock."""
+        until = seconds / self.world.oracle.bounds.drift - 0.5
+        self.world.later(until, self._must_be_kept, use, hold.lock, hold.lease_id, until)
+
+    def _must_be_kept(self, use: Use, lock: str, lease_id: str | None, since: float) -> None:
+        oracle, tenure = self.world.oracle, self.world.service.tenure(lock)
+        lost = tenure is None or tenure.lease_id != lease_id
+        quiet = oracle.conduct.well(use.machine, since) and not use.machine.leaving
+        if lost and quiet and not oracle.operated(lease_id):
+            self._blame("kept too short", f"{use.owner} wants {lock} to be kept for a while, and it is given back")
+
     def blame_itself(self, use: Use) -> None:
         """Judge a second request for a lock by whoever is inside, that was not refused."""
         self._blame("waits for itself", f"{use.owner} asked again for {use.locks[0]}, and was not told at once")
@@ -189,13 +169,15 @@ class Book:
         machine, conduct = use.machine, self.world.oracle.conduct
         since = self.world.loop.now - use.since + STALE
         match error:
+            case LockClosed():
+                allowed = use.customer.closed is not None or machine.leaving
+            case _ if use.kind == "worker":
+                allowed = False  # whatever happens at a tick, the next one comes
             case LockNotAcquired(reason="reentry"):
                 allowed = False
             case LockNotAcquired():
                 self._must_be_taken(use)
                 allowed = use.timeout is not None
-            case LockClosed():
-                allowed = use.customer.closed is not None or machine.leaving
             case LockLost():
                 allowed = True  # the oracle sees to it
             case StorageDenied():
@@ -230,9 +212,11 @@ class Book:
             or (tenure is not None and tenure.machine is machine)
         )
 
-    def _must_be_answered(self, use: Use) -> None:
+    def _must_be_answered(self, use: Use, late: bool = False) -> None:  # noqa: FBT001, FBT002 - a callback
         waited = self.world.loop.now - use.since
-        if use in self.uses and use.doing == "waits" and not use.machine.stopped_since(waited):
+        if use.kind == "set" and not self.world.oracle.conduct.well(use.machine, waited) and not late:
+            self.world.later(_RELEASE + _CALL, self._must_be_answered, use, True)  # it gives back what it has first
+        elif use in self.uses and use.doing == "waits" and not use.machine.stopped_since(waited):
             self._blame("late answer", f"{use.owner} still waits for {use.locks[0]} after {waited:.1f} s")
 
     def _must_be_told(self, use: Use) -> None:
@@ -244,6 +228,7 @@ class Book:
 
     def _look(self) -> None:
         self._no_lease_is_kept()
+        self._nobody_is_asked_for()
         self._nobody_waits_for_nothing()
         self._nothing_is_left_open()
 
@@ -259,6 +244,18 @@ class Book:
             slack = _DRAIN if conduct.well(machine, 5 * _CALL) else 5 * _CALL  # an attempt under way goes on
             if conduct.last_renewal(tenure.lease_id) > self._wanted.get((machine, tenure.lock), 0.0) + slack:
                 self._blame("kept for nobody", f"{machine.name} renews {tenure.lock}, which nobody uses there")
+
+    def _nobody_is_asked_for(self) -> None:
+        now, conduct = self.world.loop.now, self.world.oracle.conduct
+        for (machine, lock), asked in conduct.attempts.items():
+            if asked < now - 1.5 or machine.leaving or machine.stopped_since(_CLOSE):
+                continue
+            if any(True for _ in self._at(machine, lock)):
+                self._wanted[machine, lock] = now
+                continue
+            slack = _DRAIN if conduct.well(machine, 5 * _CALL) else 5 * _CALL  # an attempt under way goes on
+            if asked > self._wanted.get((machine, lock), 0.0) + slack:
+                self._blame("asks for nobody", f"{machine.name} asks for {lock}, which nobody there wants")
 
     def _nobody_waits_for_nothing(self) -> None:
         now, oracle = self.world.loop.now, self.world.oracle
@@ -305,7 +302,9 @@ class Book:
             if not customer.brought or customer.done is None or now - customer.done < bound or machine.leaving:
                 continue
             again = any(
-                each.machine is machine and each.place == customer.place and (each.done or now) > now - bound
+                each.machine is machine
+                and each.place == customer.place
+                and (each.done is None or each.done > now - bound)
                 for each in self._customers
             )
             if not again and not machine.stopped_since(2 * bound):

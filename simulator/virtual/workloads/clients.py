@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     import random
 
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.clientbook import Customer
     from simulator.virtual.worlds.world import World
-    from singleton.clients.baseclient import BaseClient
 
-_LEADS: Final = {"listener_lock_period": 15, "listener_lock_recovery_polling_interval": 15}
+_BASIC: Final = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=15)
 _OPTIONS: Final = (
-    SingletonOptions(**_LEADS),
-    SingletonOptions(**_LEADS, lock_period=20, lock_acquisition_polling_interval=2, handoff_window=10),
-    SingletonOptions(**_LEADS, lock_period=60, handoff_window=5, lock_acquisition_min_polling_interval=0.5),
-    SingletonOptions(**_LEADS, lock_period=30, lock_acquisition_polling_interval=1, renewal_interval=5),
+    _BASIC,
+    _BASIC.replace(lock_period=20, lock_acquisition_polling_interval=2, handoff_window=10),
+    _BASIC.replace(lock_period=60, handoff_window=5, lock_acquisition_min_polling_interval=0.5),
+    _BASIC.replace(lock_period=30, lock_acquisition_polling_interval=1, renewal_interval=5),
 )
 _CHANCES: Final = {
     "lock": 6,
@@ -47,7 +45,7 @@ _PHASES: Final = ("begin", "begin", "inside", "leave")
 _KEY: Final = "c2ltdWxhdGVk"
 _URL: Final = "https://explored.blob.core.windows.net"
 _PLACES: Final = ("", "", "made", "named")
-_AGAIN: Final = 0.1
+_AFTER: Final = ("again", "twice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
     match way:
         case "set":
             every = [f"{stem}key-{number}" for number in range(keys)] + [f"{stem}extra"]
-            names = tuple(rng.sample(every, rng.randint(0, len(every))))
+            names = tuple(rng.sample(every, rng.choice([0, 1, 2, len(every), len(every)])))
         case "slot" | "try slot":
             names = (f"{stem}pool",)
         case "leader":
@@ -134,8 +132,10 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         seconds=seconds,
         steps=steps,
         at_least=rng.choice([2.0, 8.0]) if way in ("lock", "try", "worker") and rng.random() < 0.2 else 0.0,
-        then=rng.choice(_THEN) if way == "hold" else "again" if rng.random() < _AGAIN else "",
-        cut=(rng.choice(_PHASES), rng.randrange(80)) if rng.random() < 0.35 else None,
+        then=rng.choice(_THEN) if way == "hold" else rng.choice(_AFTER) if rng.random() < 0.2 else "",
+        cut=(rng.choice(_PHASES), rng.randrange(rng.choice([4, 12, 80]))) if rng.random() < 0.35 else None,
+        closes=rng.randrange(12) if rng.random() < 0.05 else None,
+        lingers=rng.choice([5.0, 30.0]) if rng.random() < 0.2 else 0.0,
     )
 
 
@@ -159,18 +159,17 @@ class _Shop:
         customer = self._book.opened(self._machine, client._place, brought=brought)  # noqa: SLF001 - to know it again
         user = User(self._world, self._book, customer, client, name, session.sync)
         early = session.seconds is not None
-        closing = asyncio.create_task(self._close(session.seconds, client, customer)) if early else None
+        closing = asyncio.create_task(self._close(session.seconds, user)) if early else None
         if session.together:
             await asyncio.gather(*(user.use(plan, number) for number, plan in enumerate(session.plans)))
         else:
             for number, plan in enumerate(session.plans):
                 await user.use(plan, number)
-        await (closing or self._close(0.0, client, customer))
+        await (closing or self._close(0.0, user))
 
-    async def _close(self, seconds: float | None, client: BaseClient, customer: Customer) -> None:
+    async def _close(self, seconds: float | None, user: User) -> None:
         await asyncio.sleep(seconds or 0.0)
-        client.close()
-        self._book.closed(customer)
+        user.close()
 
     def _make(self, session: _Session) -> AsyncLockClient | LockClient:
         kind = LockClient if session.sync else AsyncLockClient

@@ -29,6 +29,8 @@ class Plan:
 
     ``way``: lock, try, set, slot, try slot, hold (acquired without a block), holder, leader, worker.
     ``then``: what becomes of a hold without a block: released, released elsewhere, twice, dropped; of a block: again.
+    ``closes``: how many callbacks after its beginning the client is closed.
+    ``lingers``: for how many seconds the body goes on when its lock is lost.
     ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
     """
 
@@ -41,6 +43,8 @@ class Plan:
     at_least: float = 0.0
     then: str = ""
     cut: tuple[str, int] | None = None
+    closes: int | None = None
+    lingers: float = 0.0
 
 
 @dataclass(slots=True)
@@ -53,6 +57,12 @@ class User:
     client: AsyncLockClient | LockClient
     name: str
     sync: bool
+
+    def close(self) -> None:
+        """Close the client, once."""
+        if self.customer.closed is None:
+            self.client.close()
+            self.book.closed(self.customer)
 
     async def use(self, plan: Plan, number: int) -> None:
         """Use the client once; whatever comes of it is judged."""
@@ -89,7 +99,7 @@ class User:
             case "set":
                 return "set", plan.names, plan.timeout
             case "leader" | "worker":
-                return plan.way, plan.names, None  # type: ignore[return-value]
+                return plan.way, plan.names, None
             case _:
                 return "lock", plan.names, plan.timeout
 
@@ -106,6 +116,8 @@ class User:
             case _:
                 async with self._block(use, plan) as got:
                     await self._inside(use, holds_in(got), plan, cutter)
+                    if plan.then == "twice" and holds_in(got):
+                        await self._async_client().release(holds_in(got)[0])
                     cutter.reach("leave")
 
     async def _sync_work(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
@@ -174,10 +186,14 @@ class User:
 
         client = self._async_client()
         worker = client.periodic(plan.names[0], work, every=plan.seconds / 4, at_least=plan.at_least, owner=use.owner)
-        async with worker:
-            cutter.reach("inside")
-            await asyncio.sleep(plan.seconds)
-            cutter.reach("leave")
+        if plan.timeout is None:
+            async with worker:
+                cutter.reach("inside")
+                await asyncio.sleep(plan.seconds)
+                cutter.reach("leave")
+        else:
+            asyncio.get_running_loop().call_later(plan.seconds, worker.stop)
+            await worker.run()
         stopped = True
 
     async def _look(self, plan: Plan) -> None:
@@ -195,10 +211,12 @@ class User:
         for hold in holds:
             hold.raise_if_lost()
         cutter.reach("inside")
+        if plan.at_least:
+            self.book.must_last(use, holds[0], plan.at_least)
         semaphore = plan.names[0] if use.kind == "slot" else ""
         with ExitStack() as bodies:
             for hold in holds:
-                body = bodies.enter_context(inside(self.world, use.machine, hold))
+                body = bodies.enter_context(inside(self.world, use.machine, hold, sync=self.sync or plan.lingers > 0))
                 if semaphore:
                     self.book.enter(semaphore, body)
                     bodies.callback(self.book.leave, semaphore, body)
@@ -206,6 +224,7 @@ class User:
                 await self._ask_again(use, plan)
             for _ in range(plan.steps):
                 if not await self._step(holds, plan.seconds):
+                    await asyncio.sleep(plan.lingers)
                     break
 
     async def _ask_again(self, use: Use, plan: Plan) -> None:
@@ -253,6 +272,9 @@ class _Cutter:
 
     def reach(self, phase: str) -> None:
         """Take the beginning of a phase."""
+        machine = self.user.customer.machine
+        if phase == "begin" and self.plan.closes is not None:
+            machine.at_step(self.plan.closes, lambda: machine.context().run(self.user.close))
         if self.plan.cut is not None and self.plan.cut[0] == phase and not self.user.sync:
             self.user.customer.machine.at_step(self.plan.cut[1], self._cut)
 
