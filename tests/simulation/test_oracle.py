@@ -380,6 +380,22 @@ async def _(host: Host) -> None:
     await host.until(30.0)
 
 
+@of("kept too short")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    belief = await host.take()
+    book.must_last(book.begin(customer, "me", "lock", (LOCK,), None), Hold(LOCK, lease=belief), 8.0)
+    await host.store.release(LOCK, belief.id)
+    await host.until(8.0)
+
+
+@of("used after its store")
+async def _(host: Host) -> None:
+    await host.store.create(LOCK)
+    await host.store.aclose()
+    await host.store.read(LOCK)
+
+
 @of("waits for itself")
 async def _(host: Host) -> None:
     book, customer = _client(host)

@@ -34,13 +34,6 @@ CLIENTS: tuple[Mutant, ...] = (
         breaks="a cancelled wait goes on in line, and holds up those behind it",
     ),
     Mutant(
-        name="a release can be cancelled",
-        file=_CALLS,
-        old="                await asyncio.shield(asyncio.wrap_future(given_back))",
-        new="                await asyncio.wrap_future(given_back)",
-        breaks="a release whose caller is cancelled is withdrawn before it began",
-    ),
-    Mutant(
         name="the time of at_least is cut short by a second release",
         file=_REGISTRY,
         old="        elif hold not in self._tails:\n",
@@ -202,13 +195,6 @@ CLIENTS: tuple[Mutant, ...] = (
         breaks="a slot is waited for on behalf of nobody, for ever",
     ),
     Mutant(
-        name="slots beyond a ring are left out",
-        file="singleton/locking/slots.py",
-        old="            size = start",
-        new="            size = self._limit",
-        breaks="nothing: rings are only wider",
-    ),
-    Mutant(
         name="a held of an earlier wait counts",
         file="singleton/locking/state.py",
         old="        return self._seen_taken >= since",
@@ -249,12 +235,5 @@ CLIENTS: tuple[Mutant, ...] = (
         old="            self._lines.put(say)\n\n",
         new="            say()\n\n",
         breaks="a log handler that blocks stops every lock of the process",
-    ),
-    Mutant(
-        name="a key makes two accounts equal",
-        file="singleton/settings/given.py",
-        old="    return GivenAccount(url, credential)",
-        new="    return GivenAccount(url, [credential])",
-        breaks="clients with one credential can't be made",
     ),
 )
