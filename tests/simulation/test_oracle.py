@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -14,9 +14,10 @@ from simulator.host.triggers.messages import Message, encode
 from simulator.virtual.oracle.evidence import Body
 from simulator.virtual.search.story import promises
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import clientbook, deferrals, leaders, semaphores, workloads
+from simulator.virtual.workloads import clientbook, clientuses, customers, deferrals, leaders, semaphores, workloads
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
+from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Place
@@ -321,11 +322,18 @@ async def _(host: Host) -> None:
 _HERE = Place(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
 
 
-def _client(host: Host) -> tuple[clientbook.Book, clientbook.Customer]:
+def _client(host: Host) -> tuple[clientbook.Book, customers.Customer]:
     """Open a client on a host, and look after it."""
     book = clientbook.Book(host.scene.world)
     book.watch()
     return book, book.opened(host.machine, _HERE, brought=True)
+
+
+def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, customers.Use]:
+    """Let somebody use the client of a host."""
+    book, customer = _client(host)
+    user = clientuses.User(host.scene.world, book, customer, AsyncLockClient(), "me", sync=False)
+    return user, book.begin(customer, "me", kind, (LOCK,), None)
 
 
 @of("not told of closing")
@@ -398,14 +406,33 @@ async def _(host: Host) -> None:
 
 @of("waits for itself")
 async def _(host: Host) -> None:
-    book, customer = _client(host)
-    book.blame_itself(book.begin(customer, "me", "lock", (LOCK,), None))
+    user, use = _user(host, "lock")
+    user.blame_itself(use)
 
 
 @of("worked after its stop")
 async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    user.blame_stopped(use)
+
+
+@of("stopped late")
+async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    await host.until(5.0)
+    user.must_have_stopped(use, 0.0, 3.0)
+
+
+@of("out of order")
+async def _(host: Host) -> None:
     book, customer = _client(host)
-    book.blame_stopped(book.begin(customer, "me", "worker", (LOCK,), None))
+    book.begin(customer, "me", "set", (LOCK, "a"), None)
+    await host.until(1.0)
+    await host.take()
+    await host.until(5.0)
+    await host.store.create("a")
+    await host.store.acquire("a", IDS[1], 15)
+    await host.until(6.0)
 
 
 @of("logged on the lock thread")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.findings import label
 from simulator.virtual.oracle import callers, conduct, oracle
 from simulator.virtual.storage.network import SOON
-from simulator.virtual.workloads import clientbook, deferrals, leaders, semaphores
+from simulator.virtual.workloads import clientbook, clientuses, deferrals, leaders, semaphores
 from simulator.virtual.worlds import logs, world
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
     pages = "".join(
         module.__doc__ or ""
-        for module in (clientbook, deferrals, leaders, semaphores, logs, world, conduct, callers, oracle)
+        for module in (clientbook, clientuses, deferrals, leaders, semaphores, logs, world, conduct, callers, oracle)
     )
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))
 

@@ -4,15 +4,15 @@ not told of closing     a client was closed, and somebody still waits for a lock
 no without a no         a caller was told that a lock is taken, and neither the service nor its own process had said so
 waits for nothing       a caller waits, and its process neither has the lock nor asks for it
 asks for nobody         a host asks for a lock that nobody there wants any more
+out of order            a set has a lock, and asks for one whose name comes before
 kept for nobody         a host renews the lease of a lock that nobody there uses or waits for
 outlives its client     a client with a place of its own was closed and done with, and its connection is open
 kept too short          a lock was to be kept for a while, and was given back before
-waits for itself        a caller asked again for the lock that it is inside of, and was not told at once
-worked after its stop   a periodic worker was stopped, and did its work once more
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -153,14 +153,6 @@ class Book:
         if lost and quiet and not oracle.operated(lease_id):
             self._blame("kept too short", f"{use.owner} wants {lock} to be kept for a while, and it is given back")
 
-    def blame_itself(self, use: Use) -> None:
-        """Judge a second request for a lock by whoever is inside, that was not refused."""
-        self._blame("waits for itself", f"{use.owner} asked again for {use.locks[0]}, and was not told at once")
-
-    def blame_stopped(self, use: Use) -> None:
-        """Judge the work of a worker that was stopped."""
-        self._blame("worked after its stop", f"{use.owner} was stopped, and works once more")
-
     # --- when a use ends ----------------------------------------------------------------------------------------------
 
     def _judge(self, use: Use, error: BaseException) -> None:
@@ -229,6 +221,7 @@ class Book:
     def _look(self) -> None:
         self._no_lease_is_kept()
         self._nobody_is_asked_for()
+        self._sets_go_by_name()
         self._nobody_waits_for_nothing()
         self._nothing_is_left_open()
 
@@ -256,6 +249,19 @@ class Book:
             slack = _DRAIN if conduct.well(machine, 5 * _CALL) else 5 * _CALL  # an attempt under way goes on
             if asked > self._wanted.get((machine, lock), 0.0) + slack:
                 self._blame("asks for nobody", f"{machine.name} asks for {lock}, which nobody there wants")
+
+    def _sets_go_by_name(self) -> None:
+        """Else two sets could wait for each other."""
+        attempts = self.world.oracle.conduct.attempts
+        for use in self.uses:
+            if use.kind != "set" or use.doing != "waits" or use.cut:
+                continue
+            mine = [lock for lock in sorted(use.locks) if sum(1 for _ in self._at(use.machine, lock)) == 1]
+            for first, second in itertools.pairwise(mine):
+                tenure = self.world.service.tenure(second)
+                late = tenure is not None and tenure.machine is use.machine and tenure.since > use.since
+                if late and tenure and attempts.get((use.machine, first), 0.0) > tenure.since + _DRAIN:
+                    self._blame("out of order", f"{use.owner} has {second}, and asks for {first}")
 
     def _nobody_waits_for_nothing(self) -> None:
         now, oracle = self.world.loop.now, self.world.oracle

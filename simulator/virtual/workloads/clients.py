@@ -76,7 +76,7 @@ def start_clients(world: World) -> None:
     rng = world.rng_work
     _tell(world)
     book = Book(world, {"pool": rng.choice([1, 2, 3, 100]), "made.pool": rng.choice([1, 6, 40]), "named.pool": 2})
-    keys = rng.choice([1, 2, 4])
+    keys = rng.choice([1, 1, 2, 4])
     few = rng.sample(_OPTIONS, rng.choice([1, 2, 3]))
     for machine in world.machines:
         shop = _Shop(world, book, machine)
@@ -135,7 +135,7 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         then=rng.choice(_THEN) if way == "hold" else rng.choice(_AFTER) if rng.random() < 0.2 else "",
         cut=(rng.choice(_PHASES), rng.randrange(rng.choice([4, 12, 80]))) if rng.random() < 0.35 else None,
         closes=rng.randrange(12) if rng.random() < 0.05 else None,
-        lingers=rng.choice([5.0, 30.0]) if rng.random() < 0.2 else 0.0,
+        lingers=rng.choice([5.0, 30.0]) if rng.random() < (0.5 if keys == 1 else 0.2) else 0.0,
     )
 
 

@@ -1,4 +1,9 @@
-"""How those in the workload ``clients`` use a client: each kind of use as users write it, sync and async, cut anywhere."""
+"""How those in the workload ``clients`` use a client: each kind of use as users write it, sync and async, cut anywhere.
+
+waits for itself        a caller asked again for the lock that it is inside of, and was not told at once
+worked after its stop   a periodic worker was stopped, and did its work once more
+stopped late            a periodic worker was stopped, and went on to wait
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.workloads.bodies import inside
 from simulator.virtual.worlds.resource import Refused
@@ -63,6 +69,21 @@ class User:
         if self.customer.closed is None:
             self.client.close()
             self.book.closed(self.customer)
+
+    def blame_itself(self, use: Use) -> None:
+        """Judge a second request for a lock by whoever is inside, that was not refused."""
+        text = f"{use.owner} asked again for {use.locks[0]}, and was not told at once"
+        self.world.oracle.blame("waits for itself", text)
+
+    def blame_stopped(self, use: Use) -> None:
+        """Judge the work of a worker that was stopped."""
+        self.world.oracle.blame("worked after its stop", f"{use.owner} was stopped, and works once more")
+
+    def must_have_stopped(self, use: Use, asked: float, bound: float) -> None:
+        """Judge the end of a worker that was asked to stop: its work may end, and its lock be given back."""
+        took = self.world.loop.now - asked
+        if took > bound and self.world.oracle.conduct.well(use.machine, took + QUIET):
+            self.world.oracle.blame("stopped late", f"{use.owner} was stopped, and ended {took:.1f} s later")
 
     async def use(self, plan: Plan, number: int) -> None:
         """Use the client once; whatever comes of it is judged."""
@@ -180,7 +201,7 @@ class User:
 
         async def work(hold: Hold) -> None:
             if stopped:
-                self.book.blame_stopped(use)
+                self.blame_stopped(use)
             with suppress(Refused), inside(self.world, use.machine, hold):
                 await self._step((hold,), plan.seconds / 8)
 
@@ -191,6 +212,8 @@ class User:
                 cutter.reach("inside")
                 await asyncio.sleep(plan.seconds)
                 cutter.reach("leave")
+                asked = self.world.loop.now
+            self.must_have_stopped(use, asked, plan.seconds / 8 * self.world.oracle.bounds.drift + AT_ONCE)
         else:
             asyncio.get_running_loop().call_later(plan.seconds, worker.stop)
             await worker.run()
@@ -236,12 +259,12 @@ class User:
                     pass
             except LockNotAcquired as error:
                 if error.reason != "reentry":
-                    self.book.blame_itself(use)
+                    self.blame_itself(use)
                 return
             except (SingletonError, ValueError):
                 return
         if not use.machine.stopped_since(self.world.loop.now - asked):
-            self.book.blame_itself(use)
+            self.blame_itself(use)
 
     async def _step(self, holds: tuple[Hold, ...], seconds: float) -> bool:
         """Work for some seconds, and write what came of it; False as soon as a hold is lost."""

@@ -156,7 +156,7 @@ CLIENTS: tuple[Mutant, ...] = (
         name="a worker ends at the first trouble",
         file=_WORKER,
         old="        if isinstance(error, LockClosed):\n            raise error",
-        new="        if isinstance(error, SingletonError):\n            raise error",
+        new="        if isinstance(error, Exception):\n            raise error",
         breaks="a worker ends for good when the storage does not answer once",
     ),
     Mutant(
