@@ -1,6 +1,7 @@
 """What goes wrong in virtual worlds: each kind a class that strikes, is drawn, told, saved and shrunk.
 
-To add a kind, write a class in ``hosts.py``, ``network.py`` or ``strange.py``. Worlds and those who judge them may not enter.
+To add a kind, write a class in ``hosts.py``, ``network.py`` or ``strange.py``. Worlds and those who judge them may not
+enter.
 """
 
 from __future__ import annotations

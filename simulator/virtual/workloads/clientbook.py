@@ -50,6 +50,7 @@ _SLOT: Final = 0.5
 """Seconds that a slot may take to be asked for."""
 _DRAIN: Final = 2.0
 """Seconds after the end of a use within which its lease is renewed no more."""
+_LATE: Final = True
 _CLOSE: Final = _RELEASE + 2.0 + 3.0
 """Seconds within which what a closed client leaves is given back, and its connection closed."""
 
@@ -207,7 +208,7 @@ class Book:
     def _must_be_answered(self, use: Use, late: bool = False) -> None:  # noqa: FBT001, FBT002 - a callback
         waited = self.world.loop.now - use.since
         if use.kind == "set" and not self.world.oracle.conduct.well(use.machine, waited) and not late:
-            self.world.later(_RELEASE + _CALL, self._must_be_answered, use, True)  # it gives back what it has first
+            self.world.later(_RELEASE + _CALL, self._must_be_answered, use, _LATE)  # it gives back what it has first
         elif use in self.uses and use.doing == "waits" and not use.machine.stopped_since(waited):
             self._blame("late answer", f"{use.owner} still waits for {use.locks[0]} after {waited:.1f} s")
 
@@ -295,7 +296,7 @@ class Book:
             self._blame("nobody took it", f"{use.owner} waits, and {lock} is free for {bound:.1f} s")
 
     def _lets_it_lapse(self, machine: Machine, lock: str) -> bool:
-        """Tell whether a machine may have given a lease back in vain: then it leaves the lock alone until that lapses."""
+        """Tell whether a machine may have given a lease back in vain: it leaves the lock alone until that lapses."""
         bounds, conduct = self.world.oracle.bounds, self.world.oracle.conduct
         lapses = (bounds.period + 2 * bounds.poll) * bounds.drift + _RELEASE
         return conduct.gives_back(machine, lock, lapses) and not conduct.well(machine, lapses)

@@ -60,7 +60,7 @@ class _Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """A client's life: after a ``pause`` it is opened, its uses begin, and it is closed after ``seconds`` or the last."""
+    """A client's life: after a ``pause`` it is opened, and it is closed after ``seconds`` or its last use."""
 
     pause: float
     place: str

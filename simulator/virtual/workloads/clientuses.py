@@ -21,7 +21,8 @@ from singleton.base.errors import LockNotAcquired, SingletonError
 from singleton.process.registry import holds_in
 
 if TYPE_CHECKING:
-    from simulator.virtual.workloads.clientbook import Book, Customer, Kind, Use
+    from simulator.virtual.workloads.clientbook import Book
+    from simulator.virtual.workloads.customers import Customer, Kind, Use
     from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient, LockClient
     from singleton.base.hold import Hold, LossSignal
@@ -206,7 +207,7 @@ class User:
                 await self._step((hold,), plan.seconds / 8)
 
         client = self._async_client()
-        worker = client.periodic(plan.names[0], work, every=plan.seconds / 4, at_least=plan.at_least, owner=use.owner)
+        worker = client.periodic(plan.names[0], work, every=plan.seconds / 3.3, at_least=plan.at_least, owner=use.owner)
         if plan.timeout is None:
             async with worker:
                 cutter.reach("inside")

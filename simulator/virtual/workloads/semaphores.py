@@ -174,7 +174,10 @@ class _Pool:
             free = [slot for slot in self._slots() if oracle.service.held_until(slot) < visit.since - STALE]
             if free:
                 self._blame("false contention", f"{told}, and {free[0]} is free")
-        elif (isinstance(error, LockClosed) and not machine.leaving) or (type(error) in (SingletonError, StorageError) and not oracle.conduct.strange(machine, since)):
+        elif isinstance(error, LockClosed):
+            if not machine.leaving:
+                self._blame("false alarm", told)
+        elif type(error) in (SingletonError, StorageError) and not oracle.conduct.strange(machine, since):
             self._blame("false alarm", told)
 
     def _must_be_answered(self, visit: _Visit) -> None:
