@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.timespan import format_timespan
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.process.registry import Address, Registry
+
+
+_ONE_ANSWER: Final = 0.5
+"""Seconds that an answer may take: with less left, a lock is asked for once, lest others' use be told as silence."""
 
 
 async def acquire_all(
@@ -32,7 +36,9 @@ async def acquire_all(
     holds: dict[Address, Hold] = {}
     try:
         for address in sorted(addresses, key=lambda each: each.name):
-            left = None if ends is None else max(0.0, ends - loop.time())
+            left = None if ends is None else ends - loop.time()
+            if left is not None and left < _ONE_ANSWER:
+                left = 0.0
             try:
                 holds[address] = await registry.acquire(address, timeout=left, owner=owner)
             except LockNotAcquired as error:

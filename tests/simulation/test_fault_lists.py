@@ -12,6 +12,7 @@ from simulator.virtual.faults import KINDS, Fault
 from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
 from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
 from simulator.virtual.faults.queues import OF_MESSAGES, OneQueueRequest
+from simulator.virtual.faults.strange import BlockedLog, FailingCredentials, StrangeError
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug
@@ -60,9 +61,20 @@ BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
         call=st.sampled_from(sorted(set(OneMessage.allowed["call"]))),
         fate=st.sampled_from(OneMessage.allowed["fate"]),
     ),
+    StrangeError: st.builds(
+        StrangeError,
+        **NETWORK,
+        percent=st.integers(1, 100),
+        error=st.sampled_from(StrangeError.allowed["error"]),
+        when=st.sampled_from(StrangeError.allowed["when"]),
+    ),
+    FailingCredentials: st.builds(
+        FailingCredentials, **NETWORK, error=st.sampled_from(FailingCredentials.allowed["error"])
+    ),
+    BlockedLog: st.builds(BlockedLog, **LASTING, raises=st.booleans()),
 }
 FAULTS = st.lists(st.one_of(*BY_KIND.values()), max_size=5)
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer")
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer", "clients")
 
 
 def scenario(faults: list[Fault], *, seed: int = 1, workload: str = "mutex") -> Scenario:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -15,10 +16,21 @@ from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import deployed, deployment, leaders, semaphores, workloads
+from simulator.virtual.workloads import (
+    clientbook,
+    clientuses,
+    customers,
+    deployed,
+    deployment,
+    leaders,
+    semaphores,
+    workloads,
+)
 from simulator.virtual.workloads.deeds import Deed
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
+from singleton import AsyncLockClient
+from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
@@ -406,6 +418,131 @@ async def _(host: Host) -> None:
     app = deployment.App(0, [], "app")
     judge = deployed._Host(host.scene.world, host.machine, deployment.Edition(app, {}), _deployed(host))
     judge._judge("me", Deed(Job(host.scene.world.resource, 1, 1.0), "sent"), "sent")
+
+
+# --- lock clients -----------------------------------------------------------------------------------------------------
+
+_HERE = Place(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
+
+
+def _client(host: Host) -> tuple[clientbook.Book, customers.Customer]:
+    """Open a client on a host, and look after it."""
+    book = clientbook.Book(host.scene.world)
+    book.watch()
+    return book, book.opened(host.machine, _HERE, brought=True)
+
+
+def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, customers.Use]:
+    """Let somebody use the client of a host."""
+    book, customer = _client(host)
+    user = clientuses.User(host.scene.world, book, customer, AsyncLockClient(), "me", sync=False)
+    return user, book.begin(customer, "me", kind, (LOCK,), None)
+
+
+@of("not told of closing")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "lock", (LOCK,), None)
+    book.closed(customer)
+    await host.until(3.0)
+
+
+@of("no without a no")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    use = book.begin(customer, "me", "lock", (LOCK,), 5.0)
+    await host.until(5.0)
+    book.over(use, LockNotAcquired("it is taken"))
+
+
+@of("waits for nothing")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "lock", (LOCK,), None)
+    await host.until(60.0)
+
+
+@of("kept for nobody")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    use = book.begin(customer, "me", "lock", (LOCK,), None)
+    belief = await host.take()
+    book.got(use, (LOCK,))
+    book.over(use, None)
+    await host.until(7.0)
+    await host.store.renew(LOCK, belief.id)
+    await host.until(9.0)
+
+
+@of("asks for nobody")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.over(book.begin(customer, "me", "lock", (LOCK,), None), None)
+    await host.until(8.0)
+    await host.take()
+    await host.until(9.0)
+
+
+@of("outlives its client")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    host.scene.world.openings.store(host.machine, _HERE)
+    book.closed(customer)
+    await host.until(30.0)
+
+
+@of("kept too short")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    belief = await host.take()
+    book.must_last(book.begin(customer, "me", "lock", (LOCK,), None), Hold(LOCK, lease=belief), 8.0)
+    await host.store.release(LOCK, belief.id)
+    await host.until(8.0)
+
+
+@of("used after its store")
+async def _(host: Host) -> None:
+    await host.store.create(LOCK)
+    await host.store.aclose()
+    await host.store.read(LOCK)
+
+
+@of("waits for itself")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    user.blame_itself(use)
+
+
+@of("worked after its stop")
+async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    user.blame_stopped(use)
+
+
+@of("stopped late")
+async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    await host.until(5.0)
+    user.must_have_stopped(use, 0.0, 3.0)
+
+
+@of("out of order")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "set", (LOCK, "a"), None)
+    await host.until(1.0)
+    await host.take()
+    await host.until(5.0)
+    await host.store.create("a")
+    await host.store.acquire("a", IDS[1], 15)
+    await host.until(6.0)
+
+
+@of("logged on the lock thread")
+async def _(host: Host) -> None:
+    host.scene.world.spoil_log(host.machine.index, 5.0, raises=False)
+    record = logging.makeLogRecord({"msg": "a line", "levelno": logging.WARNING})
+    host.machine.context("locks").run(logging.getLogger("singleton").handle, record)
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------

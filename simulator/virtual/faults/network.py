@@ -28,11 +28,15 @@ class NetworkFault(Lasting):
         rules = world.network.rules
 
         def rule(request: Request, passage: Passage) -> None:
-            if self.everybody or request.machine.index == self.host:
+            if self.concerns(request):
                 self.affect(passage, world.rng_faults, world.loop.now - self.at)
 
         rules.append(rule)
         world.loop.later(self.seconds, rules.remove, rule)
+
+    def concerns(self, request: Request) -> bool:
+        """Tell whether the rule is about this request."""
+        return self.everybody or request.machine.index == self.host
 
     @abstractmethod
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:

@@ -150,11 +150,11 @@ class Callers:
             return
         told = f"{owner} ended with {outcome}"
         since = self._age(invocation) + STALE
-        quiet = self.conduct.well(machine, since)
+        quiet, strange = self.conduct.well(machine, since), self.conduct.strange(machine, since)
         match outcome:
-            case "SingletonError":
+            case "SingletonError" if not strange:
                 self._blame("false alarm", told)
-            case "StorageError" if quiet:
+            case "StorageError" if quiet and not strange:
                 self._blame("false alarm", f"{told}, and no request was refused")
             case "StorageUnavailable" if quiet:
                 self._blame("false alarm", f"{told}, and the network was good")
@@ -168,6 +168,7 @@ class Callers:
         mine = (machine.name, event.lock)
         last = max(self._left.get(mine, -math.inf), self._gave_back.get(mine, -math.inf))
         company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
+        company |= self.conduct.gives_back(machine, event.lock, STALE)
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new

@@ -162,7 +162,7 @@ class Oracle(Evidence):
         elif request.call == "renew" and request.lease_id is not None:
             if failure is None:
                 self.later(_A_MOMENT, self._each_under, request, self._must_not_hope)
-            elif status in (404, 409, 412):
+            elif status in (404, 409, 412) and not _made_up(failure):
                 self.later(_A_MOMENT, self._each_under, request, self._must_know_by_now)
 
     def _each_under(self, request: Request, check: Callable[[Body], None]) -> None:
@@ -246,3 +246,8 @@ class Oracle(Evidence):
         if epoch < self._epochs.get(lock, 0):
             self.blame("token order", f"{machine} wrote epoch {epoch} of {lock} after {self._epochs[lock]}")
         self._epochs[lock] = max(epoch, self._epochs.get(lock, 0))
+
+
+def _made_up(failure: Exception) -> bool:
+    """Tell whether a fault made this answer, of which the service knows nothing."""
+    return isinstance(failure, StoreFailure) and failure.detail == "simulated"

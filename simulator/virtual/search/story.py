@@ -11,8 +11,8 @@ from simulator.virtual.oracle import callers, conduct, listening, oracle, places
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
-from simulator.virtual.workloads import deployed, leaders, ledger, listenersanswers, semaphores
-from simulator.virtual.worlds import world
+from simulator.virtual.workloads import clientbook, clientuses, deployed, leaders, ledger, listenersanswers, semaphores
+from simulator.virtual.worlds import logs, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,7 +87,7 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    workloads = (deployed, leaders, ledger, listenersanswers, semaphores)
-    modules = (*workloads, world, conduct, callers, listening, places, oracle)
+    workloads = (clientbook, clientuses, deployed, leaders, ledger, listenersanswers, semaphores)
+    modules = (*workloads, logs, world, conduct, callers, listening, places, oracle)
     pages = "".join(module.__doc__ or "" for module in modules)
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))

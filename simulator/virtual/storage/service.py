@@ -175,6 +175,7 @@ class NetworkStore:
     _machine: Machine
     _place: Place | None = None
     _closed: Callable[[], None] = lambda: None
+    _is_closed: bool = False
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
@@ -223,6 +224,7 @@ class NetworkStore:
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
+        self._is_closed = True
         self._closed()
 
     def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
@@ -230,4 +232,4 @@ class NetworkStore:
 
     def _request(self, call: str, name: str, *args: Any, lease_id: str | None = None) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place))
+        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place, self._is_closed))

@@ -18,7 +18,14 @@ from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.workloads.bodies import able, inside, work
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageDenied, StorageUnavailable
+from singleton.base.errors import (
+    LockClosed,
+    LockNotAcquired,
+    SingletonError,
+    StorageDenied,
+    StorageError,
+    StorageUnavailable,
+)
 
 if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Body
@@ -131,7 +138,7 @@ class _Pool:
                     finally:
                         self._inside.remove(body)
             outcome = "ok"
-        except (LockNotAcquired, StorageUnavailable, StorageDenied, LockLost, LockClosed, Refused) as error:
+        except (SingletonError, Refused) as error:
             outcome = type(error).__name__
             self._judge(visit, error)
         finally:
@@ -167,7 +174,10 @@ class _Pool:
             free = [slot for slot in self._slots() if oracle.service.held_until(slot) < visit.since - STALE]
             if free:
                 self._blame("false contention", f"{told}, and {free[0]} is free")
-        elif isinstance(error, LockClosed) and not machine.leaving:
+        elif isinstance(error, LockClosed):
+            if not machine.leaving:
+                self._blame("false alarm", told)
+        elif type(error) in (SingletonError, StorageError) and not oracle.conduct.strange(machine, since):
             self._blame("false alarm", told)
 
     def _must_be_answered(self, visit: _Visit) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.virtual.workloads.clients import start_clients
 from simulator.virtual.workloads.deferrals import start_deferrals
 from simulator.virtual.workloads.deployed import start_deployed
 from simulator.virtual.workloads.hosting import QueueWorld, orders
@@ -31,7 +32,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed"):
+    if name not in ("defer", "listener", "deployed", "clients"):
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -186,5 +187,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "defer": start_deferrals,
     "listener": start_listeners,
     "deployed": start_deployed,
+    "clients": start_clients,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -33,6 +33,7 @@ from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.time.watchdog import Stuck, watched
 from simulator.virtual.worlds.environment import environments
+from simulator.virtual.worlds.logs import Logs
 from simulator.virtual.worlds.openings import Openings
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
@@ -73,6 +74,7 @@ class World:
         self.service = Service(self.loop)
         self.network = Network(self.loop, _stream(seed, "network"), (0.002, 0.03))
         self.oracle = Oracle(self.loop, self.network, self.service, current_hold)
+        self._logs = Logs(self.loop, self.oracle)
         self.resource = Resource(self.oracle.reached)
         self.faults = faults
         self.ends_when_broken = True
@@ -171,6 +173,10 @@ class World:
             self.note("world", "operator", action=action, lock=lock)
             self.service.operate(action, lock)
 
+    def spoil_log(self, index: int, seconds: float, *, raises: bool) -> None:
+        """Let a host's log handler block whoever logs, or raise."""
+        self._logs.spoil(self.machines[index], seconds, raises=raises)
+
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Run:
@@ -194,6 +200,7 @@ class World:
             return self._result()
         finally:
             self._bury()
+            self._logs.close()
             logging.disable(logging.NOTSET)
             unsubscribe()
             provide_runtime(None)

@@ -215,3 +215,16 @@ def test_names_that_make_no_set(thread: LockThread, kind: type[LockClient | Asyn
         with pytest.raises(ConfigurationError, match=said):
             kind().lock_all(names)
     assert thread.memory.calls.total() == 0
+
+
+@virtual
+async def test_a_set_with_no_time_left_for_an_answer_is_told_of_others_and_not_of_silent_storage() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "b", 30)
+    with InlineHost(service).here() as locks:
+        async with locks.lock("a"):
+            waits = asyncio.create_task(locks.lock_all(["a", "b"], timeout=3).__aenter__())
+            await asyncio.sleep(2.99)  # a request takes longer than what is left
+        with pytest.raises(LockNotAcquired, match="2 locks were not acquired within 0:00:03: 'b' is in use"):
+            await waits
+    assert set(service.leased()) == {"b"}
