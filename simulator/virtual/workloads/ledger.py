@@ -197,8 +197,8 @@ class Ledger:
             late = length > _OF_A_NOTE or passage.copies > 1
             if unanswered or late or passage.answer is not None:
                 noted = self._names.get(unquote(request.name).rpartition("/")[2])
-                for entry in self.entries.values() if noted is None else [noted]:
-                    entry.forgotten = True
+                for each in self.entries.values() if noted is None else [noted]:
+                    each.forgotten = True
         if request.call == "queue receive" and not (passage.good and passage.copies == 1):
             until = self.world.loop.now + length + passage.copy_delay + 1.0
             self._bad_until[request.machine] = max(until, self._bad_until.get(request.machine, 0.0))
