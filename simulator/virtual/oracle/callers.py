@@ -251,7 +251,7 @@ class Callers:
     def _must_be_told(self, request: Request, at: float) -> None:
         machine = request.machine
         for invocation in self._waiting[request.name].values():
-            mine = invocation.machine is machine and invocation.since < at
+            mine = invocation.machine is machine and invocation.since < at and invocation.in_line
             if mine and not machine.stopped_since(_REFUSAL + STALE):
                 self._blame("not told of a refusal", f"{invocation.owner} waits for {request.name}, which is denied")
                 return

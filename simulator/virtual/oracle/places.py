@@ -5,7 +5,7 @@ What is expected comes from the workload, which knows what was meant before it w
 wrong lock           an invocation asks for another blob than its declaration, its host and its message say
 wrong place          a request goes to another account or container than was deployed, or with another credential
 wrong period         a lease is taken for longer, or shorter, than the options of its function say
-wrong stamp          a hold has a token against its options, or has none; or a blob is written on that is not ours
+wrong stamp          a hold has a token against its options, or has none; or a blob is written on in vain
 asks too soon        a host polls a taken lock sooner than the shortest interval lets it
 asks too seldom      somebody waits, and his host polls less often than the longest interval says
 renewed out of time  a lease is renewed sooner or later than the options say, on a good day
