@@ -135,7 +135,6 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         then=rng.choice(_THEN) if way == "hold" else rng.choice(_AFTER) if rng.random() < 0.2 else "",
         cut=(rng.choice(_PHASES), rng.randrange(rng.choice([4, 12, 80]))) if rng.random() < 0.35 else None,
         closes=rng.randrange(12) if rng.random() < 0.05 else None,
-        lingers=rng.choice([5.0, 30.0]) if rng.random() < (0.5 if keys == 1 else 0.2) else 0.0,
     )
 
 

@@ -37,7 +37,6 @@ class Plan:
     ``way``: lock, try, set, slot, try slot, hold (acquired without a block), holder, leader, worker.
     ``then``: what becomes of a hold without a block: released, released elsewhere, twice, dropped; of a block: again.
     ``closes``: how many callbacks after its beginning the client is closed.
-    ``lingers``: for how many seconds the body goes on when its lock is lost.
     ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
     """
 
@@ -51,7 +50,6 @@ class Plan:
     then: str = ""
     cut: tuple[str, int] | None = None
     closes: int | None = None
-    lingers: float = 0.0
 
 
 @dataclass(slots=True)
@@ -240,7 +238,7 @@ class User:
         semaphore = plan.names[0] if use.kind == "slot" else ""
         with ExitStack() as bodies:
             for hold in holds:
-                body = bodies.enter_context(inside(self.world, use.machine, hold, sync=self.sync or plan.lingers > 0))
+                body = bodies.enter_context(inside(self.world, use.machine, hold, sync=self.sync))
                 if semaphore:
                     self.book.enter(semaphore, body)
                     bodies.callback(self.book.leave, semaphore, body)
@@ -248,7 +246,6 @@ class User:
                 await self._ask_again(use, plan)
             for _ in range(plan.steps):
                 if not await self._step(holds, plan.seconds):
-                    await asyncio.sleep(plan.lingers)
                     break
 
     async def _ask_again(self, use: Use, plan: Plan) -> None:

@@ -154,5 +154,7 @@ class _Foreign:
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await request
-        except TimeoutError:
-            raise StoreFailure(detail="no answer") from None
+        except StoreFailure:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever its own client raises
+            raise StoreFailure(detail=f"no answer: {error!r}") from None
