@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simulator.virtual.workloads.jobs import Job
-from simulator.virtual.workloads.listenersanswers import Invoked
-from simulator.virtual.workloads.listenersapp import Variant, Work, listening_app
+from simulator.virtual.workloads.listeners.answers import Invoked
+from simulator.virtual.workloads.listeners.app import Variant, Work, listening_app
 from singleton.base.events import LockEvent, emit
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from simulator.virtual.workloads.ledger import Ledger
+from simulator.virtual.workloads.deferring.ledger import Ledger
 from simulator.virtual.workloads.queues import Queues
 
 if TYPE_CHECKING:

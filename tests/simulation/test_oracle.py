@@ -16,17 +16,12 @@ from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import (
-    clientbook,
-    clientuses,
-    customers,
-    deployed,
-    deployment,
-    leaders,
-    semaphores,
-    workloads,
-)
-from simulator.virtual.workloads.deeds import Deed
+from simulator.virtual.workloads import leaders, semaphores, workloads
+from simulator.virtual.workloads.clients import book as clientbook
+from simulator.virtual.workloads.clients import customers
+from simulator.virtual.workloads.clients import uses as clientuses
+from simulator.virtual.workloads.deployments import deployed, deployment
+from simulator.virtual.workloads.deployments.deeds import Deed
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
 from singleton import AsyncLockClient

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -65,6 +66,8 @@ class Body:
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
     shared: bool = False
     """Whether its lease is a listener's, for all bodies of its machine together."""
+    told_at: float = math.inf
+    """When its host told of the loss of its hold."""
 
     def knows(self) -> bool:
         """Tell whether its host, asked now, would say that the hold is lost."""

@@ -82,6 +82,7 @@ class Oracle(Evidence):
             case "lost":
                 for body in self._bodies[event.lock]:
                     if body.machine is machine and event.owner == ("" if body.shared else body.hold.owner):
+                        body.told_at = self.loop.now
                         self.conduct.lost(body, event.reason)
             case "acquired" if event.mode == "listener" and (tenure := self.service.tenure(event.lock)) is not None:
                 self.reached["terms as a listener"] += 1
@@ -204,6 +205,8 @@ class Oracle(Evidence):
     def _released(self, tenure: Tenure) -> None:
         for body in self.inside(tenure):
             told = not body.guarded and body.machine.stopped and body.knows()
+            # A listener that lost its lease waits for a period; renewals that were late may have kept it for longer.
+            told |= body.shared and self.loop.now - body.told_at > min(self.bounds.periods) / self.bounds.drift - 1.0
             if not body.machine.crashed and not told:
                 self.blame("released inside", f"{body.machine.name} released {tenure.lock} with its body inside")
 

@@ -11,7 +11,11 @@ from simulator.virtual.oracle import callers, conduct, listening, oracle, places
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
-from simulator.virtual.workloads import clientbook, clientuses, deployed, leaders, ledger, listenersanswers, semaphores
+from simulator.virtual.workloads import leaders, semaphores
+from simulator.virtual.workloads.clients import book, uses
+from simulator.virtual.workloads.deferring import ledger
+from simulator.virtual.workloads.deployments import deployed
+from simulator.virtual.workloads.listeners import answers
 from simulator.virtual.worlds import logs, world
 
 if TYPE_CHECKING:
@@ -87,7 +91,7 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    workloads = (clientbook, clientuses, deployed, leaders, ledger, listenersanswers, semaphores)
+    workloads = (book, uses, deployed, leaders, ledger, answers, semaphores)
     modules = (*workloads, logs, world, conduct, callers, listening, places, oracle)
     pages = "".join(module.__doc__ or "" for module in modules)
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))

@@ -128,7 +128,8 @@ class QueueWorld:
             if message.sent is None:
                 continue
             handled = any(call.ending == "ok" for call in message.invocations)
-            if self.queues.watcher is None and not handled and message.ids.isdisjoint(left):
+            done = handled or message.poisoned
+            if self.queues.watcher is None and not done and message.ids.isdisjoint(left):
                 oracle.blame("message lost", f"message {message.id} is gone, and no invocation of it succeeded")
             oracle.reached["messages done"] += handled and not message.poisoned
             oracle.reached["messages put back"] += message.deferred

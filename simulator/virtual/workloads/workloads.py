@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.workloads.clients import start_clients
-from simulator.virtual.workloads.deferrals import start_deferrals
-from simulator.virtual.workloads.deployed import start_deployed
+from simulator.virtual.workloads.clients.clients import start_clients
+from simulator.virtual.workloads.deferring.deferrals import start_deferrals
+from simulator.virtual.workloads.deployments.deployed import start_deployed
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
 from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
 from simulator.virtual.workloads.leaders import start_leader
-from simulator.virtual.workloads.listeners import start_listeners
+from simulator.virtual.workloads.listeners.listeners import start_listeners
 from simulator.virtual.workloads.semaphores import start_semaphore
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.workloads.bodies import able
-from simulator.virtual.workloads.customers import Customer, Use
+from simulator.virtual.workloads.clients.customers import Customer, Use
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import (
     LockClosed,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Body
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.customers import Kind
+    from simulator.virtual.workloads.clients.customers import Kind
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.process.registry import Place

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.messages import decode, encode
+from simulator.virtual.workloads.deferring.ledger import Ledger
+from simulator.virtual.workloads.deferring.shapes import APPS, BYTES, KINDS, name_of, shapes
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.invocations import declare, invoke, run_function
 from simulator.virtual.workloads.jobs import Context, Job, some_jobs
-from simulator.virtual.workloads.ledger import Ledger
 from simulator.virtual.workloads.queues import WEEK
-from simulator.virtual.workloads.shapes import APPS, BYTES, KINDS, name_of, shapes
 
 if TYPE_CHECKING:
     from simulator.host.triggers.messages import Message
     from simulator.virtual.storage.network import Passage, Request
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.shapes import App, Shape
+    from simulator.virtual.workloads.deferring.shapes import App, Shape
     from simulator.virtual.worlds.world import World
 
 _QUEUES: Final = ("deferred-orders", "deferred-parcels")

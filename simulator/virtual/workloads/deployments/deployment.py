@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.expected.blobs import expected_blob
 from simulator.virtual.oracle.places import Expected
-from simulator.virtual.workloads.deeds import deed, deed_sync
-from simulator.virtual.workloads.scopes import SETTINGS, Scope, draw_scope
-from simulator.virtual.workloads.writings import (
+from simulator.virtual.workloads.deployments.deeds import deed, deed_sync
+from simulator.virtual.workloads.deployments.scopes import SETTINGS, Scope, draw_scope
+from simulator.virtual.workloads.deployments.writings import (
     DEFAULT,
     Account,
     Papers,

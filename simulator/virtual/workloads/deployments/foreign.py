@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.deployment import Edition, Function
+    from simulator.virtual.workloads.deployments.deployment import Edition, Function
     from simulator.virtual.worlds.world import World
 
 _T = TypeVar("_T")

@@ -2,7 +2,7 @@
 
 Locks, sets of locks, semaphores, leaderships and periodic work, under several options for one name, at places that
 clients bring along; uses are cancelled anywhere, and clients closed while others wait. What is judged is in
-``clientbook.py``.
+``book.py``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.workloads.clientbook import Book
-from simulator.virtual.workloads.clientuses import Plan, User
+from simulator.virtual.workloads.clients.book import Book
+from simulator.virtual.workloads.clients.uses import Plan, User
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 
 if TYPE_CHECKING:

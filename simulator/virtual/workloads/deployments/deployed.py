@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.places import Places
-from simulator.virtual.workloads.deeds import Deed
-from simulator.virtual.workloads.deployment import DEPLOYMENTS, deployment
-from simulator.virtual.workloads.foreign import start_foreign
+from simulator.virtual.workloads.deployments.deeds import Deed
+from simulator.virtual.workloads.deployments.deployment import DEPLOYMENTS, deployment
+from simulator.virtual.workloads.deployments.foreign import start_foreign
 from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.workloads.jobs import Context, Job
 
 if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.deployment import Edition, Function
-    from simulator.virtual.workloads.scopes import Message
+    from simulator.virtual.workloads.deployments.deployment import Edition, Function
+    from simulator.virtual.workloads.deployments.scopes import Message
     from simulator.virtual.worlds.world import World
 
 _LONGEST: Final = 20.0

@@ -21,8 +21,8 @@ from singleton.base.errors import LockNotAcquired, SingletonError
 from singleton.process.registry import holds_in
 
 if TYPE_CHECKING:
-    from simulator.virtual.workloads.clientbook import Book
-    from simulator.virtual.workloads.customers import Customer, Kind, Use
+    from simulator.virtual.workloads.clients.book import Book
+    from simulator.virtual.workloads.clients.customers import Customer, Kind, Use
     from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient, LockClient
     from singleton.base.hold import Hold, LossSignal

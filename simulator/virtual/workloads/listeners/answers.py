@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET
-from simulator.virtual.workloads.listenersapp import PATIENCE, WAITS_UNTIL
+from simulator.virtual.workloads.listeners.app import PATIENCE, WAITS_UNTIL
 
 if TYPE_CHECKING:
     from simulator.host.triggers.messages import Message
     from simulator.virtual.time.machine import Machine
-    from simulator.virtual.workloads.listenersapp import Work
+    from simulator.virtual.workloads.listeners.app import Work
     from simulator.virtual.worlds.world import World
 
 _NEVER_DROPPED: Final = ("answer", "answer_sync", "both", "tally", "ship", "ship_sync", "attempt", "limited", "report")
@@ -73,8 +73,9 @@ class Invoked:
         if outcome == "LockNotAcquired" and self.kind in _SKIPPED:
             self._blame("not skipped", f"{self.name} failed, though it is to be skipped where the lock is taken")
         if outcome == "ok":
-            items = work.gives == "items" and bool(work.ran)
-            expected = ["item 0", "item 1"] if items else work.gave
+            poisoned = self._poisoned()  # it failed, and its host is to delete its message
+            items = work.gives == "items" and bool(work.ran) and not poisoned
+            expected = ["item 0", "item 1"] if items else None if poisoned else work.gave
             if self.results[-1] != expected or (items and self.kind not in _ITEMS):
                 answered = f"answered {self.results[-1]!r}, and its body gave {expected!r}"
                 self._blame("wrong answer", f"{self.name} {answered}")
@@ -116,6 +117,13 @@ class Invoked:
             self._blame("gave up early", f"{self.name} was told after {waited:.1f} s that the lock is taken")
         if waited > most * drift + AT_ONCE:
             self._blame("waits too long", f"{self.name} waited for {waited:.1f} s")
+
+    def _poisoned(self) -> bool:
+        """Tell whether its message was moved to the poison queue."""
+        return any(
+            record.event == "lock" and record.text("kind") == "poisoned" and record.text("owner") == self.name
+            for record in self.world.records
+        )
 
     def _age(self) -> float:
         return self.world.loop.now - self.since

@@ -46,7 +46,7 @@ class App:
     def folder(self) -> Path:
         """Where its host.json is."""
         here = Path(__file__).parent
-        return here / "apps" / self.name if self.name else here
+        return here / "apps" / self.name if self.name else here.parent
 
 
 def _options(**more: Any) -> QueueOptions:

@@ -2,7 +2,7 @@
 
 Timers, messages and calls without a trigger, sync and async; invocations are cancelled between any two callbacks of
 their machine, bodies are longer than a process waits for at its end, policies are functions. What listeners promise is
-judged in ``oracle/listening.py``; what an invocation answers, in ``listenersanswers.py``.
+judged in ``oracle/listening.py``; what an invocation answers, in ``answers.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from simulator.host.triggers.bindings import queue_input
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.workloads.jobs import Context, Job, message
-from simulator.virtual.workloads.listenersanswers import Invoked
-from simulator.virtual.workloads.listenersapp import LIMIT, QUEUE, UNDER_WAY, VARIANTS, Variant, Work, listening_app
+from simulator.virtual.workloads.listeners.answers import Invoked
+from simulator.virtual.workloads.listeners.app import LIMIT, QUEUE, UNDER_WAY, VARIANTS, Variant, Work, listening_app
 from singleton.decorator import guards_of
 
 if TYPE_CHECKING:
