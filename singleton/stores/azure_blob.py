@@ -96,6 +96,11 @@ class AzureBlobLeaseStore:
         for closable in self._close_with:
             await closable.close()
 
+    @property
+    def container(self) -> ContainerClient:
+        """The client of its container, for requests that no lock makes."""
+        return self._container
+
     async def _upload(self, name: str) -> None:
         await done(self._client(name).upload_blob(b"", overwrite=False), "BlobAlreadyExists", "LeaseIdMissing")
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import itertools
 import random
 
 import pytest
 
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
-from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, FencingCounter, this_host
+from singleton.locking.fencing import (
+    EPOCH_KEY,
+    HOST_KEY,
+    OWNER_KEY,
+    PID_KEY,
+    SECTIONS,
+    FencingCounter,
+    this_host,
+)
 from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -258,11 +267,17 @@ async def test_an_owner_of_any_text_is_safe_in_a_header(owner: str) -> None:
 async def test_metadata_of_others_is_kept() -> None:
     network = Network()
     await put_metadata(
-        network.service, Team="billing", functioninstance="webjobs", singletonepoch="41", singletonhost="vm"
+        network.service,
+        Team="billing",
+        functioninstance="webjobs",
+        singletonepoch="41",
+        singletonhost="vm",
+        singletonfunction="x",
     )
     async with held(lock_on(network), owner="me"):
         metadata = await metadata_of(network.service)
-    assert metadata == {"Team": "billing", OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host()}
+    stamp = {OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host(), PID_KEY: str(os.getpid())}
+    assert metadata == {"Team": "billing", **stamp}
 
 
 @virtual
