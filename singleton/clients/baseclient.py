@@ -225,14 +225,10 @@ class BaseClient:
 
     def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
         from singleton.operating.breaking import break_hold
-        from singleton.operating.keeping import keeping_of
 
-        place = self._address(name).place
+        address = self._address(name)
         warning = None if notice is None else _NOTICE.check(notice, "notice")
-        return self._through(
-            name,
-            lambda registry: break_hold(keeping_of(registry.store(place)), place.container, name, warning),
-        )
+        return self._through(name, lambda registry: break_hold(registry.store(address.place), name, warning))
 
     def _page(self, prefix: str, marker: str | None) -> Work[Page]:
         from singleton.operating.keeping import keeping_of

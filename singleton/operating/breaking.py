@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from singleton.base.errors import ConfigurationError
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
-from singleton.operating.listing import find
+from singleton.operating.keeping import keeping_of
 from singleton.operating.locks import HELD
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from singleton.locking.holder import Holder
-    from singleton.stores.keeping import Listed, LockKeeping
+    from singleton.stores.protocol import LeaseStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,40 +45,35 @@ class Broken:
     together: float
 
 
-async def break_hold(
-    keeping: LockKeeping, container: str, name: str, notice: float | None = None, *, seen: Listed | None = None
-) -> Broken | None:
+async def break_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | None:
     """End the lease of whoever has the lock now; None where nobody has, or it went on to the next in that moment.
 
     Args:
-        keeping: the container.
-        container: its name.
+        store: of the lock's container.
         name: the lock's.
         notice: seconds after which the lease ends; None: when it would without a renewal.
-        seen: the blob as it was seen; None looks now.
 
     Raises:
         ConfigurationError: the lease never ends by itself, and no notice was given.
         StorageError: the storage refuses, or does not answer.
     """
-    if seen is None:
-        seen, _ = await find(keeping, container, name)
-    if seen is None or seen.lease not in HELD:
-        return None
-    if seen.endless and notice is None:
-        raise ConfigurationError(
-            f"the lease of lock {name!r} never ends by itself, so breaking it ends it at once: give the seconds of "
-            "notice, or 0"
-        )
-    etag = seen.etag
+    keeping = keeping_of(store)
     try:
+        seen = await answered(lambda: store.read(name))
+        if seen.lease not in HELD:
+            return None
+        if seen.endless and notice is None:
+            raise ConfigurationError(
+                f"the lease of lock {name!r} never ends by itself, so breaking it ends it at once: give the seconds "
+                "of notice, or 0"
+            )
         rest: float = math.inf
         if not seen.endless:
-            rest = await answered(lambda: keeping.shorten(name, None, etag))
+            rest = await answered(lambda: keeping.shorten(name, None, seen.etag))
         left = rest
         if notice is not None and notice < rest:
             period = math.ceil(notice)
-            left = await answered(lambda: keeping.shorten(name, period, etag))
+            left = await answered(lambda: keeping.shorten(name, period, seen.etag))
     except StoreFailure as failure:
         if failure.meaning in ("missing", "lost", "changed"):
             return None

@@ -66,7 +66,8 @@ class AzureBlobLeaseStore:
         state = cast("LeaseState", str(properties.lease.state))
         modified = int(properties.last_modified.timestamp())
         metadata = dict(properties.metadata or {})
-        return BlobState(etag=str(properties.etag), lease=state, modified=modified, metadata=metadata)
+        endless = properties.lease.duration == "infinite"
+        return BlobState(etag=str(properties.etag), lease=state, modified=modified, metadata=metadata, endless=endless)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""

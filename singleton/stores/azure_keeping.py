@@ -63,7 +63,7 @@ def _listed(blob: BlobProperties) -> Listed:
         modified=int(blob.last_modified.timestamp()),
         metadata=dict(blob.metadata or {}),
         size=int(blob.size or 0),
-        endless=str(blob.lease.duration) == "infinite",
+        endless=blob.lease.duration == "infinite",
     )
 
 

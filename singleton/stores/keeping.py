@@ -26,12 +26,10 @@ class Listed(BlobState):
     Attributes:
         name: the blob's name.
         size: bytes of its content.
-        endless: whether it is under a lease that never expires.
     """
 
     name: str
     size: int = 0
-    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,8 +114,7 @@ class MemoryLeaseStore:
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
         now = self._begin("read")
-        blob = self._blob(name)
-        return BlobState(etag=blob.etag, lease=blob.state(now), modified=blob.modified, metadata=dict(blob.metadata))
+        return self._seen(name, now)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``. The condition is judged first, before the blob's lease, and before it is missed."""
@@ -137,7 +136,7 @@ class MemoryLeaseStore:
         """See ``LockKeeping.page``; the marker is the name of the last entry before."""
         now = self._begin("page")
         names = sorted(name for name in self._blobs if name.startswith(prefix) and name > (marker or ""))
-        entries = tuple(self._listed(name, now) for name in names[:most])
+        entries = tuple(self._seen(name, now) for name in names[:most])
         return Page(entries=entries, marker=entries[-1].name if len(names) > most else None, at=now)
 
     async def erase(self, name: str, etag: str) -> None:
@@ -193,16 +192,15 @@ class MemoryLeaseStore:
         active = ("leased", "breaking")
         return {name: blob.lease_id or "" for name, blob in self._blobs.items() if blob.state(now) in active}
 
-    def _listed(self, name: str, now: float) -> Listed:
-        blob = self._blobs[name]
-        state = blob.state(now)
+    def _seen(self, name: str, now: float) -> Listed:
+        blob = self._blob(name)
         return Listed(
             name=name,
             etag=blob.etag,
-            lease=state,
+            lease=blob.state(now),
             modified=blob.modified,
             metadata=dict(blob.metadata),
-            endless=state in ("leased", "breaking") and blob.expires == math.inf,
+            endless=blob.state(now) == "leased" and blob.expires == math.inf,
         )
 
     def _begin(self, call: str) -> float:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singleton.base.kinds import Level
 from singleton.layouts.naming import LONGEST_NAME, lock_name
 from singleton.layouts.reading import NameParts, read_name
 from singleton.layouts.webjobs import WebJobsLayout
+
+if TYPE_CHECKING:
+    from singleton.base.kinds import Level
 
 TEXTS = st.text(st.characters(codec=None, categories=None), min_size=1, max_size=30)
 PARTS = st.tuples(
