@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from singleton.operating.locks import LockInfo
     from singleton.stores.keeping import Listed, LockKeeping, Page
 
+NO_CONTAINER: Final = "no container"
+"""The reason of an error that says so."""
 _CALL: Final = 30.0
 """Seconds for one page: five thousand entries take a while to send and to read."""
 _ANSWER: Final = 60.0
@@ -70,7 +72,7 @@ def no_container(container: str, failure: StoreFailure) -> StorageError:
     """Say that the container is not there."""
     return StorageError(
         f"container {container!r} is not there: no lock was ever taken in it, or its name is wrong ({failure})",
-        reason="no container",
+        reason=NO_CONTAINER,
         status=failure.status,
         code=failure.code,
     )
