@@ -12,6 +12,7 @@ from singleton.cli.words import counted, write_json
 from singleton.operating.doctor import clean_up, examine
 from singleton.process.current import runtime
 from singleton.process.registry import Place
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -54,7 +55,11 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
             if not session.as_json:
                 click.echo(f"  {_MARKS[finding.outcome]:<7} {finding.check:<20} {finding.said}")
     finally:
-        ask(lambda store: clean_up(store, prefix, container=own))
+        try:
+            ask(lambda store: clean_up(store, prefix, container=own))
+        except StoreFailure as failure:
+            left = f"container {mark}" if own else f"blobs beneath {prefix} in container {place.container}"
+            click.echo(f"{left} may be left behind: {failure}", err=True)
     failed = sum(finding.outcome == "failed" for finding in findings)
     if session.as_json:
         write_json(

@@ -112,7 +112,8 @@ def _wait_until_free(session: Session, name: str) -> None:
 def hold(session: Session, name: str, reason: str, timeout: float | None, length: float | None, *, new: bool) -> int:
     """Keep the lock NAME, renewed, until Ctrl-C.
 
-    Nobody else gets in meanwhile. It waits for the lock like anybody. To stop a job that hangs, begin to hold, then break in another terminal.
+    Nobody else gets in meanwhile. It waits for the lock like anybody. To stop a job that hangs, begin to hold, then
+    break in another terminal.
     """
     if not (reason.isascii() and reason.isprintable() and reason.strip()):
         raise click.UsageError(f"--reason is {quoted(reason)}: it is kept in a header, so give letters of ASCII")

@@ -10,6 +10,7 @@ times a second. Tokens stay below 2^53, so that JSON and JavaScript keep them ex
 from __future__ import annotations
 
 import os
+import re
 import socket
 from typing import TYPE_CHECKING
 
@@ -120,5 +121,6 @@ def _epoch_in(state: BlobState) -> int:
 
 
 def _header_safe(owner: str) -> str:
-    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters."""
-    return "".join(char if " " < char < "\x7f" else "?" for char in owner[:200])
+    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters, and single spaces within."""
+    kept = "".join(char if " " <= char < "\x7f" else "?" for char in owner[:200])
+    return re.sub(r"^ | $| (?= )", "?", kept)

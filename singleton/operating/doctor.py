@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from singleton.locking.holder import answered
 from singleton.operating.keeping import keeping_of
+from singleton.operating.locks import HELD
 from singleton.stores.azure_blob import AzureBlobLeaseStore
 from singleton.stores.keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
@@ -98,10 +99,9 @@ async def _rights(patient: Patient) -> str:
     etag = await patient.etag(name)
     await patient.store.write(name, patient.mine, {"SingletonEpoch": "1"}, etag)
     await patient.store.renew(name, patient.mine)
-    await patient.store.release(name, patient.mine)
     await patient.keeping.page(patient.prefix)
-    await patient.store.acquire(name, patient.mine, _PERIOD)
     await patient.keeping.shorten(name, 0)
+    await patient.store.release(name, patient.mine)
     await patient.keeping.erase(name, await patient.etag(name))
     return "create, lease, write, read, list, break and delete are allowed"
 
@@ -191,7 +191,7 @@ async def _clock(patient: Patient) -> str:
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
     said = f"this machine's clock is {abs(apart):.0f} s {'behind' if apart > 0 else 'ahead of'} the service's"
     if abs(apart) > _SKEW:
-        raise Wrong(f"{said}: locks don't mind, but requests are refused from 15 minutes on")
+        raise Strange(f"{said}: locks don't mind, but from 15 minutes on requests are refused")
     return "this machine's clock is the service's, within a second or two" if abs(apart) < 2 else said
 
 
@@ -321,7 +321,11 @@ async def _run(name: str, check: Check, patient: Patient) -> Finding:
 
 
 async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
-    """Delete the scratch blobs, or their whole container. What is still leased ends its lease first."""
+    """Delete the scratch blobs, or their whole container. What is still leased ends its lease first.
+
+    Raises:
+        StoreFailure: something was left behind, and why.
+    """
     if container and isinstance(store, AzureBlobLeaseStore):
         from singleton.stores.azure_traits import drop
 
@@ -329,6 +333,6 @@ async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
         return
     keeping = keeping_of(store)
     for blob in (await keeping.page(prefix)).entries:
-        if blob.lease in ("leased", "breaking"):
+        if blob.lease in HELD:
             await keeping.shorten(blob.name, 0)
         await keeping.erase(blob.name, blob.etag)

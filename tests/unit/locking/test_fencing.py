@@ -252,7 +252,7 @@ async def test_owner_and_epoch_are_on_the_blob_for_whoever_looks() -> None:
     assert OWNER_KEY not in await metadata_of(network.service), "the owner before is the owner no more"
 
 
-@pytest.mark.parametrize("owner", ["käthe\r\nx-ms-evil: 1", "x" * 5000, "\x00", "😀", " "])
+@pytest.mark.parametrize("owner", ["käthe\r\nx-ms-evil: 1", "x" * 5000, "\x00", "😀", " ", " a  b ", "a b"])
 @virtual
 async def test_an_owner_of_any_text_is_safe_in_a_header(owner: str) -> None:
     network = Network()
@@ -261,6 +261,8 @@ async def test_an_owner_of_any_text_is_safe_in_a_header(owner: str) -> None:
     assert kept.isascii()
     assert kept.isprintable()
     assert 0 < len(kept) <= 200
+    assert "  " not in kept
+    assert kept == kept.strip(), "a space at an edge gets lost on the way"
 
 
 @virtual
