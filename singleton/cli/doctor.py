@@ -10,6 +10,8 @@ import click
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import counted, write_json
 from singleton.operating.doctor import clean_up, examine
+from singleton.operating.keeping import keeping_of
+from singleton.operating.listing import next_page
 from singleton.process.current import runtime
 from singleton.process.registry import Place
 from singleton.stores.protocol import StoreFailure
@@ -44,6 +46,8 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
     async def begin(store: LeaseStore) -> AsyncIterator[Finding]:
         return examine(store, prefix, quick=quick)
 
+    if not own:
+        ask(lambda store: next_page(keeping_of(store), place.container, prefix, None, 1))
     findings: list[Finding] = []
     if not session.as_json:
         where = f"container {place.container}" + (", made for this and deleted again" if own else "")

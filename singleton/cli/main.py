@@ -39,8 +39,8 @@ HELP: Final = """Show who has which lock, take it away, keep it, sweep what nobo
 """
 
 
-class Ended(KeyboardInterrupt):
-    """A signal asked the command to end. ``number``: which."""
+class Ended(BaseException):
+    """A signal, ``number``, asked the command to end. A KeyboardInterrupt would be taken for Ctrl-C by click."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
