@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -17,7 +18,9 @@ def main() -> int:
             'pip install "azure-functions-singleton[cli]"\n'
         )
         return 3
-    return run()
+    code = run()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends what is left of it, without a traceback
+    return code
 
 
 if __name__ == "__main__":

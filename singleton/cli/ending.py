@@ -124,14 +124,15 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
         held = _get(session, name, f"operator: {reason}", timeout)
         if held is None:
             return 1
+        lost = False
         try:
             lost = _keep(held, ends)
         finally:
             session.release(held)
+            more = f" ({held.lost.reason}); asking for it again" if lost else ""
+            _say(session, "lost" if lost else "given back", name, more)
         if not lost:
-            _say(session, "given back", name)
             return 0
-        _say(session, "lost", name, f" ({held.lost.reason}); asking for it again")
 
 
 def _get(session: Session, name: str, owner: str, timeout: float | None) -> Hold | None:

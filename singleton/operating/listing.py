@@ -98,6 +98,6 @@ async def names_like(keeping: LockKeeping, container: str, name: str) -> list[st
     for prefix in dict.fromkeys((name[: len(folder) + 3], folder, "")):
         page = await next_page(keeping, container, prefix, None, _ALIKE)
         names.update(blob.name for blob in page.entries if lock_info(blob, container) is not None)
-        if close := difflib.get_close_matches(name, names, n=3):
+        if close := difflib.get_close_matches(name, names, n=3, cutoff=0.75):
             return close
     return []
