@@ -59,6 +59,7 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     for page in _pages(session, prefix):
         for lock in wanted.among(page, session.container):
             shown, having = shown + 1, having + lock.held
+            progress.end()  # where it would stand in the line
             if session.as_json:
                 click.echo("," if shown > 1 else "")
                 write_json(as_dict(lock), end="")

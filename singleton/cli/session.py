@@ -100,8 +100,8 @@ class Session:
         return runtime().call(lambda registry: work(registry.store(place)))
 
     def acquire(self, name: str, *, timeout: float | None, owner: str) -> Hold:
-        """Take a lock, as any process of the app would."""
-        address = Address.of(self.place, name, self.options)
+        """Take a lock, as any process of the app would, and leave a stamp, even where the app leaves none."""
+        address = Address.of(self.place, name, self.options.replace(fencing_tokens=True), self.layout.stamp())
         return runtime().call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
 
     def release(self, hold: Hold) -> None:

@@ -211,3 +211,4 @@ class Progress:
         """Take the line away."""
         if self._shown:
             click.echo("\r\x1b[K", err=True, nl=False)
+            self._shown = False

@@ -301,6 +301,21 @@ def test_an_operator_holds_a_lock_and_whoever_finds_it_taken_reads_why(
     assert thread.leased() == set()
 
 
+@pytest.mark.parametrize(
+    ("container", "left"),
+    [("webjobshost", {"SingletonEpoch", "SingletonHost", "SingletonPid"}), ("azure-webjobs-hosts", set())],
+)
+def test_the_reason_is_left_where_an_app_leaves_nothing_and_nothing_else_where_webjobs_has_its_locks(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, container: str, left: set[str]
+) -> None:
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__fencingTokens", "false")
+    arguments = ["--reason", "x", "--new", "--for", "0s", "--container", container]
+    assert locks("hold", "locks/app/Host.Functions.job", *arguments) == 0
+    metadata = dict(thread.do(lambda: thread.memory.read("locks/app/Host.Functions.job")).metadata)
+    assert metadata.pop("FunctionInstance") == "operator: x"
+    assert set(metadata) == left
+
+
 def test_ctrl_c_gives_the_lock_back(thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
