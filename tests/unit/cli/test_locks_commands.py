@@ -233,10 +233,10 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     thread.taken_by_another_process("job")
     broken = locks.json("break", "job")
     assert (broken["broken"], broken["together"]) == (True, 0)
-    assert 59 <= broken["free_in"] <= 60
+    assert 50 <= broken["free_in"] <= 60
     broken = locks.json("break", "job", "--notice", "20")
     assert broken["free_in"] == 20
-    assert 39 <= broken["together"] <= 40
+    assert 30 <= broken["together"] <= 40
     assert locks("break", "job", "--now") == 0
     assert "two may be inside, and only tokens keep them apart" in locks.out
     assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False}
@@ -292,11 +292,11 @@ def test_an_operator_holds_a_lock_and_whoever_finds_it_taken_reads_why(
     def look(*_: object) -> bool:
         seen.append(thread.do(lambda: thread.memory.read(SHIP)).metadata["FunctionInstance"])
         seen.extend(thread.leased())
-        return False
+        raise KeyboardInterrupt
 
     monkeypatch.setattr("singleton.base.hold.LossSignal.wait", look)
-    assert locks("hold", SHIP, "--reason", "invoices go out twice", "--for", "0.01s") == 0
-    assert seen[:2] == ["operator: invoices go out twice", SHIP]
+    assert locks("hold", SHIP, "--reason", "invoices go out twice") == 130
+    assert seen == ["operator: invoices go out twice", SHIP]
     assert locks.out == f"{SHIP} held; Ctrl-C gives it back\n{SHIP} given back\n"
     assert thread.leased() == set()
 
@@ -336,8 +336,14 @@ def test_an_operator_who_loses_the_lock_asks_for_it_again(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([True])
-    monkeypatch.setattr("singleton.base.hold.LossSignal.wait", lambda *_: next(losses, False))
-    assert locks("hold", "job", "--reason", "x", "--new", "--for", "0.3s", "--json") == 0
+
+    def lost_once(*_: object) -> bool:
+        for lost in losses:
+            return lost
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("singleton.base.hold.LossSignal.wait", lost_once)
+    assert locks("hold", "job", "--reason", "x", "--new", "--json") == 130
     assert [json.loads(line)["state"] for line in locks.out.splitlines()] == ["held", "lost", "held", "given back"]
 
 

@@ -121,10 +121,12 @@ def test_a_lock_is_broken_with_the_notice_that_was_asked_for(thread: LockThread)
     thread.taken_by_another_process("job")
     gently = client.break_("job")
     assert gently is not None
-    assert (gently.free_in, gently.together) == (60, 0)
+    assert 50 <= gently.free_in <= 60
+    assert gently.together == 0
     sooner = client.break_("job", notice=10)
     assert sooner is not None
-    assert (sooner.free_in, sooner.together) == (10, 50)
+    assert sooner.free_in == 10
+    assert 40 <= sooner.together <= 50
     assert client.break_("nothing") is None
 
 
