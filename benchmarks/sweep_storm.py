@@ -17,11 +17,13 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from benchmarks.measuring import heading, machine, say, table
-from simulator.azurite.server import Azurite
+from simulator.azurite.server import ACCOUNT, KEY, Azurite
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.layouts.naming import lock_name
 
@@ -30,7 +32,7 @@ CONTAINER: Final = "storm"
 HOT: Final = 300
 """Locks that the storm uses; all of them are among those that the sweep finds old."""
 PROCESSES: Final = 2
-TASKS: Final = 6
+TASKS: Final = 4
 AT_ONCE: Final = 32
 
 
@@ -39,7 +41,7 @@ def main(blobs: int = 100_000) -> None:
     heading(f"{blobs:,} lock blobs listed and swept in a storm of {PROCESSES * TASKS} lockers ({machine()})")
     with Azurite() as azurite, tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        asyncio.run(_make(azurite.connection_string, blobs))
+        asyncio.run(_make(azurite, blobs))
         say(f"  made in {time.monotonic() - start:.0f} s; waiting a minute, for nothing younger is swept")
         time.sleep(62)
         environment = {**os.environ, "AzureWebJobsStorage": azurite.connection_string, "PYTHONPATH": str(ROOT)}
@@ -52,7 +54,6 @@ def main(blobs: int = 100_000) -> None:
         results: list[dict[str, Any]] = []
         for name, arguments in (
             ("list --json", ["list", "--json"]),
-            ("sweep --dry-run", ["sweep", "--older-than", "1m", "--dry-run", "--json"]),
             ("sweep", ["sweep", "--older-than", "1m", "--json"]),
             ("list after it", ["list", "--json"]),
         ):
@@ -71,17 +72,28 @@ def main(blobs: int = 100_000) -> None:
         _judge(Path(folder))
 
 
-async def _make(connection: str, blobs: int) -> None:
-    from azure.storage.blob.aio import ContainerClient
+async def _make(azurite: Azurite, blobs: int) -> None:
+    """Make them by plain requests under one signature: the SDK would take five times as long."""
+    import aiohttp
+    from azure.storage.blob import ContainerClient, ContainerSasPermissions, generate_container_sas
+    from yarl import URL
 
-    numbers = iter(range(blobs))
+    with ContainerClient.from_connection_string(azurite.connection_string, CONTAINER) as container:
+        container.create_container()
+        where = container.url
+    allowed, later = ContainerSasPermissions(write=True, create=True), datetime.now(UTC) + timedelta(hours=3)
+    signature = generate_container_sas(ACCOUNT, CONTAINER, account_key=KEY, permission=allowed, expiry=later)
     stamp = {"SingletonEpoch": "1", "SingletonHost": "bench", "SingletonPid": "1", "FunctionInstance": "made"}
-    async with ContainerClient.from_connection_string(connection, CONTAINER, retry_total=3) as container:
-        await container.create_container()
+    headers = {"x-ms-blob-type": "BlockBlob", "x-ms-version": "2021-12-02"}
+    headers |= {f"x-ms-meta-{key}": value for key, value in stamp.items()}
+    numbers = iter(range(blobs))
+    async with aiohttp.ClientSession(headers=headers) as session:
 
         async def work() -> None:
             for number in numbers:
-                await container.get_blob_client(_name(number)).upload_blob(b"", metadata=stamp)
+                url = URL(f"{where}/{quote(_name(number))}?{signature}", encoded=True)
+                async with session.put(url, data=b"") as reply:
+                    assert reply.status == 201, await reply.text()
 
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
