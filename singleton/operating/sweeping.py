@@ -6,6 +6,8 @@ finds no blob and makes it again, which costs that one a call or two, and nothin
 in which it is made (``locking/fencing.py``), and to keep that second a new one, nothing is deleted that was modified
 less than a minute ago.
 
+Where the storage answers slowly the sweep slows down, to one delete at a time, so that renewals get through.
+
 Last-Modified is no sign of use: leases never change it. A lock that is used daily without a stamp may be swept.
 """
 
@@ -29,9 +31,14 @@ if TYPE_CHECKING:
 
 YOUNGEST: Final = 60.0
 """Seconds since it was last modified, before which nothing is deleted."""
-_AT_ONCE: Final = 16
-"""Requests under way at a time."""
 _PAGE: Final = 1000
+_CALL: Final = 30.0
+_ANSWER: Final = 120.0
+"""Seconds for one delete, all tries together: a sweep has time."""
+_MOST: Final = 16
+"""Deletes under way at a time, where the storage answers fast."""
+_SLOW: Final = 0.5
+"""Seconds of an answer from which the storage has too much to do: those who lock come first."""
 
 Fate = Literal["swept", "in_use", "changed", "gone", "young", "kept"]
 
@@ -87,6 +94,7 @@ class Sweep:
         self._prefix = prefix
         self._dry_run = dry_run
         self._marker: str | None = None
+        self._at_once = _MOST // 4
 
     async def go_on(self) -> bool:
         """Sweep the next page; tell whether there are more.
@@ -97,30 +105,43 @@ class Sweep:
         page = await next_page(self._keeping, self._container, self._prefix, self._marker, _PAGE)
         # The service's clock has fractions of a second that Last-Modified has not: that one is less, never more.
         latest = page.at - self._older_than
-        blobs = iter(page.entries)
+        due: list[Listed] = []
+        for blob in page.entries:
+            fate = self._fate(blob, latest)
+            if fate == "swept" and not self._dry_run:
+                due.append(blob)
+            else:
+                self.result.count(fate)
+        while due:
+            batch, due = due[: self._at_once], due[self._at_once :]
+            await self._delete_together(batch)
+        self._marker = page.marker
+        return page.marker is not None
 
-        async def work() -> None:
-            for blob in blobs:
-                self.result.count(await self._fate(blob, latest))
-
-        tasks = [asyncio.ensure_future(work()) for _ in range(_AT_ONCE)]
+    async def _delete_together(self, batch: list[Listed]) -> None:
+        """Delete these at once; the next time more, or half as many where that took long."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        tasks = [asyncio.ensure_future(self._delete(blob)) for blob in batch]
         try:
-            await asyncio.gather(*tasks)
+            for task in tasks:
+                self.result.count(await task)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        self._marker = page.marker
-        return page.marker is not None
+        if loop.time() - began > _SLOW:
+            self._at_once = max(1, self._at_once // 2)
+        else:
+            self._at_once = min(_MOST, self._at_once + 1)
 
-    async def _fate(self, blob: Listed, latest: float) -> Fate:
+    def _fate(self, blob: Listed, latest: float) -> Fate:
+        """Say what is to become of a blob."""
         if not is_sweepable(blob, self._container):
             return "kept"
         if blob.modified >= latest:
             return "young"
-        if blob.lease in HELD:
-            return "in_use"
-        return "swept" if self._dry_run else await self._delete(blob)
+        return "in_use" if blob.lease in HELD else "swept"
 
     async def _delete(self, blob: Listed) -> Fate:
         """Delete it, unless that is refused. A request that is sent again may find its own work done."""
@@ -132,7 +153,7 @@ class Sweep:
             await self._keeping.erase(blob.name, blob.etag)
 
         try:
-            await answered(request)
+            await answered(request, call=_CALL, answer=_ANSWER)
         except StoreFailure as failure:
             if failure.meaning == "missing":
                 return "swept" if asked > 1 else "gone"
