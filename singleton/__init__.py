@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from singleton.functions.contention import Contention
     from singleton.functions.durable import start_singleton
     from singleton.locking.holder import Holder
+    from singleton.operating.breaking import Broken
+    from singleton.operating.locks import LockInfo
     from singleton.settings.options import SingletonOptions
 
 __all__ = [
     "AsyncLockClient",
+    "Broken",
     "ConfigurationError",
     "Contention",
     "Hold",
@@ -37,6 +40,7 @@ __all__ = [
     "Leadership",
     "LockClient",
     "LockClosed",
+    "LockInfo",
     "LockLost",
     "LockNotAcquired",
     "PeriodicWorker",
@@ -53,10 +57,12 @@ __all__ = [
 
 _LATER = {
     "AsyncLockClient": "singleton.client",
+    "Broken": "singleton.operating.breaking",
     "Contention": "singleton.functions.contention",
     "Holder": "singleton.locking.holder",
     "Leadership": "singleton.clients.leadership",
     "LockClient": "singleton.client",
+    "LockInfo": "singleton.operating.locks",
     "PeriodicWorker": "singleton.clients.worker",
     "SingletonOptions": "singleton.settings.options",
     "start_singleton": "singleton.functions.durable",

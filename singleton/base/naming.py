@@ -30,15 +30,17 @@ class Invocation:
 
     Attributes:
         id: as the host calls it; None: nobody's.
+        function: name of its function; "" where it is not known.
         storage: the worker's ``context.thread_local_storage``, where there is one.
         since: when it began, by the lock thread's clock; None: it has not come there yet.
         over: whether it has ended: nothing is logged in its name any more.
     """
 
-    __slots__ = ("id", "over", "since", "storage")
+    __slots__ = ("function", "id", "over", "since", "storage")
 
-    def __init__(self, id: str | None = None, storage: Any = None) -> None:  # noqa: A002 - what it is
+    def __init__(self, id: str | None = None, storage: Any = None, function: str = "") -> None:  # noqa: A002 - what it is
         self.id = id or None
+        self.function = function
         self.storage = storage
         self.since: float | None = None
         self.over = False

@@ -10,9 +10,11 @@ times a second. Tokens stay below 2^53, so that JSON and JavaScript keep them ex
 from __future__ import annotations
 
 import os
+import re
 import socket
 from typing import TYPE_CHECKING
 
+from singleton.base.naming import current
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -23,6 +25,12 @@ OWNER_KEY = "FunctionInstance"
 """The key under which WebJobs keeps the owner, too (W-57)."""
 HOST_KEY = "SingletonHost"
 """The key of the machine that the owner runs on: the instance id in Azure, else the machine's name."""
+PID_KEY = "SingletonPid"
+"""The key of the owner's process id there."""
+FUNCTION_KEY = "SingletonFunction"
+"""The key of the function whose invocation asked, where one did."""
+STAMP_KEYS = frozenset(key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY))
+"""All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
 SECTIONS = 1_000
 """Tokens per epoch, one of them unused: the most sections under one lease."""
 _EPOCHS_A_SECOND = 1_000
@@ -67,11 +75,14 @@ class FencingCounter:
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
-        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self.counts else ())}
+        ours = STAMP_KEYS if self.counts else {OWNER_KEY.lower()}
         metadata = {key: value for key, value in self._metadata.items() if key.lower() not in ours}
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
             metadata[HOST_KEY] = _header_safe(this_host())
+            metadata[PID_KEY] = str(os.getpid())
+            if (asking := current()) is not None and asking.function:
+                metadata[FUNCTION_KEY] = _header_safe(asking.function)
         if owner:
             metadata[OWNER_KEY] = _header_safe(owner)
         self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
@@ -116,5 +127,6 @@ def _epoch_in(state: BlobState) -> int:
 
 
 def _header_safe(owner: str) -> str:
-    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters."""
-    return "".join(char if " " < char < "\x7f" else "?" for char in owner[:200])
+    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters, and single spaces within."""
+    kept = "".join(char if " " <= char < "\x7f" else "?" for char in owner[:200])
+    return re.sub(r"^ | $| (?= )", "?", kept)
