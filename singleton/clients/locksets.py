@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.timespan import format_timespan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from singleton.base.hold import Hold
     from singleton.process.registry import Address, Registry
@@ -40,7 +41,8 @@ async def acquire_all(
             if left is not None and left < _ONE_ANSWER:
                 left = 0.0
             try:
-                holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+                async with _none_lost(holds.values()):
+                    holds[address] = await registry.acquire(address, timeout=left, owner=owner)
             except LockNotAcquired as error:
                 raise _not_all(error, len(addresses), timeout) from error
         for hold in holds.values():
@@ -51,6 +53,30 @@ async def acquire_all(
             await asyncio.shield(asyncio.wait(giving_back))
         raise
     return tuple(holds[address] for address in addresses)
+
+
+@asynccontextmanager
+async def _none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
+    """End the block with ``LockLost`` as soon as one of these holds is lost: what it waits for would be in vain."""
+    loop = asyncio.get_running_loop()
+    mine = tuple(holds)
+    try:
+        async with asyncio.timeout(None) as block:
+
+            def end(_: object) -> None:
+                if not block.expired():
+                    block.reschedule(loop.time())
+
+            forget = [hold.lost.add_callback(end) for hold in mine]
+            try:
+                yield
+            finally:
+                for each in forget:
+                    each()
+    except TimeoutError:
+        for hold in mine:
+            hold.raise_if_lost()
+        raise
 
 
 def _not_all(error: LockNotAcquired, wanted: int, timeout: float | None) -> LockNotAcquired:

@@ -175,6 +175,28 @@ async def test_one_that_is_lost_while_the_others_are_waited_for_fails_all() -> N
 
 
 @virtual
+async def test_one_that_is_lost_ends_the_wait_for_the_others_and_nobody_is_kept_out() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "b", duration=60)
+    host = InlineHost(service)
+    with host.here() as locks:
+        waiting = asyncio.create_task(_lock_all(locks))
+        await until(5.0)
+        await service.break_("a")
+        await asyncio.wait({waiting}, timeout=8.0)
+        assert isinstance(waiting.exception(), LockLost)
+        async with locks.lock("a", timeout=1):
+            pass
+    await service.release("b", foreign_id())
+    await settled(service, host)
+
+
+async def _lock_all(locks: AsyncLockClient) -> None:
+    async with locks.lock_all(["a", "b", "c"]):
+        raise AssertionError("not reached")
+
+
+@virtual
 async def test_closing_the_client_ends_the_wait() -> None:
     service = MemoryLeaseStore()
     await occupy(service, "c")
