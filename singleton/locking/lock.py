@@ -115,6 +115,10 @@ class Lock:
         """
         return self._line.why_not(since, elsewhere=elsewhere)
 
+    def refuse(self) -> None:
+        """Refuse all waiters, and who comes from now on; what is held stays so."""
+        self._line.close()
+
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.
 

@@ -183,6 +183,8 @@ class Registry:
     async def aclose(self) -> None:
         """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
         self._closed = True
+        for waited_for in (*self._semaphores.values(), *self._locks.values()):
+            waited_for.refuse()  # before the bodies of listeners are waited for: a new one would be cut off
         await asyncio.gather(*(keeper.end() for keeper in self.keepers.values()))
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
