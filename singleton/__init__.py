@@ -15,17 +15,18 @@ from singleton.base.errors import (
     StorageError,
     StorageUnavailable,
 )
+from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import Hold
 from singleton.decorator import singleton
 from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
+    from singleton.base.holder import Holder
     from singleton.client import AsyncLockClient, LockClient
     from singleton.clients.leadership import Leadership
     from singleton.clients.worker import PeriodicWorker
     from singleton.functions.contention import Contention
     from singleton.functions.durable import start_singleton
-    from singleton.locking.holder import Holder
     from singleton.settings.options import SingletonOptions
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Leadership",
     "LockClient",
     "LockClosed",
+    "LockEvent",
     "LockLost",
     "LockNotAcquired",
     "PeriodicWorker",
@@ -49,12 +51,13 @@ __all__ = [
     "current_hold",
     "singleton",
     "start_singleton",
+    "subscribe",
 ]
 
 _LATER = {
     "AsyncLockClient": "singleton.client",
     "Contention": "singleton.functions.contention",
-    "Holder": "singleton.locking.holder",
+    "Holder": "singleton.base.holder",
     "Leadership": "singleton.clients.leadership",
     "LockClient": "singleton.client",
     "PeriodicWorker": "singleton.clients.worker",

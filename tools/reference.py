@@ -187,12 +187,18 @@ def contention() -> str:
     return _member_table("attribute", dict(_members(singleton.Contention)))
 
 
+def events() -> str:
+    """Make the table of what an event tells."""
+    return _member_table("attribute", section(singleton.LockEvent, "Attributes"))
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "arguments": arguments,
     "client": client,
     "contention": contention,
     "durable": durable,
     "errors": errors_table,
+    "events": events,
     "hold": hold,
     "options": options_table,
     "others": others,

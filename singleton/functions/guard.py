@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.base import naming
 from singleton.base.errors import LockNotAcquired
-from singleton.base.events import tell
+from singleton.base.events import tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.functions.answering import always_answered, finished
 from singleton.functions.declaration import Declaration
@@ -84,7 +84,11 @@ class Guard(Declaration):
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return await body()
         locks = locks_of()
-        hold = await self._enter(call, locks)
+        try:
+            hold = await self._enter(call, locks)
+        except BaseException as error:
+            tell_failed(call, error)
+            raise
         if hold is None:
             return None
         try:

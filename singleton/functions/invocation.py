@@ -51,7 +51,7 @@ def in_its_name(
     """Make what is logged while ``run`` runs a call go out in the name of its invocation."""
 
     async def named(self: _SelfT, call: Call, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        with under_way(Invocation(call.owner, call.storage)):
+        with under_way(Invocation(call.owner, call.storage, call.function)):
             return await run(self, call, *args, **kwargs)
 
     return named

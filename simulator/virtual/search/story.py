@@ -29,6 +29,7 @@ _OF_LOCKS: Final = {
     "waiting": "{owner} asks for {lock}",
     "acquired": "{owner} gets {lock} with token {token}",
     "contended": "{owner} does not get {lock} ({reason})",
+    "failed": "{owner} does not get {lock}, for an error ({reason})",
     "lost": "{owner} is told that it lost {lock} ({reason})",
     "released": "{owner} has given {lock} back",
     "body_started": "{owner} enters its body",
