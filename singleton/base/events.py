@@ -163,6 +163,11 @@ class Call:
     storage: Any = field(default=None, repr=False, compare=False)
     times: Times = field(default_factory=Times, init=False, repr=False, compare=False)
 
+    @property
+    def fields(self) -> dict[str, object]:
+        """What a log line about it has as fields."""
+        return {"lock": self.lock, "function": self.function or None, "owner": self.owner or None}
+
 
 def tell(
     kind: EventKind,

@@ -33,3 +33,17 @@ class Holder:
     function: str | None = None
     since: datetime | None = None
     token: int | None = None
+
+
+def fields_of(holder: Holder | None) -> dict[str, object]:
+    """Return it as fields of a log line, by names that begin with ``holder``."""
+    if holder is None:
+        return {}
+    return {
+        "holder": holder.owner,
+        "holder_function": holder.function,
+        "holder_host": holder.host,
+        "holder_pid": holder.pid,
+        "holder_since": None if holder.since is None else holder.since.isoformat(timespec="seconds"),
+        "holder_token": holder.token,
+    }

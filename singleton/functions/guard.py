@@ -16,6 +16,7 @@ from singleton.base import naming
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell, tell_failed
 from singleton.base.hold import Hold
+from singleton.base.holder import fields_of
 from singleton.functions.answering import always_answered, finished
 from singleton.functions.declaration import Declaration
 from singleton.functions.invocation import current, in_its_name
@@ -136,7 +137,11 @@ class Guard(Declaration):
             tell("contended", call, reason="timeout" if policy == "wait" else policy)
         if policy != "skip":
             raise contended
-        _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
+        _log.info(
+            "%s skipped: lock %s is held by another invocation",
+            *(call.function, call.lock),
+            extra={**call.fields, **fields_of(contended.holder)},
+        )
         return None
 
     @cached_property

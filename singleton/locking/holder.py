@@ -10,7 +10,7 @@ from singleton.base.holder import Holder
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, metadata_value, written_epoch
 from singleton.locking.lease import as_failure
-from singleton.stores.protocol import LeaseStore, StoreFailure
+from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +37,11 @@ async def holder(store: LeaseStore, name: str) -> Holder | None:
         raise storage_error(name, failure) from failure
     if state.lease not in ("leased", "breaking"):
         return None
+    return recorded(name, state)
+
+
+def recorded(name: str, state: BlobState) -> Holder:
+    """Return what stands on a lock's blob: who has it, or had it last where nobody has."""
     epoch = written_epoch(metadata_value(state, EPOCH_KEY) or "")
     return Holder(
         lock=name,

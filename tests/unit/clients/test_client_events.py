@@ -174,8 +174,11 @@ async def test_a_leader_waits_once_however_often_it_polls(events: list[LockEvent
 async def test_a_periodic_worker_tells_its_ticks(events: list[LockEvent]) -> None:
     service = MemoryLeaseStore()
     await occupy(service, "cleanup", 15)
+
+    async def work(_: object) -> None: ...
+
     with InlineHost(service).here() as locks:
-        async with locks.periodic("cleanup", lambda _: None, every=10):
+        async with locks.periodic("cleanup", work, every=10):
             await until(25.0)
     assert said(events) == [
         *("waiting", "contended:skip"),
