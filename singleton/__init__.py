@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from singleton.clients.worker import PeriodicWorker
     from singleton.functions.contention import Contention
     from singleton.functions.durable import start_singleton
+    from singleton.observing.observe import observe
     from singleton.settings.options import SingletonOptions
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "StorageError",
     "StorageUnavailable",
     "current_hold",
+    "observe",
     "singleton",
     "start_singleton",
     "subscribe",
@@ -62,6 +64,7 @@ _LATER = {
     "LockClient": "singleton.client",
     "PeriodicWorker": "singleton.clients.worker",
     "SingletonOptions": "singleton.settings.options",
+    "observe": "singleton.observing.observe",
     "start_singleton": "singleton.functions.durable",
 }
 """Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""

@@ -81,6 +81,7 @@ class Guard(Declaration):
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
     ) -> Any:
+        _ = self._observed
         if not self.enabled:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return await body()
@@ -175,6 +176,14 @@ class Guard(Declaration):
         """Whether it was told what is to be said of the declaration: not at import, whose log lines get lost."""
         for notice in self._notices():
             _log.warning("@singleton on %s: %s", self.function, notice)
+        return True
+
+    @cached_property
+    def _observed(self) -> bool:
+        """Whether it was seen to that its locks are observed, if host.json says so: at the first invocation."""
+        from singleton.observing.observe import observe_where_host_json_says_so
+
+        observe_where_host_json_says_so(self.app_dir)
         return True
 
     def _notices(self) -> Iterator[str]:
