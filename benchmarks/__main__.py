@@ -1,11 +1,11 @@
-"""``python -m benchmarks``: all of them; with names (``virtual``, ``storage``, ``drift``), only those."""
+"""``python -m benchmarks``: all of them, or those of these names: ``virtual storage drift observing``."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import bench_storage, bench_virtual, drift
+from benchmarks import bench_observing, bench_storage, bench_virtual, drift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ _ALL: dict[str, Callable[[], None]] = {
     "virtual": bench_virtual.main,
     "storage": bench_storage.main,
     "drift": drift.main,
+    "observing": bench_observing.main,
 }
 
 
