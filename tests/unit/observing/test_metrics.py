@@ -50,7 +50,8 @@ class Metrics:
         for point in self.points(name):
             key = tuple((point.attributes or {}).get(f"singleton.{label}") for label in labels)
             how_often = point.value if hasattr(point, "value") else point.count
-            found[key if len(key) != 1 else key[0]] = int(how_often)
+            key_of_one = key if len(key) != 1 else key[0]
+            found[key_of_one] = found.get(key_of_one, 0) + int(how_often)
         return found
 
 
@@ -221,6 +222,16 @@ def test_a_second_call_takes_the_place_of_the_first(recorded: Metrics) -> None:
     emit(LockEvent(kind="acquired", lock="a"))
     assert not recorded.all()
     assert other.counts("singleton.lock.acquired") == {(): 1}
+
+
+def test_the_end_of_a_call_whose_place_was_taken_ends_nothing() -> None:
+    first, second = Metrics(), Metrics()
+    end_of_the_first = observe(meter_provider=first.provider)
+    end = observe(meter_provider=second.provider)
+    end_of_the_first()
+    emit(LockEvent(kind="acquired", lock="a"))
+    end()
+    assert second.counts("singleton.lock.acquired") == {(): 1}
 
 
 @pytest.mark.parametrize("mode", ["OpenTelemetry", "opentelemetry", "ApplicationInsights", None])

@@ -13,6 +13,8 @@ import pytest
 
 from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.naming import Invocation, under_way
+from singleton.functions.attempts import acquire_by_attempts
+from singleton.layouts.layout import Attempts
 from singleton.locking.fencing import this_host
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
@@ -200,6 +202,19 @@ async def test_a_semaphore_says_that_all_of_it_is_taken(log: pytest.LogCaptureFi
 
 
 @virtual
+async def test_a_wait_by_single_attempts_is_told_of_like_any_other(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    address = host.locks._address("a")
+    attempts = Attempts(shortest=1, longest=5, retries=3, named="by a test")
+    with pytest.raises(LockNotAcquired) as caught:
+        await acquire_by_attempts(host.registry, address, attempts, timeout=40.0, owner="me")
+    (line,) = told(log)
+    assert "'me' has waited for 30 s; it is held on host-7 by 'inv-7'" in line
+    assert caught.value.holder is not None
+
+
+@virtual
 async def test_the_line_names_the_function_whose_invocation_waits(log: pytest.LogCaptureFixture) -> None:
     host = InlineHost(MemoryLeaseStore())
     await held_elsewhere(host.network.service)
@@ -240,11 +255,12 @@ async def test_an_error_names_who_was_read_in_the_wait_and_asks_for_nobody() -> 
     with host.here() as locks:
         assert (await refused(locks, 3.0)).holder is None
         assert "read" not in host.network.calls()
-        long = await refused(locks, 150.0)
+        long = await refused(locks, 35.0)
         assert long.holder is not None
         assert long.holder.owner == "inv-7"
-        assert (await refused(locks, 0)).holder == long.holder
-        await asyncio.sleep(120.0)
+        assert (await refused(locks, 0)).holder == long.holder, "it was read in the last minute"
+        longer = await refused(locks, 235.0)
+        assert longer.holder == long.holder, "it was read in the wait, two minutes ago"
         assert (await refused(locks, 0)).holder is None
 
 
