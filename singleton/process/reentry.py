@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from singleton.base.hold import Hold
+    from singleton.base.holder import Holder
 
 _Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
 """A thread, and the task that runs on it."""
@@ -104,6 +105,7 @@ def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator
             lock=name,
             owner=owner,
             reason="reentry",
+            holder=_holder(own[-1]),
         )
     yield f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
 
@@ -116,6 +118,11 @@ def _is_it(inside: _Inside, is_it: Callable[[Hold], bool]) -> bool:
 def _owned(inside: _Inside) -> str:
     hold = inside.hold()
     return f" as {hold.owner!r}" if hold is not None and hold.owner else ""
+
+
+def _holder(inside: _Inside) -> Holder | None:
+    hold = inside.goes_on
+    return hold.turn.holder if isinstance(hold, Section) else None
 
 
 def _caller() -> _Caller:

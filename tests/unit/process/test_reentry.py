@@ -64,6 +64,8 @@ def test_a_guarded_function_that_calls_another_of_its_lock_is_told_which_invocat
     with pytest.raises(LockNotAcquired, match="has it already as 'inv-7', and would wait for itself") as told:
         ship(context=Context("inv-7"))
     assert told.value.reason == "reentry"
+    assert told.value.holder is not None
+    assert told.value.holder.owner == "inv-7"
     assert count() == "counted"
 
 
