@@ -24,7 +24,7 @@ _INSTALL: Final = (
     "opentelemetry-api is missing: add azure-functions-singleton[otel] to requirements.txt "
     "(pip install 'azure-functions-singleton[otel]')"
 )
-_guard: Final = threading.Lock()
+_guard = threading.Lock()
 _under_way: tuple[Callable[[], None], ...] = ()
 """What ends the observation that is under way; nothing where there is none."""
 
@@ -92,3 +92,13 @@ def _take_the_place_of(which: tuple[Callable[[], None], ...] | None, ends: tuple
         before, _under_way = _under_way, ends
     for end in before:
         end()
+
+
+def _after_fork() -> None:
+    """Make the lock anew: whoever had it is not in the child."""
+    global _guard  # noqa: PLW0603
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -6,7 +6,7 @@ for life (listeners, leaderships) have none: they would last for days.
 
 from __future__ import annotations
 
-import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.trace import Link, Status, StatusCode
@@ -32,7 +32,6 @@ class Spans:
         self._waits: dict[int, Span] = {}
         self._holds: dict[int, Span] = {}
         self._before: dict[str, SpanContext] = {}
-        self._guard = threading.Lock()
 
     def take(self, event: LockEvent) -> None:
         """Begin or end a span, where this event does so."""
@@ -55,13 +54,14 @@ class Spans:
                 hold.end()
 
     def _begin_hold(self, event: LockEvent) -> None:
-        with self._guard:
-            before = self._before.pop(event.lock, None)
-            links = [] if before is None else [Link(before)]
-            hold = self._holds[event.use] = self._start("singleton hold", event, links)
-            if hold.get_span_context().is_valid:
-                self._before[event.lock] = hold.get_span_context()
-            if len(self._before) > _REMEMBERED:
+        """Begin the span, and remember it for the next. Without a lock, which a fork might leave taken for ever."""
+        before = self._before.pop(event.lock, None)
+        links = [] if before is None else [Link(before)]
+        hold = self._holds[event.use] = self._start("singleton hold", event, links)
+        if hold.get_span_context().is_valid:
+            self._before[event.lock] = hold.get_span_context()
+        if len(self._before) > _REMEMBERED:
+            with suppress(KeyError, RuntimeError):  # another thread has just done so
                 del self._before[next(iter(self._before))]
 
     def _end_wait(self, event: LockEvent, outcome: str, more: dict[str, str] | None = None) -> None:
