@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from singleton.base.hold import Hold
+    from singleton.base.holder import Holder
     from singleton.clients.baseclient import Seconds
-    from singleton.locking.holder import Holder
     from singleton.operating.breaking import Broken
     from singleton.operating.locks import LockInfo
     from singleton.process.onthread import Work

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
 
+_OF_GUARDS: Final = (None, "function", "listener")
 _OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
@@ -243,6 +244,8 @@ class Historian:
         self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
+        if record.get("mode") not in _OF_GUARDS:  # a lock client's, in an app's body
+            return
         about = about_of(record)
         listener = f"listener {about['worker']}"
         led = about["mode"] == "listener"

@@ -16,7 +16,7 @@ from singleton.base.words import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.locking.holder import Holder
+    from singleton.base.holder import Holder
     from singleton.operating.locks import LockInfo
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -6,12 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
+from singleton.base.events import Call
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
+from singleton.clients.telling import told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
-from singleton.locking.holder import Holder, holder
+from singleton.locking.holder import holder
 from singleton.locking.slots import MOST, slot_name
 from singleton.process.current import provided_account
 from singleton.process.door import Door
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from azure.storage.blob.aio import ContainerClient
 
     from singleton.base.hold import Hold
-    from singleton.base.kinds import Level
+    from singleton.base.holder import Holder
+    from singleton.base.kinds import Level, Use
     from singleton.operating.breaking import Broken
     from singleton.operating.listing import Wanted
     from singleton.process.onthread import Work
@@ -140,9 +143,8 @@ class BaseClient:
         """
         if not callable(work):
             raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
-        return PeriodicWorker(
-            name, work, every=seconds(every, "every", above=0), attempt=self._try(name, owner, None, at_least)
-        )
+        attempt = self._try(name, owner, None, at_least, use="periodic")
+        return PeriodicWorker(name, work, every=seconds(every, "every", above=0), attempt=attempt)
 
     def leadership(self, name: str, *, owner: str = "") -> Leadership:
         """Make a candidacy for a lock that one process is to have for as long as it lives.
@@ -167,8 +169,9 @@ class BaseClient:
         recovery = self._options.listener_lock_recovery_polling_interval
         timeout = self._options.lock_acquisition_timeout if recovery is None else 0
         options = self._options.replace(lock_period=self._options.listener_lock_period)
-        attempt = self._acquire(name, timeout, owner, options=options)
-        return Leadership(name, attempt=attempt, recovery=recovery)
+        attempt = self._asked(name, timeout, owner, options=options)
+        asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
+        return Leadership(name, attempt=asking, recovery=recovery)
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
@@ -177,6 +180,19 @@ class BaseClient:
         return Address.of(self._place, check_blob_name(name), options or self._options)
 
     def _acquire(
+        self,
+        name: str,
+        timeout: Seconds | None,
+        owner: str,
+        limit: int | None = None,
+        at_least: Seconds = 0.0,
+    ) -> Work[Hold]:
+        asked = self._asked(name, timeout, owner, limit, at_least)
+        use: Use = "lock" if limit is None else "semaphore"
+        otherwise = "timeout" if timeout is None or checked_timeout(timeout) else "raise"
+        return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
+
+    def _asked(
         self,
         name: str,
         timeout: Seconds | None,
@@ -195,12 +211,15 @@ class BaseClient:
             lambda registry: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept),
         )
 
-    def _try(self, name: str, owner: str, limit: int | None, at_least: Seconds) -> Work[Hold | None]:
-        acquire = self._acquire(name, 0, owner, limit, at_least)
+    def _try(
+        self, name: str, owner: str, limit: int | None, at_least: Seconds, use: Use | None = None
+    ) -> Work[Hold | None]:
+        asked = self._asked(name, 0, owner, limit, at_least)
+        kind: Use = use or ("lock" if limit is None else "semaphore")
 
         async def attempt(registry: Registry) -> Hold | None:
             try:
-                return await acquire(registry)
+                return await told(Call(name, "", owner, mode=kind), lambda: asked(registry), otherwise="skip")
             except LockNotAcquired:
                 return None
 

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.events import Call
 from singleton.base.timespan import format_timespan
+from singleton.clients.telling import told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -42,7 +44,7 @@ async def acquire_all(
                 left = 0.0
             try:
                 async with _none_lost(holds.values()):
-                    holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+                    holds[address] = await _told(registry, address, left, owner)
             except LockNotAcquired as error:
                 raise _not_all(error, len(addresses), timeout) from error
         for hold in holds.values():
@@ -79,8 +81,14 @@ async def _none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
         raise
 
 
+async def _told(registry: Registry, address: Address, timeout: float | None, owner: str) -> Hold:
+    call = Call(address.name, "", owner, mode="lock")
+    otherwise = "raise" if timeout == 0 else "timeout"
+    return await told(call, lambda: registry.acquire(address, timeout=timeout, owner=owner), otherwise=otherwise)
+
+
 def _not_all(error: LockNotAcquired, wanted: int, timeout: float | None) -> LockNotAcquired:
     """Name the time-out that was given for all, and the lock that could not be had."""
     within = f"within {format_timespan(timeout)}" if timeout else "at once"
     text = f"{wanted} locks were not acquired {within}: {error.lock!r} is in use"
-    return LockNotAcquired(text, lock=error.lock, owner=error.owner)
+    return LockNotAcquired(text, lock=error.lock, owner=error.owner, holder=error.holder)

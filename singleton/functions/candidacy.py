@@ -121,7 +121,10 @@ class Candidacy:
         self._ending = True
         led = self._leads()
         if led is not None and not await self._drained(_DRAIN):
-            _log.warning("%s still runs at the end of its process: its lease is left to lapse", self._about.function)
+            _log.warning(
+                *("%s still runs at the end of its process: its lease is left to lapse", self._about.function),
+                extra=self._about.fields,
+            )
             return
         led = self._leads()
         await self._campaign.end()

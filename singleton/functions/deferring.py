@@ -114,7 +114,7 @@ class Deferring:
         try:
             await _Unfinished().done_by(locks, partial(self._deferred, call=call, place=place, message=message))
         except MessageElsewhere:
-            _log.info("%s: %s can't be put back, its receipt is too old", call.function, message)
+            _log.info("%s: %s can't be put back, its receipt is too old", call.function, message, extra=call.fields)
             contended.add_note("Its message could not be put back: another receiver may have it by now.")
             raise contended from None
 
@@ -131,10 +131,14 @@ class Deferring:
         try:
             poisoned = await self._strike(call, locks)
         except Exception:  # noqa: BLE001 - whatever it is, it is not what the caller is to hear of
-            _log.warning("%s failed, and this could not be counted", call.function, exc_info=True)
+            _log.warning("%s failed, and this could not be counted", call.function, exc_info=True, extra=call.fields)
             return False
         if poisoned:
-            _log.error("%s failed; its message is poison, and ends as a success", call.function, exc_info=error)
+            _log.error(
+                *("%s failed; its message is poison, and ends as a success", call.function),
+                exc_info=error,
+                extra=call.fields,
+            )
         return poisoned
 
     async def _strike(self, call: Call, locks: Locks) -> bool:
@@ -173,11 +177,15 @@ class Deferring:
 
         moved = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
         if moved is None:
-            _log.warning("%s: %s was not put back: it comes back by itself, or its life ends", call.function, message)
+            _log.warning(
+                *("%s: %s was not put back: it comes back by itself, or its life ends", call.function, message),
+                extra=call.fields,
+            )
             return
         _log.info(
             "%s deferred: lock %s is held by another invocation; %s comes back in %d s as message %s",
             *(call.function, call.lock, message, seconds, moved.copy.id),
+            extra={**call.fields, "message_id": message.id, "copy_id": moved.copy.id},
         )
         copys_key = key_of_copy(message, moved.copy)
         unfinished.moved = moved
@@ -221,9 +229,12 @@ class Deferring:
             if (moved := await move(source, poison, message, by_host=by_host)) is None:
                 return None
         except (MessageElsewhere, StorageError) as error:
-            _log.warning("%s failed %d times, but can't be poisoned: %s", message, failures, error)
+            _log.warning("%s failed %d times, but can't be poisoned: %s", message, failures, error, extra=call.fields)
             return None
-        _log.warning("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison)
+        _log.warning(
+            *("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison),
+            extra={**call.fields, "message_id": message.id},
+        )
         tell("poisoned", call, message_id=message.id)
         return moved
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from singleton.base.holder import Holder
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fencing import (
     EPOCH_KEY,
@@ -30,32 +30,6 @@ _ANSWER = 10.0
 """Seconds for storage that fails to give an answer, all tries together."""
 _CALL = 5.0
 _PAUSE = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """Who has a lock, as its blob tells anybody who may read it. What is not recorded there is None.
-
-    A process records itself when it gets the lease, once: while it hands the lock on among its own waiters, this
-    stays. It records nothing with ``fencing_tokens`` off; then an earlier holder may stand here.
-
-    Attributes:
-        lock: name of the lock's blob.
-        owner: who asked: an invocation id, or what the caller gave.
-        host: the machine: the instance id in Azure, else its name.
-        pid: id of the process there.
-        function: the function whose invocation asked, where one did.
-        since: when the process got the lease, by the service's clock, whole seconds.
-        token: fencing token of the process's first hold under this lease; later ones are greater.
-    """
-
-    lock: str
-    owner: str | None = None
-    host: str | None = None
-    pid: int | None = None
-    function: str | None = None
-    since: datetime | None = None
-    token: int | None = None
 
 
 async def holder(store: LeaseStore, name: str) -> Holder | None:

@@ -103,7 +103,13 @@ class Lease:
         for watcher in self._watchers:
             watcher(reason)
         with speaking_of(self.whose):
-            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
+            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances(), extra=self._fields())
+
+    def _fields(self) -> dict[str, object]:
+        """Return what a log line about this lease has as fields."""
+        whose = self.whose
+        told = {} if whose is None else {"owner": whose.id, "function": whose.function or None}
+        return {"lock": self.name, "reason": self.lost, "cause": self.cause and str(self.cause), **told}
 
     def _circumstances(self) -> str:
         """Say what is known of a loss that was not our own doing (W-73)."""
@@ -172,7 +178,10 @@ class Lease:
         level = logging.DEBUG if self.cause else logging.WARNING
         left = self._deadline - self._loop.time()
         with speaking_of(self.whose):
-            _log.log(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left)
+            _log.log(
+                *(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left),
+                extra={**self._fields(), "cause": str(failure)},
+            )
         self.cause = failure
 
     def _call_ends(self, sent: float) -> float:

@@ -71,15 +71,20 @@ class Lock:
         gate: Gate | None = None,
     ) -> None:
         self.name = name
+        self._gate = gate or Gate()
         self._timing = timing
         self._rng = rng
         self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token")
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing)
+        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
         self._state = self._line.state
-        self._gate = gate or Gate()
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
+
+    @property
+    def gate(self) -> Gate:
+        """What all locks of this process on its blob go through."""
+        return self._gate
 
     @property
     def idle(self) -> bool:

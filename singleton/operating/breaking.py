@@ -23,7 +23,7 @@ from singleton.operating.locks import HELD
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.locking.holder import Holder
+    from singleton.base.holder import Holder
     from singleton.stores.protocol import LeaseStore
 
 

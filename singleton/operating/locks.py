@@ -12,8 +12,8 @@ from singleton.locking.fencing import STAMP_KEYS
 from singleton.locking.holder import recorded
 
 if TYPE_CHECKING:
+    from singleton.base.holder import Holder
     from singleton.base.kinds import Level
-    from singleton.locking.holder import Holder
     from singleton.stores.keeping import Listed
     from singleton.stores.protocol import LeaseState
 

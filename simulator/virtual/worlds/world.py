@@ -24,7 +24,7 @@ import math
 import random
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.storage.network import Network, Passage, Request
@@ -39,6 +39,7 @@ from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
 from simulator.virtual.worlds.runtime import VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
+from singleton.base.kinds import Mode
 from singleton.functions.invocation import current_hold
 from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
@@ -57,6 +58,7 @@ _BURIAL = 2.0
 """Seconds of a processor for ending what is left of a world."""
 _KEPT = (2, 4, 1024)
 """How many locks a registry keeps that nobody uses: seldom as many as it has."""
+_GUARDED: Final = get_args(Mode)
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
 
@@ -260,7 +262,7 @@ class World:
         self.oracle.reached[f"fault: {fault.kind}"] += 1
 
     def _hear(self, event: LockEvent) -> None:
-        if self.over:
+        if self.over or event.mode not in _GUARDED:  # what lock clients do is told by workloads
             return
         self._chronicle.hear(_here().name, event)
         self.oracle.hear(event)

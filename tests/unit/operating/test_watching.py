@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from singleton.locking.holder import Holder
+from singleton.base.holder import Holder
 from singleton.operating.locks import LockInfo
 from singleton.operating.watching import Watch
 
