@@ -1,7 +1,7 @@
 """A hundred thousand lock blobs on Azurite, listed and swept by ``singleton-locks`` while a storm of lockers runs.
 
 Judged by what the lockers wrote down: no two inside one lock, no hold lost, tokens greater each time. The sweep takes
-hours: a delete costs the emulator 0.13 s of its one core where there are 20,000 blobs, and more where there are more.
+hours: a delete costs the emulator 0.13 s where there are 20,000 blobs, and 0.7 s where there are 100,000.
 ``python -c "from benchmarks import sweep_storm; sweep_storm.main(5_000)"`` takes some minutes.
 """
 
