@@ -18,7 +18,7 @@ _ALL: dict[str, Callable[[], None]] = {
     "sweep": sweep_storm.main,
 }
 _LONG = {"sweep"}
-"""Those that take a quarter of an hour: only when asked for."""
+"""Those that take hours: only when asked for."""
 
 
 def main(names: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """A hundred thousand lock blobs on Azurite, listed and swept by ``singleton-locks`` while a storm of lockers runs.
 
-Judged by what the lockers wrote down: no two inside one lock, no hold lost, tokens greater each time. Takes about a
-quarter of an hour on two cores, most of it to make the blobs.
+Judged by what the lockers wrote down: no two inside one lock, no hold lost, tokens greater each time. The sweep takes
+hours: a delete costs the emulator 0.13 s where there are 20,000 blobs, and 0.7 s where there are 100,000.
+``python -c "from benchmarks import sweep_storm; sweep_storm.main(5_000)"`` takes some minutes.
 """
 
 from __future__ import annotations
