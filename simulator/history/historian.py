@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.history.deeds import about_of, began, end
+from simulator.history.deeds import about_of, began, end, function_of, of_a_guard
 from simulator.history.facts import (
     Acquisition,
     Ending,
-    Function,
     Held,
     History,
     Invocation,
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
-
-_OF_GUARDS: Final = (None, "function", "listener")
-_OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
 def read_history(records: Iterable[Record]) -> History:
@@ -151,11 +146,7 @@ class Historian:
 
     def _on_function(self, record: Record) -> None:
         self.history.witnessed |= bool(record.get("witnessed"))
-        listener = record.get("listener") or {}
-        led = {"listener_lease": listener.get("lease"), "recovery": listener.get("poll")}
-        told: dict[str, Any] = {**record.fields, **led, "sync": record.get("async") is False}
-        known = {name: told[name] for name in _OF_FUNCTIONS if told.get(name)}
-        self.history.functions.setdefault(record.text("name"), Function(**known))
+        self.history.functions.setdefault(record.text("name"), function_of(record))
 
     def _on_tick(self, record: Record) -> None:
         self.history.ticks.append((record.t, record.host, record.text("function")))
@@ -244,7 +235,7 @@ class Historian:
         self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
-        if record.get("mode") not in _OF_GUARDS:  # a lock client's, in an app's body
+        if not of_a_guard(record):
             return
         about = about_of(record)
         listener = f"listener {about['worker']}"

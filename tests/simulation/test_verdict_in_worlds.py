@@ -52,7 +52,7 @@ def messages_deleted_on_failure() -> Iterator[None]:
 def first_found(*workloads: str) -> str:
     """Return what the verdict says of the first world that does not get a good one."""
     found: tuple[Violation, ...] = ()
-    for seed in range(150):
+    for seed in range(600):
         found = run(seed, *workloads).violations
         if found:
             break

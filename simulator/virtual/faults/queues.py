@@ -124,5 +124,5 @@ class OneQueueRequest(Fault, kind="queue request"):
         fate = _FATES.get(self.fate)
         which = f"next {self.call}" if self.times == 1 else f"next {self.times} times {self.call}"
         is_ = "is" if self.times == 1 else "are"
-        what = f"{is_} answered {self.fate!r}" if fate is None else fate.format(is_, f"{self.seconds:g}")
+        what = f"{is_} answered {self.fate}" if fate is None else fate.format(is_, f"{self.seconds:g}")
         return f"host-{self.host}'s {which} {what}"

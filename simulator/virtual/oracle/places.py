@@ -218,7 +218,8 @@ class Places:
     def sent(self, request: Request) -> None:
         """Take a request."""
         machine = request.machine
-        if machine.name in self._strangers or request.call.startswith("queue"):
+        of_a_container = not request.name
+        if machine.name in self._strangers or request.call.startswith("queue") or of_a_container:
             return
         lock = self._known.get((machine.name, request.name))
         if lock is None:

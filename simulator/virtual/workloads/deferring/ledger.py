@@ -97,6 +97,10 @@ class Entry:
         return any(machine.crashed or machine.stopped_since(now - since) for machine, since in self.machines.items())
 
 
+_OF_NOBODY: Final = -1
+"""The number of a message that no producer has put there."""
+
+
 class Ledger:
     """Watches the queues of a world. ``delay`` and ``most`` are what its functions' options say."""
 
@@ -155,6 +159,7 @@ class Ledger:
         entry = self.entries.get(stored.text)
         if entry is None or queue not in {entry.queue, poison_queue(entry.queue)}:
             self.world.oracle.blame("altered", f"{queue} got {stored.text!r}, which nobody had put there")
+            self.fed(_OF_NOBODY, queue, stored)
             return
         self._names[stored.id] = entry
         if queue != entry.queue:
