@@ -641,15 +641,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="entered after a loss",
         file=GUARD,
-        old="            hold.raise_if_lost()\n            yield\n            hold.raise_if_lost()\n",
-        new="            yield\n            hold.raise_if_lost()\n",
+        old="            hold.raise_if_lost()\n            if (listening",
+        new="            if (listening",
         breaks="a body begins although the lock was lost before it",
     ),
     Mutant(
         name="success without the lock",
         file=GUARD,
-        old="            hold.raise_if_lost()\n            yield\n            hold.raise_if_lost()\n",
-        new="            hold.raise_if_lost()\n            yield\n",
+        old="            yield\n            hold.raise_if_lost()\n",
+        new="            yield\n",
         breaks="an invocation succeeds although its lock was lost",
     ),
     Mutant(

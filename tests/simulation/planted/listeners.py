@@ -72,8 +72,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="the end takes the lease from a running body",
         file=CANDIDACY,
-        old='its lease is left to lapse", self._about.function)\n            return\n',
-        new='its lease is left to lapse", self._about.function)\n',
+        old="                extra=self._about.fields,\n            )\n            return\n",
+        new="                extra=self._about.fields,\n            )\n",
         breaks="a process that ends gives its lease back under a body that runs",
         by=("tests/unit/functions/test_listener.py",),
         why="its campaign waits for the bodies once more: only for those of minutes it ends too soon",
@@ -111,8 +111,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="trouble ends the campaign",
         file=CAMPAIGN,
-        old='trying again", self._name, error)\n            return None\n',
-        new='trying again", self._name, error)\n            raise LockClosed(str(error)) from error\n',
+        old='"cause": str(error)},\n            )\n            return None\n',
+        new='"cause": str(error)},\n            )\n            raise LockClosed(str(error)) from error\n',
         breaks="a candidate that met a failing storage is dead",
     ),
     Mutant(
