@@ -15,21 +15,26 @@ from singleton.base.errors import (
     StorageError,
     StorageUnavailable,
 )
+from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import Hold
 from singleton.decorator import singleton
 from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
+    from singleton.base.holder import Holder
     from singleton.client import AsyncLockClient, LockClient
     from singleton.clients.leadership import Leadership
     from singleton.clients.worker import PeriodicWorker
     from singleton.functions.contention import Contention
     from singleton.functions.durable import start_singleton
-    from singleton.locking.holder import Holder
+    from singleton.observing.observe import observe
+    from singleton.operating.breaking import Broken
+    from singleton.operating.locks import LockInfo
     from singleton.settings.options import SingletonOptions
 
 __all__ = [
     "AsyncLockClient",
+    "Broken",
     "ConfigurationError",
     "Contention",
     "Hold",
@@ -37,6 +42,8 @@ __all__ = [
     "Leadership",
     "LockClient",
     "LockClosed",
+    "LockEvent",
+    "LockInfo",
     "LockLost",
     "LockNotAcquired",
     "PeriodicWorker",
@@ -47,18 +54,23 @@ __all__ = [
     "StorageError",
     "StorageUnavailable",
     "current_hold",
+    "observe",
     "singleton",
     "start_singleton",
+    "subscribe",
 ]
 
 _LATER = {
     "AsyncLockClient": "singleton.client",
+    "Broken": "singleton.operating.breaking",
     "Contention": "singleton.functions.contention",
-    "Holder": "singleton.locking.holder",
+    "Holder": "singleton.base.holder",
     "Leadership": "singleton.clients.leadership",
     "LockClient": "singleton.client",
+    "LockInfo": "singleton.operating.locks",
     "PeriodicWorker": "singleton.clients.worker",
     "SingletonOptions": "singleton.settings.options",
+    "observe": "singleton.observing.observe",
     "start_singleton": "singleton.functions.durable",
 }
 """Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""

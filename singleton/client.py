@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.clients.baseclient import BaseClient, checked_hold, checked_limit
+from singleton.clients.baseclient import BaseClient, checked_hold, checked_limit, checked_wanted
 from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on, inside
 from singleton.process.registry import holds_in
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from singleton.base.hold import Hold
+    from singleton.base.holder import Holder
     from singleton.clients.baseclient import Seconds
-    from singleton.locking.holder import Holder
+    from singleton.operating.breaking import Broken
+    from singleton.operating.locks import LockInfo
     from singleton.process.onthread import Work
 
 _T = TypeVar("_T")
@@ -152,16 +154,45 @@ class LockClient(BaseClient):
         """
         return self._do(self._holder(name))
 
-    def break_(self, name: str) -> bool:
-        """Take the lock away from whoever has it, whichever process; return whether anybody had.
+    def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
+        """Take the lock away from whoever has it, whichever process; None when nobody had.
 
-        For operators. Its holder learns of it at the next renewal, after half a lease period at most; until then two
-        may be inside, and only fencing tokens keep them apart.
+        For operators. Without ``notice`` the rest of the lease runs out and can't be renewed: its holder's own deadline
+        comes first, so nobody gets in beside it. It learns of it at its next renewal, after half a period at most.
+
+        Args:
+            name: the lock's.
+            notice: seconds after which the lease ends, 0 to 60, where that is sooner. What is returned says for how
+                long two may be inside then.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+            ConfigurationError: the lease is one that never ends by itself, and no notice was given.
         """
-        return self._do(self._break(name))
+        return self._do(self._break(name, notice))
+
+    def locks(
+        self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
+    ) -> Iterator[LockInfo]:
+        """Go through the locks of the container, in the order of their names: one request for 5,000 of them.
+
+        Args:
+            prefix: only names that begin with it.
+            function: only those of this function.
+            held: only those that somebody has.
+            older_than: only those whose last stamp is at least so many seconds old.
+
+        Raises:
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+            StorageError: there is no such container.
+        """
+        wanted = checked_wanted(function, held=held, older_than=older_than)
+        marker: str | None = None
+        more = True
+        while more:
+            page = self._do(self._page(prefix, marker))
+            yield from wanted.among(page, self._place.container)
+            marker, more = page.marker, page.marker is not None
 
     @contextmanager
     def _held(self, work: Work[_T]) -> Iterator[_T]:
@@ -234,9 +265,22 @@ class AsyncLockClient(BaseClient):
         """Read who has the lock; None when nobody has. See ``LockClient.holder``."""
         return await self._do(self._holder(name))
 
-    async def break_(self, name: str) -> bool:
+    async def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
         """Take the lock away from whoever has it. See ``LockClient.break_``."""
-        return await self._do(self._break(name))
+        return await self._do(self._break(name, notice))
+
+    async def locks(
+        self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
+    ) -> AsyncIterator[LockInfo]:
+        """Go through the locks of the container, with ``async for``. See ``LockClient.locks``."""
+        wanted = checked_wanted(function, held=held, older_than=older_than)
+        marker: str | None = None
+        more = True
+        while more:
+            page = await self._do(self._page(prefix, marker))
+            for info in wanted.among(page, self._place.container):
+                yield info
+            marker, more = page.marker, page.marker is not None
 
     @asynccontextmanager
     async def _held(self, work: Work[_T]) -> AsyncIterator[_T]:

@@ -61,6 +61,7 @@ def singleton(
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
     dotnet_name: str | None = None,
+    scope_hash: bool = False,
 ) -> Callable[[_F], _F]: ...
 
 
@@ -77,6 +78,7 @@ def singleton(
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
     dotnet_name: str | None = None,
+    scope_hash: bool = False,
 ) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
@@ -105,6 +107,8 @@ def singleton(
         dotnet_name: with ``"webjobs"``, the full name of the C# method whose locks these are, where that is compiled
             into its app: ``"Contoso.Shop.Orders.Ship"``. Without it they are those of a Functions host's function of
             the same name, in whichever language (W-32).
+        scope_hash: True: a hash of the scope stands in the lock's name, and not its value, which names of blobs and
+            logs would show. It keeps a value from being read, not from being guessed.
 
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
@@ -153,6 +157,8 @@ def singleton(
         _check_arguments(scope, scope_id, level, mode, on_contention, connection, layout)
         if dotnet_name is not None:
             _check_dotnet_name(dotnet_name, layout, level)
+        if scope_hash is not False:
+            _check_scope_hash(scope_hash, layout, scoped=scope is not None or bool(scope_id))
         refuse_policy(target.__name__, on_contention, known, {})
         patience = None if timeout is None else seconds(timeout, "timeout", above=0)
         if on_contention == "defer":
@@ -171,6 +177,7 @@ def singleton(
             function=target.__name__,
             scope=laid.path(scope, scope_id, listener=mode == "listener"),
             scope_id=scope_id,
+            scope_hash=scope_hash,
             level=level,
             on_contention=on_contention,
             timeout=patience,
@@ -270,6 +277,18 @@ def _check_dotnet_name(name: object, layout: LayoutName, level: Level) -> None:
         raise ConfigurationError(
             f"dotnet_name={name!r}: the locks of level='host' have no function's name: leave it out"
         )
+
+
+def _check_scope_hash(value: object, layout: LayoutName, *, scoped: bool) -> None:
+    if value is not True:
+        raise ConfigurationError(f"scope_hash is {value!r}: give True or False")
+    if layout != "default":
+        raise ConfigurationError(
+            f"scope_hash=True goes with layout='default' only, and layout is {layout!r}: whoever shares that lock has "
+            "the value itself in its name"
+        )
+    if not scoped:
+        raise ConfigurationError("scope_hash=True needs a scope or a scope_id: there is nothing to hash")
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -19,6 +19,7 @@ from singleton.base import errors
 from singleton.base.hold import LossSignal
 from singleton.base.timespan import FOREVER, host_json_timespan
 from singleton.functions.durable import Started
+from singleton.observing.metrics import METRICS
 from singleton.settings import options
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def client() -> str:
 
 def others() -> str:
     """Make the tables of what the clients' methods return besides holds."""
-    kinds = (singleton.Holder, singleton.Leadership, singleton.PeriodicWorker)
+    kinds = (singleton.Holder, singleton.LockInfo, singleton.Broken, singleton.Leadership, singleton.PeriodicWorker)
     return "\n".join(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)
 
 
@@ -187,13 +188,34 @@ def contention() -> str:
     return _member_table("attribute", dict(_members(singleton.Contention)))
 
 
+def events() -> str:
+    """Make the table of what an event tells."""
+    return _member_table("attribute", section(singleton.LockEvent, "Attributes"))
+
+
+def observing() -> str:
+    """Make the tables of what ``observe`` takes, and of the metrics."""
+    rows = [
+        (f"`{each.name}`", each.kind, f"`{each.unit}`", flat(each.description), ", ".join(map(_label, each.attributes)))
+        for each in METRICS
+    ]
+    heads = ("metric", "kind", "unit", "meaning", "attributes")
+    return _member_table("argument", section(singleton.observe, "Args")) + "\n" + table(*rows, heads=heads)
+
+
+def _label(name: str) -> str:
+    return f"`{name}`"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "arguments": arguments,
     "client": client,
     "contention": contention,
     "durable": durable,
     "errors": errors_table,
+    "events": events,
     "hold": hold,
+    "observing": observing,
     "options": options_table,
     "others": others,
 }

@@ -35,11 +35,14 @@ def judge_endings(history: History) -> Iterator[Finding]:
 
 
 def _never_refused(history: History) -> Iterator[Finding]:
-    """Contention fails nobody who skips, nor who waits for as long as it takes."""
+    """Contention fails nobody who skips, nor who waits for as long as it takes; a listener may be another process."""
     failed = Counter[str]()
+    stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
     for call in history.invocations:
         function = history.function(call.function)
-        if call.blames == "LockNotAcquired" and function.guarded and not function.decorated:
+        stands_by = function.mode == "listener" and history.rough  # its message may be another receiver's by now
+        refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by and not stands_by
+        if refused and function.guarded and not function.decorated:
             waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
             failed[call.function] += waits or function.on_contention == "skip"
     for name, number in sorted((+failed).items()):

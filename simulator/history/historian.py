@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.history.deeds import about_of, began, end
+from simulator.history.deeds import about_of, began, end, function_of, of_a_guard
 from simulator.history.facts import (
     Acquisition,
     Ending,
-    Function,
     Held,
     History,
     Invocation,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
-
-_OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
 def read_history(records: Iterable[Record]) -> History:
@@ -150,11 +146,7 @@ class Historian:
 
     def _on_function(self, record: Record) -> None:
         self.history.witnessed |= bool(record.get("witnessed"))
-        listener = record.get("listener") or {}
-        led = {"listener_lease": listener.get("lease"), "recovery": listener.get("poll")}
-        told: dict[str, Any] = {**record.fields, **led, "sync": record.get("async") is False}
-        known = {name: told[name] for name in _OF_FUNCTIONS if told.get(name)}
-        self.history.functions.setdefault(record.text("name"), Function(**known))
+        self.history.functions.setdefault(record.text("name"), function_of(record))
 
     def _on_tick(self, record: Record) -> None:
         self.history.ticks.append((record.t, record.host, record.text("function")))
@@ -243,6 +235,8 @@ class Historian:
         self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
+        if not of_a_guard(record):
+            return
         about = about_of(record)
         listener = f"listener {about['worker']}"
         led = about["mode"] == "listener"
@@ -281,10 +275,17 @@ class Historian:
             case "lost":
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += 1
-                for section in self.bodies.get(key, ()):
-                    section.told = record.t
+                self._tell_bodies(key, record.t, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")
+
+    def _tell_bodies(self, key: Key, t: float, leader: int | None) -> None:
+        """Note a loss for the bodies that are told of it: for a listener's all of its worker."""
+        for each, bodies in self.bodies.items():
+            told = each == key if leader is None else each[:2] == key[:2]
+            for body in bodies if told else ():
+                if leader is None or (body.mode == "listener" and body.worker == leader):
+                    body.told = t
 
     def _bury(self, record: Record, ending: Ending) -> None:
         """Note a host's untimely death."""

@@ -16,7 +16,10 @@ Every error carries what is known as attributes and survives pickling.
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from singleton.base.holder import Holder
 
 
 class SingletonError(Exception):
@@ -62,7 +65,25 @@ class ScopeError(SingletonError):
 
 
 class LockNotAcquired(SingletonError, TimeoutError):
-    """Somebody else has the lock and the time to wait is over (W-65). The guarded body did not run."""
+    """Somebody else has the lock and the time to wait is over (W-65). The guarded body did not run.
+
+    Attributes:
+        holder: who has it, as far as that was known without a request more: a section of this process; or what was read
+            last from the lock's blob, during this wait or in the minute before, as is done when a wait gets long. None:
+            that is not known; ``LockClient.holder`` asks.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock: str | None = None,
+        owner: str | None = None,
+        reason: str | None = None,
+        holder: Holder | None = None,
+    ) -> None:
+        super().__init__(message, lock=lock, owner=owner, reason=reason)
+        self.holder = holder
 
 
 class LockLost(SingletonError):

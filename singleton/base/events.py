@@ -5,22 +5,35 @@ One frozen record, one way to subscribe. Nothing here is needed for a lock to wo
 
 from __future__ import annotations
 
+import itertools
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from singleton.base.clock import now
 from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from singleton.base.hold import Hold
-    from singleton.base.kinds import Mode
+    from singleton.base.kinds import Use
 
 EventKind = Literal[
-    "waiting", "acquired", "contended", "deferred", "poisoned", "lost", "released", "body_started", "body_ended"
+    "waiting",
+    "acquired",
+    "contended",
+    "failed",
+    "deferred",
+    "poisoned",
+    "lost",
+    "released",
+    "body_started",
+    "body_ended",
 ]
 
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
+_numbers: Final = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +41,24 @@ class LockEvent:
     """One change of state of one lock, as its user saw it.
 
     Attributes:
-        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``deferred`` (its
-            message goes back as a copy, and then ends), ``poisoned`` (a message that had been put back has failed too
-            often), ``lost``, ``released``; ``body_started`` and ``body_ended`` bracket the guarded body itself.
-        lock: name of the lock's blob.
+        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``failed`` (the wait
+            ended by an error, or its cancellation), ``deferred`` (its message goes back as a copy, and then ends),
+            ``poisoned`` (a message that had been put back has failed too often), ``lost``, ``released``;
+            ``body_started`` and ``body_ended`` bracket the guarded body itself.
+        lock: name of the lock's blob; of a semaphore its name, and of its hold the slot's blob.
         function: name of the function, or "" outside Functions.
         owner: the invocation id, or what the caller of the lock API gave.
         token: the fencing token, where there is one.
-        reason: for ``lost`` why; for ``contended`` skip, raise, defer or timeout; for ``body_ended`` ok, error or lost.
-        mode: ``listener`` for a lock that its process keeps for life. Such a process waits, acquires, loses and
-            releases once, without an owner; each of its invocations is a body, or contended.
+        reason: for ``lost`` why; for ``contended`` skip, raise, defer or timeout; for ``failed`` the error's type; for
+            ``body_ended`` ok, error or lost.
+        mode: what the lock is used for: ``function`` and ``listener`` are the modes of ``@singleton``, the others ways
+            of the lock clients. The lock of a ``listener`` is kept by its process for life. Such a process waits,
+            acquires, loses and releases once, without an owner; each of its invocations is a body, or contended.
+        use: a number that all events of one use of a lock share, from asking for it to its release, in this process.
+        at: when it happened, seconds since 1970, by this machine's clock.
+        waited: for ``acquired``, ``contended`` and ``failed``, seconds since it was asked for.
+        held: for ``lost`` and ``released``, seconds since it was acquired.
+        ran: for ``body_ended``, seconds that the body took.
         message_id: for ``deferred`` and ``poisoned`` the message's id.
         copy_id: for ``deferred`` the id under which it comes back.
     """
@@ -48,7 +69,12 @@ class LockEvent:
     owner: str = ""
     token: int | None = None
     reason: str | None = None
-    mode: Mode = "function"
+    mode: Use = "function"
+    use: int = 0
+    at: float = field(default_factory=time.time, compare=False)
+    waited: float | None = None
+    held: float | None = None
+    ran: float | None = None
     message_id: str | None = None
     copy_id: str | None = None
 
@@ -58,6 +84,10 @@ def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
 
     It is called on the thread where the event happens, the lock thread among them: be quick, don't block.
     An exception that it raises is logged and goes no further.
+
+    Example::
+
+        unsubscribe = subscribe(lambda event: print(event.kind, event.lock, event.waited))
     """
     global _listeners  # noqa: PLW0603 - replaced as a whole, so that emit needs no lock
     _listeners = (*_listeners, listener)
@@ -78,6 +108,49 @@ def emit(event: LockEvent) -> None:
             _log.exception("a listener of lock events raised on %s", event.kind)
 
 
+class Times:
+    """When what is told of one call happened, from which its durations follow.
+
+    Attributes:
+        use: the number of this use of the lock; a new one each time that the lock is asked for.
+        waits: whether it was asked for, and neither got nor given up.
+    """
+
+    __slots__ = ("_acquired", "_asked", "_began", "use", "waits")
+
+    def __init__(self) -> None:
+        self.use = 0
+        self.waits = False
+        self._asked: float | None = None
+        self._acquired: float | None = None
+        self._began: float | None = None
+
+    def note(self, kind: EventKind) -> dict[str, float]:
+        """Note that this happens now; return the duration that ends with it, by the name of its field."""
+        if kind == "waiting" or not self.use:
+            self.use = next(_numbers)
+        at = now()
+        match kind:
+            case "waiting":
+                self._asked, self.waits = at, True
+            case "acquired" | "contended" | "failed":
+                self.waits = False
+                if kind == "acquired":
+                    self._acquired = at
+                return _since("waited", self._asked, at)
+            case "lost" | "released":
+                return _since("held", self._acquired, at)
+            case "body_started":
+                self._began = at
+            case "body_ended":
+                return _since("ran", self._began, at)
+        return {}
+
+
+def _since(name: str, begun: float | None, at: float) -> dict[str, float]:
+    return {} if begun is None else {name: at - begun}
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One invocation under a guard: which lock it needs, and who asks. ``storage``: the worker's, for its threads."""
@@ -86,8 +159,14 @@ class Call:
     function: str
     owner: str
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    mode: Mode = "function"
+    mode: Use = "function"
     storage: Any = field(default=None, repr=False, compare=False)
+    times: Times = field(default_factory=Times, init=False, repr=False, compare=False)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What a log line about it has as fields."""
+        return {"lock": self.lock, "function": self.function or None, "owner": self.owner or None}
 
 
 def tell(
@@ -95,9 +174,16 @@ def tell(
     call: Call,
     hold: Hold | None = None,
     reason: str | None = None,
-    **message: str | None,
+    **more: Any,
 ) -> None:
-    """Emit an event about the lock of a call; ``message``: its ids, where it is about one."""
-    token = None if hold is None else hold.token
-    known: dict[str, Any] = {"token": token, "reason": reason, **message}
-    emit(LockEvent(kind=kind, lock=call.lock, function=call.function, owner=call.owner, mode=call.mode, **known))
+    """Emit an event about the lock of a call; ``more``: other fields of it, such as the ids of its message."""
+    known: dict[str, Any] = {"token": None if hold is None else hold.token, "lock": call.lock, **call.times.note(kind)}
+    known |= {"reason": reason, "use": call.times.use, **more}
+    if _listeners:
+        emit(LockEvent(kind=kind, function=call.function, owner=call.owner, mode=call.mode, **known))
+
+
+def tell_failed(call: Call, error: BaseException) -> None:
+    """Emit that a wait ended by this error, where it has not ended otherwise."""
+    if call.times.waits:
+        tell("failed", call, reason=type(error).__name__)

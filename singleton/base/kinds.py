@@ -11,6 +11,9 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 Mode = Literal["function", "listener"]
 """For how long: around each invocation, or for the life of the process (W-5)."""
 
+Use = Literal["function", "listener", "lock", "semaphore", "leadership", "periodic"]
+"""What a lock is used for: the modes of functions, and the ways of the lock clients."""
+
 Stamp = Literal["none", "owner", "token"]
 """What an acquisition writes on the blob: nothing; its owner, as WebJobs does (W-57); or owner, host and token."""
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 _IN_A_TASK: Final = "__azure_function_invocation_id__"
 """The attribute by which the worker's log handler knows the tasks of an invocation."""
@@ -30,15 +30,17 @@ class Invocation:
 
     Attributes:
         id: as the host calls it; None: nobody's.
+        function: name of its function; "" where it is not known.
         storage: the worker's ``context.thread_local_storage``, where there is one.
         since: when it began, by the lock thread's clock; None: it has not come there yet.
         over: whether it has ended: nothing is logged in its name any more.
     """
 
-    __slots__ = ("id", "over", "since", "storage")
+    __slots__ = ("function", "id", "over", "since", "storage")
 
-    def __init__(self, id: str | None = None, storage: Any = None) -> None:  # noqa: A002 - what it is
+    def __init__(self, id: str | None = None, storage: Any = None, function: str = "") -> None:  # noqa: A002 - what it is
         self.id = id or None
+        self.function = function
         self.storage = storage
         self.since: float | None = None
         self.over = False
@@ -100,8 +102,19 @@ def noted() -> Iterator[None]:
 class _Log(logging.LoggerAdapter[logging.Logger]):
     """The logger of this package; each line goes out in the name of the invocation that it is about."""
 
-    def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **_: Any) -> None:
-        """Log a line, as ``logging.Logger.log`` does; where this thread's lines are said elsewhere, there."""
+    def log(
+        self,
+        level: int,
+        msg: object,
+        *args: object,
+        exc_info: Any = None,
+        extra: Mapping[str, object] | None = None,
+        **_: Any,
+    ) -> None:
+        """Log a line, as ``logging.Logger.log`` does; where this thread's lines are said elsewhere, there.
+
+        A field of ``extra`` that is None is left out, and so is one whose name the app has given to a field of its own.
+        """
         if not self.isEnabledFor(level):
             return
         if isinstance(exc_info, BaseException):
@@ -109,8 +122,11 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
         elif exc_info:
             exc_info = sys.exc_info()
         file, line, function, _stack = self.logger.findCaller(stacklevel=2)
-        name = self.logger.name
-        record = self.logger.makeRecord(name, level, file, line, msg, args, exc_info, function)
+        logger = self.logger.name
+        record = self.logger.makeRecord(logger, level, file, line, msg, args, exc_info, function)
+        for name, value in (extra or {}).items():
+            if value is not None:
+                vars(record).setdefault(name, value)
         invocation = _current.get()
         told = None if invocation is None or invocation.over else invocation.id
         _said_by.way(partial(self._say, record, invocation, told))

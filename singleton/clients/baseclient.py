@@ -6,12 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
+from singleton.base.events import Call
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
+from singleton.clients.telling import told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
-from singleton.locking.holder import Holder, break_lease, holder
+from singleton.locking.holder import holder
 from singleton.locking.slots import MOST, slot_name
 from singleton.process.current import provided_account
 from singleton.process.door import Door
@@ -22,6 +24,7 @@ from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions
 
 _T = TypeVar("_T")
+_NOTICE = Limits(maximum=60, note=", or None to let the rest of the lease run out")
 _TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
 if TYPE_CHECKING:
@@ -32,10 +35,15 @@ if TYPE_CHECKING:
     from azure.storage.blob.aio import ContainerClient
 
     from singleton.base.hold import Hold
+    from singleton.base.holder import Holder
+    from singleton.base.kinds import Level, Use
+    from singleton.operating.breaking import Broken
+    from singleton.operating.listing import Wanted
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
+    from singleton.stores.keeping import Page
 
     Seconds: TypeAlias = float | timedelta
 
@@ -82,6 +90,30 @@ class BaseClient:
 
         return safe_name(text)
 
+    def lock_name(
+        self, function: str, scope: str | Iterable[str] = (), *, level: Level = "function", listener: bool = False
+    ) -> str:
+        """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
+
+        The app is that of the client's option ``host_id``, else the one whose settings and host.json are found here, as
+        the Functions host finds them: elsewhere give ``SingletonOptions(host_id=…)``. In the container
+        ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
+
+        Args:
+            function: the function's name.
+            scope: the value of the scope, or its values in order; none for a function without a scope.
+            level: ``"host"`` for the lock that functions share.
+            listener: for the lock of ``mode="listener"``.
+
+        Raises:
+            ConfigurationError, ScopeError: no lock can have such a name.
+        """
+        from singleton.operating.naming import app_id, layout_in
+
+        scopes = (scope,) if isinstance(scope, str) else tuple(scope)
+        layout = layout_in(self._place.container)
+        return layout.lock(app_id(self._options), function, scopes, level, listener=listener)
+
     def periodic(
         self,
         name: str,
@@ -111,9 +143,8 @@ class BaseClient:
         """
         if not callable(work):
             raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
-        return PeriodicWorker(
-            name, work, every=seconds(every, "every", above=0), attempt=self._try(name, owner, None, at_least)
-        )
+        attempt = self._try(name, owner, None, at_least, use="periodic")
+        return PeriodicWorker(name, work, every=seconds(every, "every", above=0), attempt=attempt)
 
     def leadership(self, name: str, *, owner: str = "") -> Leadership:
         """Make a candidacy for a lock that one process is to have for as long as it lives.
@@ -138,8 +169,9 @@ class BaseClient:
         recovery = self._options.listener_lock_recovery_polling_interval
         timeout = self._options.lock_acquisition_timeout if recovery is None else 0
         options = self._options.replace(lock_period=self._options.listener_lock_period)
-        attempt = self._acquire(name, timeout, owner, options=options)
-        return Leadership(name, attempt=attempt, recovery=recovery)
+        attempt = self._asked(name, timeout, owner, options=options)
+        asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
+        return Leadership(name, attempt=asking, recovery=recovery)
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
@@ -148,6 +180,19 @@ class BaseClient:
         return Address.of(self._place, check_blob_name(name), options or self._options)
 
     def _acquire(
+        self,
+        name: str,
+        timeout: Seconds | None,
+        owner: str,
+        limit: int | None = None,
+        at_least: Seconds = 0.0,
+    ) -> Work[Hold]:
+        asked = self._asked(name, timeout, owner, limit, at_least)
+        use: Use = "lock" if limit is None else "semaphore"
+        otherwise = "timeout" if timeout is None or checked_timeout(timeout) else "raise"
+        return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
+
+    def _asked(
         self,
         name: str,
         timeout: Seconds | None,
@@ -166,12 +211,15 @@ class BaseClient:
             lambda registry: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept),
         )
 
-    def _try(self, name: str, owner: str, limit: int | None, at_least: Seconds) -> Work[Hold | None]:
-        acquire = self._acquire(name, 0, owner, limit, at_least)
+    def _try(
+        self, name: str, owner: str, limit: int | None, at_least: Seconds, use: Use | None = None
+    ) -> Work[Hold | None]:
+        asked = self._asked(name, 0, owner, limit, at_least)
+        kind: Use = use or ("lock" if limit is None else "semaphore")
 
         async def attempt(registry: Registry) -> Hold | None:
             try:
-                return await acquire(registry)
+                return await told(Call(name, "", owner, mode=kind), lambda: asked(registry), otherwise="skip")
             except LockNotAcquired:
                 return None
 
@@ -194,9 +242,22 @@ class BaseClient:
         address = self._address(name)
         return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
-    def _break(self, name: str) -> Work[bool]:
+    def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
+        from singleton.operating.breaking import break_hold
+
         address = self._address(name)
-        return self._through(name, lambda registry: break_lease(registry.store(address.place), name))
+        warning = None if notice is None else _NOTICE.check(notice, "notice")
+        return self._through(name, lambda registry: break_hold(registry.store(address.place), name, warning))
+
+    def _page(self, prefix: str, marker: str | None) -> Work[Page]:
+        from singleton.operating.keeping import keeping_of
+        from singleton.operating.listing import next_page
+
+        place = self._place
+        return self._through(
+            prefix or place.container,
+            lambda registry: next_page(keeping_of(registry.store(place)), place.container, prefix, marker),
+        )
 
     def _through(self, names: str, work: Work[_T]) -> Work[_T]:
         """Do this work while the client is open; what it brought along is kept open for so long."""
@@ -234,6 +295,14 @@ def _checked_options(options: object) -> SingletonOptions:
 def _check_owner(owner: object) -> None:
     if not isinstance(owner, str):
         raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
+
+
+def checked_wanted(function: str | None, *, held: bool, older_than: Seconds | None) -> Wanted:
+    """Return which locks are asked for."""
+    from singleton.operating.listing import Wanted
+
+    age = None if older_than is None else seconds(older_than, "older_than")
+    return Wanted(function=function, held=held, older_than=age)
 
 
 def checked_hold(hold: object) -> Hold:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.events import Call
 from singleton.base.timespan import format_timespan
+from singleton.clients.telling import told
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from singleton.base.hold import Hold
     from singleton.process.registry import Address, Registry
+
+
+_ONE_ANSWER: Final = 0.5
+"""Seconds that an answer may take: with less left, a lock is asked for once, lest others' use be told as silence."""
 
 
 async def acquire_all(
@@ -32,9 +39,12 @@ async def acquire_all(
     holds: dict[Address, Hold] = {}
     try:
         for address in sorted(addresses, key=lambda each: each.name):
-            left = None if ends is None else max(0.0, ends - loop.time())
+            left = None if ends is None else ends - loop.time()
+            if left is not None and left < _ONE_ANSWER:
+                left = 0.0
             try:
-                holds[address] = await registry.acquire(address, timeout=left, owner=owner)
+                async with _none_lost(holds.values()):
+                    holds[address] = await _told(registry, address, left, owner)
             except LockNotAcquired as error:
                 raise _not_all(error, len(addresses), timeout) from error
         for hold in holds.values():
@@ -47,8 +57,38 @@ async def acquire_all(
     return tuple(holds[address] for address in addresses)
 
 
+@asynccontextmanager
+async def _none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
+    """End the block with ``LockLost`` as soon as one of these holds is lost: what it waits for would be in vain."""
+    loop = asyncio.get_running_loop()
+    mine = tuple(holds)
+    try:
+        async with asyncio.timeout(None) as block:
+
+            def end(_: object) -> None:
+                if not block.expired():
+                    block.reschedule(loop.time())
+
+            forget = [hold.lost.add_callback(end) for hold in mine]
+            try:
+                yield
+            finally:
+                for each in forget:
+                    each()
+    except TimeoutError:
+        for hold in mine:
+            hold.raise_if_lost()
+        raise
+
+
+async def _told(registry: Registry, address: Address, timeout: float | None, owner: str) -> Hold:
+    call = Call(address.name, "", owner, mode="lock")
+    otherwise = "raise" if timeout == 0 else "timeout"
+    return await told(call, lambda: registry.acquire(address, timeout=timeout, owner=owner), otherwise=otherwise)
+
+
 def _not_all(error: LockNotAcquired, wanted: int, timeout: float | None) -> LockNotAcquired:
     """Name the time-out that was given for all, and the lock that could not be had."""
     within = f"within {format_timespan(timeout)}" if timeout else "at once"
     text = f"{wanted} locks were not acquired {within}: {error.lock!r} is in use"
-    return LockNotAcquired(text, lock=error.lock, owner=error.owner)
+    return LockNotAcquired(text, lock=error.lock, owner=error.owner, holder=error.holder)

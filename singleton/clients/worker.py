@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 import threading
 from contextlib import suppress
@@ -59,6 +60,7 @@ class PeriodicWorker:
         self._stopped: asyncio.Event | None = None
         self._tick_task: asyncio.Task[None] | None = None
         self._may_cut_off = False
+        self._skips = False
 
     @property
     def stopping(self) -> bool:
@@ -165,8 +167,12 @@ class PeriodicWorker:
         hold = await locks.call_async(self._attempt)
         self._may_cut_off = False
         if hold is None:
-            _log.debug("worker %s: somebody else has the lock", self.name)
+            # Each tick of an instance that does not work is the same: the first is told of.
+            level = logging.DEBUG if self._skips else logging.INFO
+            _log.log(level, "worker %s skips: somebody else has the lock", self.name, extra={"lock": self.name})
+            self._skips = True
             return
+        self._skips = False
         try:
             if not self._stopping.is_set():
                 with inside(hold):

@@ -81,6 +81,21 @@ class Received:
         return None if self.id is None or self.receipt is None else (self.id, self.receipt)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A message that lies elsewhere now, as a copy.
+
+    Attributes:
+        to: the queue that the copy is in.
+        copy: it.
+        by_host: whether the original is left for its host to delete, which it does if the invocation succeeds.
+    """
+
+    to: MessageStore
+    copy: Sent
+    by_host: bool
+
+
 class MessageElsewhere(Exception):
     """Another receiver may have the message by now. Nothing was done: the invocation must not end as a success."""
 
@@ -88,7 +103,7 @@ class MessageElsewhere(Exception):
 @undisturbed
 async def put_back(
     queue: MessageStore, message: Received, *, delay: int, handed_on: Callable[[str], None]
-) -> Sent | None:
+) -> Moved | None:
     """Put a message back for ``delay`` seconds; the invocation can then end as a success, whatever its host deletes.
 
     Args:
@@ -98,7 +113,7 @@ async def put_back(
         handed_on: told the copy's id as soon as it is there, before the original ends.
 
     Returns:
-        the copy; None if the original comes back by itself, because we were held up.
+        what became of it; None if the original comes back by itself, because we were held up, or as its life ends.
 
     Raises:
         MessageElsewhere: it is not ours any more.
@@ -111,32 +126,41 @@ async def put_back(
     if claimed is not None and clock() - began > _OURS:
         return None
     life = _life(message.expires, now)
+    if life is not None and life < 1:  # a copy would live longer than the message may, and not stay away
+        return None
     wait = delay if life is None else min(delay, life // 2)
     copy = await _answered(lambda: queue.send(message.text, delay=wait, life=life), f"{message}: its copy")
     if claimed is None:
         handed_on(copy.id)
-        return copy
+        return Moved(to=queue, copy=copy, by_host=True)
     if clock() - began > _OURS:
         await _gone(lambda: queue.delete(copy.id, copy.receipt))
         return None
     handed_on(copy.id)
     if not await _gone(lambda: queue.delete(*claimed)):
         _log.warning("%s was put back as %s, but could not be deleted: it will run twice", message, copy.id)
-    return copy
+    return Moved(to=queue, copy=copy, by_host=False)
+
+
+@undisturbed
+async def withdraw(moved: Moved) -> None:
+    """Take a copy away again: its host will not delete the original, as the invocation does not succeed."""
+    await _gone(lambda: moved.to.delete(moved.copy.id, moved.copy.receipt))
 
 
 def _life(expires: float | None, now: float) -> int | None:
     """Return the whole seconds that are left; None: no end."""
     if expires is None:
         return _LIFE
-    return None if expires == math.inf else max(1, math.floor(expires - now))
+    return None if expires == math.inf else math.floor(expires - now)
 
 
 @undisturbed
-async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool:
-    """Move a message that is ours to another queue, which is made where missing; tell whether it is there now.
+async def move(queue: MessageStore, to: MessageStore, message: Received, *, by_host: bool = True) -> Moved | None:
+    """Move a message that is ours to another queue, which is made where missing; None: it is not there.
 
-    One whose id or receipt is not known is left for its host to delete: the invocation is to end as a success.
+    One whose id or receipt is not known, or whose receipt its host has renewed, is left for its host to delete: the
+    invocation is to end as a success. Where it can't (``by_host``), it is not moved.
 
     Whoever dies on the way leaves it in both, as the host does when it moves one to the poison queue (H-39).
 
@@ -147,15 +171,15 @@ async def move(queue: MessageStore, to: MessageStore, message: Received) -> bool
     clock = asyncio.get_running_loop().time
     began = clock()
     claimed, _ = await _claim(queue, message)
-    if claimed is None and message.known is not None:
-        return False  # its host would put it back beside the moved one
+    if claimed is None and not by_host:
+        return None  # its host would put it back beside the moved one
     await _answered(to.create, "making the poison queue")
     if clock() - began > _OURS:
-        return False
-    await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"{message}: moving it")
+        return None
+    copy = await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"{message}: moving it")
     if claimed is not None:
         await _gone(lambda: queue.delete(*claimed))
-    return True
+    return Moved(to=to, copy=copy, by_host=claimed is None)
 
 
 async def _claim(queue: MessageStore, message: Received) -> tuple[tuple[str, str] | None, float]:
@@ -220,7 +244,7 @@ async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
 def _error(failure: StoreFailure, what: str) -> StorageError:
     """Put the queue's final answer into the words of the caller."""
     kind, why = {
-        "denied": (StorageDenied, "the queue denies access; deferring needs the roles to send and to process messages"),
+        "denied": (StorageDenied, "the queue denies access; deferring needs Storage Queue Data Contributor on it"),
         "transient": (StorageUnavailable, "the queue gives no usable answer"),
     }.get(failure.meaning, (StorageError, "the queue refuses it"))
     return kind(f"{what}: {why} ({failure})", reason=str(failure), status=failure.status, code=failure.code)

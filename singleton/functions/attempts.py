@@ -52,18 +52,21 @@ async def acquire_by_attempts(
     ends = loop.time() + min(math.inf if limit is None else limit for limit in (timeout, within))
     left = attempts.retries if timeout is None else math.inf
     pauses = delays(attempts, registry.rng)
-    while True:
-        try:
-            return await registry.acquire(address, timeout=0, owner=owner)
-        except (LockNotAcquired, StorageUnavailable) as error:
-            if left == 0 and isinstance(error, LockNotAcquired):
-                raise _exhausted(error, attempts) from None
-            if left == 0 or loop.time() >= ends:
-                raise
-        left -= 1
-        await asyncio.sleep(min(max(next(pauses), _SHORTEST), ends - loop.time()))
+    with registry.long_wait(address, owner):
+        while True:
+            try:
+                return await registry.acquire(address, timeout=0, owner=owner)
+            except (LockNotAcquired, StorageUnavailable) as error:
+                if left == 0 and isinstance(error, LockNotAcquired):
+                    raise _exhausted(error, attempts) from None
+                if left == 0 or loop.time() >= ends:
+                    raise
+            left -= 1
+            await asyncio.sleep(min(max(next(pauses), _SHORTEST), ends - loop.time()))
 
 
 def _exhausted(error: LockNotAcquired, attempts: Attempts) -> LockNotAcquired:
     tried = f"the retry limit of {attempts.retries} ({attempts.named}) is reached"
-    return LockNotAcquired(f"{error}; {tried}", lock=error.lock, owner=error.owner, reason="retries")
+    return LockNotAcquired(
+        f"{error}; {tried}", lock=error.lock, owner=error.owner, reason="retries", holder=error.holder
+    )

@@ -17,6 +17,7 @@ from singleton.base.events import tell
 from singleton.base.naming import current
 from singleton.base.naming import log as _log
 from singleton.locking.campaign import Campaign
+from singleton.locking.line import HERE
 from singleton.locking.section import Section
 from singleton.process.dropped import release_if_dropped
 
@@ -120,7 +121,10 @@ class Candidacy:
         self._ending = True
         led = self._leads()
         if led is not None and not await self._drained(_DRAIN):
-            _log.warning("%s still runs at the end of its process: its lease is left to lapse", self._about.function)
+            _log.warning(
+                *("%s still runs at the end of its process: its lease is left to lapse", self._about.function),
+                extra=self._about.fields,
+            )
             return
         led = self._leads()
         await self._campaign.end()
@@ -165,7 +169,10 @@ class Candidacy:
             self._begin_anew()
         try:
             hold = await self._acquire(self._registry)
-        except LockNotAcquired:
+        except LockNotAcquired as error:
+            if error.reason == HERE:  # its own lease, which it lost, was all that was in its way
+                self._trouble = self._lapsed()
+                raise self._trouble from None
             self._trouble = None
             if self._recovery is None:
                 tell("contended", self._about, reason="timeout")

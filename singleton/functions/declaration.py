@@ -32,6 +32,7 @@ class Declaration:
     function: str
     scope: str | None
     scope_id: str
+    scope_hash: bool = False
     level: Level
     on_contention: OnContention
     timeout: float | None
@@ -88,6 +89,7 @@ class Declaration:
         if self.scope is None and not self.scope_id:
             return []
         from singleton.functions.payload import BindingData, find_payload
+        from singleton.layouts.naming import hashed_scope
         from singleton.scopes.scope import value_at
 
         find = cache(lambda: find_payload(arguments, self.trigger))
@@ -103,7 +105,7 @@ class Declaration:
                 )
             value = value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=self.layout.dotnet)
             scopes.append(value)
-        return scopes
+        return [hashed_scope(scope) for scope in scopes] if self.scope_hash else scopes
 
     @cached_property
     def _host_id(self) -> str:

@@ -6,17 +6,19 @@ fails: nothing is lost.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from singleton.base.errors import ConfigurationError, LockNotAcquired, StorageError
+from singleton.base.errors import ConfigurationError, LockNotAcquired, SingletonError, StorageError
 from singleton.base.events import tell
 from singleton.base.naming import log as _log
 from singleton.base.tasks import undisturbed
-from singleton.defer.deferral import MessageElsewhere, Received, move, put_back
+from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.queueplace import QueuePlace, queue_place
 from singleton.defer.strikes import Strikes, key_of, key_of_copy, note_strikes, strikes_of
 from singleton.functions.misdeclared import OF_THE_APP
@@ -25,13 +27,15 @@ from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
     from singleton.process.onthread import Locks
     from singleton.process.registry import Place, Registry
+
+_T = TypeVar("_T")
 
 LONGEST_WAIT: Final = 240.0
 """Seconds that an invocation may wait before it defers: the host changes the message's receipt after 300 (H-35)."""
@@ -108,9 +112,9 @@ class Deferring:
         place = self._place(trigger)
         message = received(call.function, trigger, call.arguments[trigger.parameter], place.encoding)
         try:
-            await locks.call_async(partial(self._deferred, call=call, place=place, message=message))
+            await _Unfinished().done_by(locks, partial(self._deferred, call=call, place=place, message=message))
         except MessageElsewhere:
-            _log.info("%s: %s can't be put back, its receipt is too old", call.function, message)
+            _log.info("%s: %s can't be put back, its receipt is too old", call.function, message, extra=call.fields)
             contended.add_note("Its message could not be put back: another receiver may have it by now.")
             raise contended from None
 
@@ -127,10 +131,14 @@ class Deferring:
         try:
             poisoned = await self._strike(call, locks)
         except Exception:  # noqa: BLE001 - whatever it is, it is not what the caller is to hear of
-            _log.warning("%s failed, and this could not be counted", call.function, exc_info=True)
+            _log.warning("%s failed, and this could not be counted", call.function, exc_info=True, extra=call.fields)
             return False
         if poisoned:
-            _log.error("%s failed; its message is poison, and ends as a success", call.function, exc_info=error)
+            _log.error(
+                *("%s failed; its message is poison, and ends as a success", call.function),
+                exc_info=error,
+                extra=call.fields,
+            )
         return poisoned
 
     async def _strike(self, call: Call, locks: Locks) -> bool:
@@ -140,7 +148,7 @@ class Deferring:
             return False
         place = self._place(trigger)
         struck = received(call.function, trigger, message, place.encoding)
-        return await locks.call_async(partial(self._struck, call=call, place=place, message=struck))
+        return await _Unfinished().done_by(locks, partial(self._struck, call=call, place=place, message=struck))
 
     def _place(self, trigger: Trigger) -> QueuePlace:
         """Return where its queue is: where locks live elsewhere, queues do."""
@@ -153,8 +161,9 @@ class Deferring:
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
-    @undisturbed
-    async def _deferred(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> None:
+    async def _deferred(
+        self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: QueuePlace, message: Received
+    ) -> None:
         store, key = registry.store(self.notes()), key_of(message)
         strikes = await strikes_of(store, place.queue, key)
         failures = strikes.before + (strikes.here if message.dequeue_count is None else message.dequeue_count - 1)
@@ -166,52 +175,120 @@ class Deferring:
         def told(copy: str) -> None:
             tell("deferred", call, message_id=message.id, copy_id=copy)
 
-        copy = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
-        if copy is None:
-            _log.warning("%s: %s was not put back in time; it comes back by itself", call.function, message)
+        moved = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
+        if moved is None:
+            _log.warning(
+                *("%s: %s was not put back: it comes back by itself, or its life ends", call.function, message),
+                extra=call.fields,
+            )
             return
         _log.info(
             "%s deferred: lock %s is held by another invocation; %s comes back in %d s as message %s",
-            *(call.function, call.lock, message, seconds, copy.id),
+            *(call.function, call.lock, message, seconds, moved.copy.id),
+            extra={**call.fields, "message_id": message.id, "copy_id": moved.copy.id},
         )
+        copys_key = key_of_copy(message, moved.copy)
+        unfinished.moved = moved
         if strikes:
             await note_strikes(store, place.queue, key, Strikes())
         if failures:
-            await note_strikes(store, place.queue, key_of_copy(message, copy), Strikes(failures))
+            await note_strikes(store, place.queue, copys_key, Strikes(failures))
+            unfinished.notes.append(partial(note_strikes, store, place.queue, copys_key, Strikes()))
+        if strikes:
+            unfinished.notes.append(partial(note_strikes, store, place.queue, key, strikes))
 
-    @undisturbed
-    async def _struck(self, registry: Registry, *, call: Call, place: QueuePlace, message: Received) -> bool:
+    async def _struck(
+        self, registry: Registry, unfinished: _Unfinished, *, call: Call, place: QueuePlace, message: Received
+    ) -> bool:
         store, key, most = registry.store(self.notes()), key_of(message), place.max_dequeue_count
         noted = await strikes_of(store, place.queue, key)
         counted = noted if message.dequeue_count is None else replace(noted, here=message.dequeue_count)
         if message.dequeue_count is None and not (call.owner and call.owner == noted.last):
             counted = replace(noted, here=noted.here + 1, last=call.owner)
-        poisoned = False
+        moved = None
         if noted.before and counted.total >= most > counted.here:  # otherwise the host counts that far, too
-            poisoned = await self._poisoned(registry, call, place, message, failures=counted.total)
-        if poisoned or counted.here >= most:
+            moved = await self._poisoned(registry, call, place, message, failures=counted.total)
+        unfinished.moved = moved
+        if moved is not None or counted.here >= most:
             if noted:
                 await note_strikes(store, place.queue, key, Strikes())
+                unfinished.notes.append(partial(note_strikes, store, place.queue, key, noted))
         elif message.dequeue_count is None:
             await note_strikes(store, place.queue, key, counted)
-        return poisoned and message.known is None
+        return moved is not None and moved.by_host
 
     async def _poisoned(
         self, registry: Registry, call: Call, place: QueuePlace, message: Received, *, failures: int
-    ) -> bool:
-        """Move a message to the poison queue; tell whether it is there now."""
-        if place.poison is None or (message.known is None and not may_end_as_success(self.trigger)):
-            return False
+    ) -> Moved | None:
+        """Move a message to the poison queue; None: it is not there."""
+        by_host = may_end_as_success(self.trigger)
+        if place.poison is None or (message.known is None and not by_host):
+            return None
         try:
             source, poison = (registry.queue(place.account, name) for name in (place.queue, place.poison))
-            if not await move(source, poison, message):
-                return False
+            if (moved := await move(source, poison, message, by_host=by_host)) is None:
+                return None
         except (MessageElsewhere, StorageError) as error:
-            _log.warning("%s failed %d times, but can't be poisoned: %s", message, failures, error)
-            return False
-        _log.warning("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison)
+            _log.warning("%s failed %d times, but can't be poisoned: %s", message, failures, error, extra=call.fields)
+            return None
+        _log.warning(
+            *("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison),
+            extra={**call.fields, "message_id": message.id},
+        )
         tell("poisoned", call, message_id=message.id)
-        return True
+        return moved
+
+
+@dataclass(slots=True)
+class _Unfinished:
+    """What is done for an invocation's message, which its host finishes when the invocation succeeds.
+
+    One that is cancelled does not: the message stays its host's, and a copy for which the original was to be deleted
+    is withdrawn. Whatever has begun goes on to its end before.
+
+    Attributes:
+        moved: where the message is now.
+        notes: put the notes of its failures back as they were.
+    """
+
+    moved: Moved | None = None
+    notes: list[Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=list)
+    _cancelled: bool = False
+    _work: asyncio.Task[Any] | None = None
+
+    async def done_by(self, locks: Locks, work: Callable[[Registry, _Unfinished], Coroutine[Any, Any, _T]]) -> _T:
+        """Do the work on the lock thread. A cancellation is raised when nothing is left half done."""
+        try:
+            return await locks.call_async(partial(self._done, work))
+        except asyncio.CancelledError:
+            self._cancelled = True
+            with suppress(SingletonError):  # a lock thread that closes takes no more calls
+                await locks.call_async(self._undone)
+            raise
+
+    @undisturbed
+    async def _done(self, work: Callable[[Registry, _Unfinished], Coroutine[Any, Any, _T]], registry: Registry) -> _T:
+        if self._cancelled:
+            raise asyncio.CancelledError
+        self._work = asyncio.current_task()
+        result = await work(registry, self)
+        if self._cancelled:
+            await self._take_back()
+        return result
+
+    @undisturbed
+    async def _undone(self, _: Registry) -> None:
+        if self._work is not None:
+            await asyncio.wait({self._work})
+        await self._take_back()
+
+    async def _take_back(self) -> None:
+        moved, self.moved = self.moved, None
+        if moved is None or not moved.by_host:
+            return
+        await withdraw(moved)
+        for note in self.notes:
+            await note()
 
 
 def may_end_as_success(trigger: Trigger | None) -> bool:

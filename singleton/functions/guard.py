@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.base import naming
 from singleton.base.errors import LockNotAcquired
-from singleton.base.events import tell
+from singleton.base.events import tell, tell_failed
 from singleton.base.hold import Hold
+from singleton.base.holder import fields_of
 from singleton.functions.answering import always_answered, finished
 from singleton.functions.declaration import Declaration
-from singleton.functions.invocation import current, in_its_name
+from singleton.functions.invocation import around, current, in_its_name
 from singleton.functions.triggers import refuse_policy
 from singleton.process.cancelling import cancelled_when_lost
 
@@ -80,11 +81,16 @@ class Guard(Declaration):
     async def _run(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
     ) -> Any:
+        _ = self._observed
         if not self.enabled:
             with self._inside(call, Hold(call.lock, owner=call.owner)):
                 return await body()
         locks = locks_of()
-        hold = await self._enter(call, locks)
+        try:
+            hold = await self._enter(call, locks)
+        except BaseException as error:
+            tell_failed(call, error)
+            raise
         if hold is None:
             return None
         try:
@@ -132,7 +138,11 @@ class Guard(Declaration):
             tell("contended", call, reason="timeout" if policy == "wait" else policy)
         if policy != "skip":
             raise contended
-        _log.info("%s skipped: lock %s is held by another invocation", call.function, call.lock)
+        _log.info(
+            "%s skipped: lock %s is held by another invocation",
+            *(call.function, call.lock),
+            extra={**call.fields, **fields_of(contended.holder)},
+        )
         return None
 
     @cached_property
@@ -168,6 +178,14 @@ class Guard(Declaration):
             _log.warning("@singleton on %s: %s", self.function, notice)
         return True
 
+    @cached_property
+    def _observed(self) -> bool:
+        """Whether it was seen to that its locks are observed, if host.json says so: at the first invocation."""
+        from singleton.observing.observe import observe_where_host_json_says_so
+
+        observe_where_host_json_says_so(self.app_dir)
+        return True
+
     def _notices(self) -> Iterator[str]:
         """Yield what is to be said of the declaration."""
         longest = self.wait if self.on_contention in ("skip", "raise") else self._patience
@@ -198,6 +216,8 @@ class Guard(Declaration):
         remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
         try:
             hold.raise_if_lost()
+            if (listening := around(call.owner)) is not None:  # a thread that waited can't be cancelled
+                listening.raise_if_lost()
             yield
             hold.raise_if_lost()
         finally:

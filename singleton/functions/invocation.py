@@ -34,6 +34,12 @@ def current_hold() -> Hold:
         raise RuntimeError("current_hold() was called outside a function guarded by @singleton") from None
 
 
+def around(owner: str) -> Hold | None:
+    """Return the hold that this invocation has already, by a declaration around this one: as a listener."""
+    hold = _current.get(None)
+    return hold if owner and hold is not None and hold.owner == owner else None
+
+
 @contextlib.contextmanager
 def current(hold: Hold) -> Iterator[None]:
     """Make this the hold that ``current_hold`` returns."""
@@ -51,7 +57,7 @@ def in_its_name(
     """Make what is logged while ``run`` runs a call go out in the name of its invocation."""
 
     async def named(self: _SelfT, call: Call, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        with under_way(Invocation(call.owner, call.storage)):
+        with under_way(Invocation(call.owner, call.storage, call.function)):
             return await run(self, call, *args, **kwargs)
 
     return named

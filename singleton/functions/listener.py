@@ -185,7 +185,11 @@ class ListenerGuard(Guard):
         if way == "defer":
             await self._deferring.put_back(call, elsewhere, locks)
         else:
-            naming.log.debug("%s skipped: it runs in another process, which is its listener", call.function)
+            naming.log.info(
+                "%s skipped: it runs in another process, which is its listener",
+                call.function,
+                extra=call.fields,
+            )
         return None
 
     def _notices(self) -> Iterator[str]:

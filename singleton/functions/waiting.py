@@ -91,6 +91,7 @@ class WaitLimit:
                 lock=error.lock,
                 owner=error.owner,
                 reason="functionTimeout",
+                holder=error.holder,
             ) from None
 
     def _left(self, invocation: Invocation | None) -> float:

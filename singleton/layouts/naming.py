@@ -62,6 +62,15 @@ def lock_name(
     return _shortened(f"{name}~listener" if listener else name, LONGEST_NAME)
 
 
+def hashed_scope(value: str) -> str:
+    """Return what stands for a scope's value in a name that is not to show it. An empty value stays empty, and wrong.
+
+    >>> hashed_scope("jane@example.com")
+    '8c87b489ce35cf2e2f39f80e282cb2e804932a56'
+    """
+    return digest(value) if value else value
+
+
 def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level) -> None:
     """Refuse parts of which no lock can be named, whatever the scopes hold. See ``lock_name`` for the errors."""
     if level not in LEVELS:
@@ -83,7 +92,7 @@ def hashed_name(folder: str, text: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return the hash that a name ends in which could not be as it is."""
+    """Return the hash that stands in a name for what can't, or is not to."""
     from hashlib import sha256
 
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]

@@ -162,7 +162,10 @@ class Acquisition:
                 break
             await asyncio.sleep(min(pause, max(0.0, ends - loop.time())))
             pause *= 2
-        _log.warning("lock %s: not given back (%s); it lapses within %g s", self._name, failure, self._period)
+        _log.warning(
+            *("lock %s: not given back (%s); it lapses within %g s", self._name, failure, self._period),
+            extra={"lock": self._name, "cause": str(failure)},
+        )
         return False
 
     def _new_id(self) -> str:

@@ -69,7 +69,10 @@ class Campaign:
                 if reason != "expired":
                     await asyncio.sleep(_PAUSE if self._recovery is None else self._recovery)
         except LockNotAcquired as error:
-            _log.info("leadership %s: another process has it, and recovery is off: idle from now on", self._name)
+            _log.info(
+                *("leadership %s: another process has it, and recovery is off: idle from now on", self._name),
+                extra={"lock": self._name},
+            )
             over = error
         except LockClosed as error:
             over = error
@@ -88,10 +91,13 @@ class Campaign:
         except LockClosed:
             raise
         except Exception as error:  # noqa: BLE001 - a credential may raise anything
-            _log.warning("leadership %s: no answer whether it is free (%s); trying again", self._name, error)
+            _log.warning(
+                *("leadership %s: no answer whether it is free (%s); trying again", self._name, error),
+                extra={"lock": self._name, "cause": str(error)},
+            )
             return None
         try:
-            _log.info("leadership %s: this process leads", self._name)
+            _log.info("leadership %s: this process leads", self._name, extra={"lock": self._name})
             return await hold.lost
         finally:
             await self._give_back(hold)

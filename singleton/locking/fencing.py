@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import time
 from typing import TYPE_CHECKING
 
+from singleton.base.naming import current
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -34,6 +36,12 @@ OWNER_KEY = "FunctionInstance"
 """The key under which WebJobs keeps the owner, too (W-57)."""
 HOST_KEY = "SingletonHost"
 """The key of the machine that the owner runs on: the instance id in Azure, else the machine's name."""
+PID_KEY = "SingletonPid"
+"""The key of the owner's process id there."""
+FUNCTION_KEY = "SingletonFunction"
+"""The key of the function whose invocation asked, where one did."""
+STAMP_KEYS = frozenset(key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY))
+"""All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
 SECTIONS = 1_000
 """Tokens per epoch, one of them unused."""
 _EPOCHS_A_SECOND = 1_000
@@ -119,10 +127,13 @@ class FencingCounter:
 
     def _signed(self, metadata: Mapping[str, str], owner: str) -> dict[str, str]:
         """Return metadata with the owner in the place of an earlier one, and without an epoch."""
-        ours = {OWNER_KEY.lower(), *((EPOCH_KEY.lower(), HOST_KEY.lower()) if self.counts else ())}
+        ours = STAMP_KEYS if self.counts else {OWNER_KEY.lower()}
         signed = {key: value for key, value in metadata.items() if key.lower() not in ours}
         if self.counts:
             signed[HOST_KEY] = _header_safe(this_host())
+            signed[PID_KEY] = str(os.getpid())
+            if (asking := current()) is not None and asking.function:
+                signed[FUNCTION_KEY] = _header_safe(asking.function)
         if owner:
             signed[OWNER_KEY] = _header_safe(owner)
         return signed
@@ -170,6 +181,12 @@ def recorded_epoch(state: BlobState) -> int | None:
     return None if metadata_value(state, HOST_KEY) is None else state.modified * _EPOCHS_A_SECOND
 
 
+def lifted_epoch(state: BlobState) -> int:
+    """Return an epoch above all that a blob can have had when it was last written, also those that it lost."""
+    written = written_epoch(metadata_value(state, EPOCH_KEY) or "")
+    return max((written or 0) + 1, (state.modified + 1) * _EPOCHS_A_SECOND)
+
+
 def _epoch_in(state: BlobState) -> int:
     """Return the last epoch of a blob, or for a new one that with which it begins."""
     text = metadata_value(state, EPOCH_KEY)
@@ -182,5 +199,6 @@ def _epoch_in(state: BlobState) -> int:
 
 
 def _header_safe(owner: str) -> str:
-    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters."""
-    return "".join(char if " " < char < "\x7f" else "?" for char in owner[:200])
+    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters, and single spaces within."""
+    kept = "".join(char if " " <= char < "\x7f" else "?" for char in owner[:200])
+    return re.sub(r"^ | $| (?= )", "?", kept)

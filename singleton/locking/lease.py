@@ -109,7 +109,13 @@ class Lease:
         for watcher in self._watchers:
             watcher(reason)
         with speaking_of(self.whose):
-            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances())
+            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances(), extra=self._fields())
+
+    def _fields(self) -> dict[str, object]:
+        """Return what a log line about this lease has as fields."""
+        whose = self.whose
+        told = {} if whose is None else {"owner": whose.id, "function": whose.function or None}
+        return {"lock": self.name, "reason": self.lost, "cause": self.cause and str(self.cause), **told}
 
     def _circumstances(self) -> str:
         """Say what is known of a loss that was not our own doing (W-73)."""
@@ -168,8 +174,9 @@ class Lease:
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
         """Make the other request. It must not hold up the next renewal, nor decide about the lease."""
         try:
-            async with asyncio.timeout(min(_LONGEST_CALL, self._renewal / 2)):
-                await write()
+            with speaking_of(self.whose):
+                async with asyncio.timeout(min(_LONGEST_CALL, self._renewal / 2)):
+                    await write()
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
                 raise
@@ -194,7 +201,10 @@ class Lease:
         level = logging.DEBUG if self.cause else logging.WARNING
         left = self._deadline - self._loop.time()
         with speaking_of(self.whose):
-            _log.log(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left)
+            _log.log(
+                *(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left),
+                extra={**self._fields(), "cause": str(failure)},
+            )
         self.cause = failure
 
     def _call_ends(self, sent: float) -> float:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from singleton.base.hold import Hold
+    from singleton.base.holder import Holder
     from singleton.base.naming import Invocation
     from singleton.locking.timing import Timing
 
@@ -37,6 +38,8 @@ _TRY_ONCE: Final = 10.0
 """Seconds for a single attempt (``timeout=0``) to get an answer from storage that fails."""
 _LAST_LOOK: Final = 0.5
 """Seconds before its time-out at which the first in line asks once more."""
+HERE: Final = "in use here"
+"""The reason of an error that tells of no other process."""
 _OURS: Final = "it is in use by this process"
 _SILENCE: Final = StoreFailure(detail="no answer yet")
 
@@ -86,15 +89,26 @@ class Line:
         name: its name.
         taken: says that others have it.
         timing: of the lock.
+        holder: returns who has it, as far as that is known; what was read before the time given must be recent.
         try_once: seconds for which a single attempt stands in line, at most; infinite: until it is told.
     """
 
-    def __init__(self, kind: str, name: str, *, taken: str, timing: Timing, try_once: float = _TRY_ONCE) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        *,
+        taken: str,
+        timing: Timing,
+        holder: Callable[[float], Holder | None] = lambda _: None,
+        try_once: float = _TRY_ONCE,
+    ) -> None:
         self.state = State(f"{kind} {name}", timing)
         self.closed = False
         self._kind = kind
         self._name = name
         self._taken = taken
+        self._holder = holder
         self._try_once = try_once
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._somebody_left = asyncio.Event()
@@ -225,11 +239,15 @@ class Line:
             in_use = state.was_taken_since(since)
         if state.trouble is not None or not in_use:
             return state.trouble or storage_error(self._name, _SILENCE, what=self._kind)
-        return self._not_acquired(self._taken, within=within)
+        others = state.was_taken_since(since) or (behind and not state.ours)
+        return self._not_acquired(self._taken if others else _OURS, within=within, since=since)
 
     def _time_is_up(self, waiter: Waiter) -> None:
         waiter.refuse(self.why_not(waiter.since, within=waiter.within, behind=self.first() is not waiter))
 
-    def _not_acquired(self, why: str, *, within: str = "at once", owner: str | None = None) -> LockNotAcquired:
+    def _not_acquired(
+        self, why: str, *, within: str = "at once", owner: str | None = None, since: float = math.inf
+    ) -> LockNotAcquired:
         text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"
-        return LockNotAcquired(text, lock=self._name, owner=owner)
+        here = HERE if why == _OURS else None
+        return LockNotAcquired(text, lock=self._name, owner=owner, reason=here, holder=self._holder(since))

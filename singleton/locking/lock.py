@@ -76,15 +76,20 @@ class Lock:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
+        self._gate = gate or Gate()
         self._timing = timing
         self._rng = rng
         self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token", wall=wall)
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing)
+        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
         self._state = self._line.state
-        self._gate = gate or Gate()
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
+
+    @property
+    def gate(self) -> Gate:
+        """What all locks of this process on its blob go through."""
+        return self._gate
 
     @property
     def idle(self) -> bool:
@@ -119,6 +124,10 @@ class Lock:
         ``elsewhere``: that this process has, or had it, does not count.
         """
         return self._line.why_not(since, elsewhere=elsewhere)
+
+    def refuse(self) -> None:
+        """Refuse all waiters, and who comes from now on; what is held stays so."""
+        self._line.close()
 
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.

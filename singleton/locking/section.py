@@ -3,28 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import math
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold, LossSignal
+from singleton.base.holder import Holder
+from singleton.base.naming import current
+from singleton.locking.fencing import this_host
 
 if TYPE_CHECKING:
     from singleton.base.naming import Invocation
     from singleton.locking.lease import Lease
+    from singleton.stores.protocol import StoreFailure
+
+
+_RECENT: Final = 60.0
+"""Seconds for which it is taken for granted who was read to have a lock."""
 
 
 class Turn:
     """The two ends of a section: the caller's (``ended``) and the lock's (``settled``: handed on, or given back).
 
-    A lock keeps this and not the hold, so that a hold which its caller dropped can be told (M-37).
+    A lock keeps this and not the hold, so that a hold which its caller dropped can be told (M-37). Of the hold it has
+    what tells others whose it is.
     """
 
-    __slots__ = ("ended", "lost", "settled")
+    __slots__ = ("_about", "_began", "ended", "lost", "settled")
 
-    def __init__(self, lost: LossSignal) -> None:
+    def __init__(self, lost: LossSignal, lock: str, owner: str, token: int | None) -> None:
+        loop, asking = asyncio.get_running_loop(), current()
         self.lost = lost
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self.settled: asyncio.Future[None] = loop.create_future()
+        self._began = loop.time()
+        self._about = lock, owner, token, "" if asking is None else asking.function
+
+    @property
+    def holder(self) -> Holder:
+        """Who has the lock: somebody of this process."""
+        lock, owner, token, function = self._about
+        since = datetime.now(UTC) - timedelta(seconds=asyncio.get_running_loop().time() - self._began)
+        known = {"owner": owner or None, "function": function or None}
+        return Holder(lock=lock, host=this_host(), pid=os.getpid(), since=since, token=token, **known)
 
     def end(self) -> None:
         """The caller's end: its section is over."""
@@ -32,13 +56,34 @@ class Turn:
             self.ended.set_result(None)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was answered when it was asked who has a lock.
+
+    Attributes:
+        at: when it was asked, by the loop's clock.
+        holder: who had it; None: nobody, or that is not known.
+        failure: why it is not known.
+    """
+
+    at: float
+    holder: Holder | None = None
+    failure: StoreFailure | None = None
+
+
 class Gate:
     """What all locks of this process on one blob go through, whatever their options: their sections never overlap.
 
     Their leases don't either; but a section may outlive its lease.
+
+    Attributes:
+        reading: the last answer to who has it.
+        asking: whoever asks that now, and puts down the answer.
     """
 
     def __init__(self) -> None:
+        self.reading: Reading | None = None
+        self.asking: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
 
     @property
@@ -50,6 +95,13 @@ class Gate:
         """Let a section begin."""
         self._turn = turn
 
+    def holder(self, since: float = math.inf) -> Holder | None:
+        """Return who has the lock, as far as that is known here; what was read before ``since`` must be recent."""
+        if (turn := self.inside) is not None:
+            return turn.holder
+        oldest = min(since, asyncio.get_running_loop().time() - _RECENT)
+        return None if self.reading is None or self.reading.at < oldest else self.reading.holder
+
 
 class Section(Hold):
     """A hold of a lock that is in use, with its turn."""
@@ -59,7 +111,7 @@ class Section(Hold):
     def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self._lease = lease
-        self.turn = Turn(self.lost)
+        self.turn = Turn(self.lost, lock, owner, token)
 
     def concerns(self, invocation: Invocation | None) -> None:
         """Have what becomes of the lease logged in the name of this invocation: of whoever has it now."""

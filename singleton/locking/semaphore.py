@@ -76,6 +76,10 @@ class Semaphore:
         finally:
             self._rest_if_nobody_waits()
 
+    def refuse(self) -> None:
+        """Refuse all waiters, and who comes from now on; what is held stays so."""
+        self._line.close()
+
     async def aclose(self) -> None:
         """Refuse all waiters; what is held stays so."""
         self._line.close()

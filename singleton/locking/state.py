@@ -76,6 +76,7 @@ class State:
         self.asked = -math.inf
         self._failure: SingletonError | None = None
         self._what = what
+        self._fields = {"lock": what.partition(" ")[2]}
         self._timing = timing
         self._failing_since = 0.0
         self._seen_taken = -math.inf
@@ -108,7 +109,7 @@ class State:
     def answer(self) -> None:
         """The storage gives a usable answer."""
         if self.doing is Doing.TROUBLE:
-            _log.info("%s: storage answers again", self._what)
+            _log.info("%s: storage answers again", self._what, extra=self._fields)
             self._go(Doing.ASKING)
 
     def refuse(self) -> None:
@@ -120,7 +121,10 @@ class State:
     def fail(self, trouble: SingletonError) -> bool:
         """The storage gives no usable answer; tell whether it has gone without one for too long."""
         if self.doing is not Doing.TROUBLE:
-            _log.warning("%s: storage fails (%s); trying again", self._what, trouble.reason)
+            _log.warning(
+                *("%s: storage fails (%s); trying again", self._what, trouble.reason),
+                extra={**self._fields, "cause": trouble.reason},
+            )
             self._failing_since = _now()
         self._go(Doing.TROUBLE)
         self._failure = trouble

@@ -14,6 +14,7 @@ from singleton.process.calls import Phase
 from singleton.process.logthread import LogThread
 from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
+from singleton.stores.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,14 +67,14 @@ def _open_store(place: Place) -> LeaseStore:
     from singleton.process.opening import open_container
 
     with _loading:
-        return open_container(place.account, place.container)
+        return counted(open_container(place.account, place.container), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
     from singleton.process.opening import open_queue
 
     with _loading:
-        return open_queue(account, queue)
+        return counted(open_queue(account, queue), "queue")
 
 
 def runtime() -> LockRuntime:

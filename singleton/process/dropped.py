@@ -33,5 +33,7 @@ def _collected(lock: str, turn: Turn, loop: asyncio.AbstractEventLoop, context: 
 
 def _end(lock: str, turn: Turn) -> None:
     if not turn.ended.done():
-        _log.warning("lock %s: its hold was dropped without a release, and is given back now", lock)
+        _log.warning(
+            *("lock %s: its hold was dropped without a release, and is given back now", lock), extra={"lock": lock}
+        )
         turn.end()

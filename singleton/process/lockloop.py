@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import time
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+
+from singleton.base.clock import suspend_aware_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,15 +18,6 @@ _LOOK_UP = 1.0
 """Longest sleep, seconds: select() does not count the time that a machine is suspended."""
 
 
-def _suspend_aware_clock() -> Callable[[], float]:
-    """Return a monotonic clock that goes on while the machine is suspended, where the system has one (B19)."""
-    for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
-        if hasattr(time, clock):
-            number = getattr(time, clock)
-            return lambda: time.clock_gettime(number)
-    return time.monotonic
-
-
 class _AttentiveSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         return super().select(_LOOK_UP if timeout is None else min(timeout, _LOOK_UP))
@@ -35,7 +27,7 @@ class LockLoop(asyncio.SelectorEventLoop):
     """An asyncio loop on a clock that counts suspended time."""
 
     def __init__(self) -> None:
-        self._clock = _suspend_aware_clock()
+        self._clock = suspend_aware_clock()
         super().__init__(_AttentiveSelector())
 
     def time(self) -> float:

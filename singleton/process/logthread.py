@@ -34,18 +34,27 @@ class LogThread:
             self._thread.join(within)
 
     def _put(self, say: Callable[[], None]) -> None:
+        if not self._begun():
+            say()
+            return
+        if self._lines.qsize() < _MOST:
+            self._lines.put(say)
+
+    def _begun(self) -> bool:
+        """Start the thread, unless it runs; False where the interpreter ends, and gives out no more threads."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="singleton-log", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter ends, and gives out no more threads
-                say()
-                return
+            except RuntimeError:
+                return False
             self._thread = thread
-        if self._lines.qsize() < _MOST:
-            self._lines.put(say)
+        return True
 
     def _run(self) -> None:
         while (say := self._lines.get()) is not None:
-            with suppress(Exception):  # a filter or handler of the app's: the next line may fare better
-                say()
+            self._say(say)
+
+    def _say(self, say: Callable[[], None]) -> None:
+        with suppress(Exception):  # a filter or handler of the app's: the next line may fare better
+            say()

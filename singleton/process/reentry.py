@@ -12,19 +12,16 @@ import threading
 import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
-from singleton.base.naming import log as _log
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from singleton.base.hold import Hold
-
-_SUSPECT: Final = 30.0
-"""Seconds of such a wait after which it is told of."""
+    from singleton.base.holder import Holder
 
 _Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
 """A thread, and the task that runs on it."""
@@ -88,15 +85,17 @@ def ask_for_nobody() -> None:
 
 
 @contextmanager
-def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator[None]:
+def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator[str]:
     """Watch over a wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
+
+    Yields what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
 
     Raises:
         LockNotAcquired: it certainly waits for itself.
     """
     own = [each for each in _holds.get() if _is_it(each, is_it)]
     if not own:
-        yield
+        yield ""
         return
     whose = _owned(own[-1])
     if any(each.waits_for(_asks.get()) for each in own):
@@ -106,18 +105,9 @@ def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator
             lock=name,
             owner=owner,
             reason="reentry",
+            holder=_holder(own[-1]),
         )
-    alarm = asyncio.get_running_loop().call_later(
-        _SUSPECT,
-        _log.warning,
-        "lock %s: for %g s somebody has waited for it who began while it was held%s: if its holder waits for him, "
-        "that never ends",
-        *(name, _SUSPECT, whose),
-    )
-    try:
-        yield
-    finally:
-        alarm.cancel()
+    yield f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
 
 
 def _is_it(inside: _Inside, is_it: Callable[[Hold], bool]) -> bool:
@@ -128,6 +118,11 @@ def _is_it(inside: _Inside, is_it: Callable[[Hold], bool]) -> bool:
 def _owned(inside: _Inside) -> str:
     hold = inside.hold()
     return f" as {hold.owner!r}" if hold is not None and hold.owner else ""
+
+
+def _holder(inside: _Inside) -> Holder | None:
+    hold = inside.goes_on
+    return hold.turn.holder if isinstance(hold, Section) else None
 
 
 def _caller() -> _Caller:

@@ -19,6 +19,7 @@ from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.timing import Timing
 from singleton.process.dropped import release_if_dropped
+from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import watched
 
 if TYPE_CHECKING:
@@ -138,13 +139,19 @@ class Registry:
         if self._closed:
             raise closed_error("lock", address.name, owner)
         wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
-        if timeout == 0 or limit is not None:  # a semaphore is another thing than the lock of its name
+        if timeout == 0:
             hold = await wanted.acquire(timeout=timeout, owner=owner)
+        elif limit is not None:  # a semaphore is another thing than the lock of its name
+            with LongWait(f"semaphore {address.name}", owner, f"all of its {limit} slots are taken", self.accompany):
+                hold = await wanted.acquire(timeout=timeout, owner=owner)
         else:
-            with watched(
-                address.name,
-                owner,
-                is_it=lambda hold: self._blobs.get(hold) == address.blob and hold not in self._tails,
+            with (
+                watched(
+                    address.name,
+                    owner,
+                    is_it=lambda hold: self._blobs.get(hold) == address.blob and hold not in self._tails,
+                ) as suspicion,
+                self.long_wait(address, owner, suspicion),
             ):
                 hold = await wanted.acquire(timeout=timeout, owner=owner)
         self._blobs[hold] = (address.place, hold.lock)
@@ -153,6 +160,12 @@ class Registry:
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
         return hold
+
+    def long_wait(self, address: Address, owner: str, suspicion: str = "") -> LongWait:
+        """Return a block in which somebody waits for a lock: if that gets long, it is told of, with a suspicion."""
+        gate = self._lock(address).gate
+        who = WhoHas(self.store(address.place), address.name, gate, self.accompany)
+        return LongWait(f"lock {address.name}", owner, who, self.accompany, suspicion=suspicion)
 
     @property
     def acquired(self) -> tuple[Hold, ...]:
@@ -190,6 +203,11 @@ class Registry:
     async def aclose(self) -> None:
         """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
         self._closed = True
+        # Before the bodies of listeners are waited for: one that began now would be cut off.
+        for semaphore in self._semaphores.values():
+            semaphore.refuse()
+        for lock in self._locks.values():
+            lock.refuse()
         await asyncio.gather(*(keeper.end() for keeper in self.keepers.values()))
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))

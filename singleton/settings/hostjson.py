@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.appsettings import section
+from singleton.settings.appsettings import filled, section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +70,19 @@ def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tup
     for spelt, key, text in section(settings, "AzureFunctionsJobHost__extensions__queues"):
         found[key] = f"app setting {spelt}", text
     return found
+
+
+def wants_opentelemetry(app: Path | None, settings: Mapping[str, str]) -> bool:
+    """Tell whether the app's telemetry is OpenTelemetry: by its ``telemetryMode``, over which an app setting stands.
+
+    Raises:
+        ConfigurationError: host.json can't be used.
+    """
+    mode: object = filled(settings, "AzureFunctionsJobHost__telemetryMode")
+    if mode is None and app is not None:
+        entries = read_object(app / "host.json").entries
+        mode = next((value for name, value in entries if name.casefold() == "telemetrymode"), None)
+    return isinstance(mode, str) and mode.strip().casefold() == "opentelemetry"
 
 
 def as_text(value: object) -> str | None:

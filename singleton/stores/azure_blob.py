@@ -66,7 +66,8 @@ class AzureBlobLeaseStore:
         state = cast("LeaseState", str(properties.lease.state))
         modified = int(properties.last_modified.timestamp())
         metadata = dict(properties.metadata or {})
-        return BlobState(etag=str(properties.etag), lease=state, modified=modified, metadata=metadata)
+        endless = properties.lease.duration == "infinite"
+        return BlobState(etag=str(properties.etag), lease=state, modified=modified, metadata=metadata, endless=endless)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
@@ -95,6 +96,11 @@ class AzureBlobLeaseStore:
         """See ``LeaseStore.aclose``."""
         for closable in self._close_with:
             await closable.close()
+
+    @property
+    def container(self) -> ContainerClient:
+        """The client of its container, for requests that no lock makes."""
+        return self._container
 
     async def _upload(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
         try:

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from singleton.stores.keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
 from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
@@ -86,16 +87,23 @@ class MemoryLeaseStore:
 
     async def break_(self, name: str, after: int | None = 0) -> None:
         """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
+        await self.shorten(name, after)
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        """See ``LockKeeping.shorten``."""
         now = self._begin("break")
-        if after is not None and not 0 <= after <= 60:
-            raise StoreFailure(400, "InvalidHeaderValue", f"break period {after}: 0 to 60 s")
+        if after is not None and not 0 <= after <= LONGEST_BREAK:
+            raise StoreFailure(400, "InvalidHeaderValue", f"break period {after}: 0 to {LONGEST_BREAK} s")
         blob = self._blob(name)
+        if etag not in (None, blob.etag):
+            raise StoreFailure(412, "ConditionNotMet")
         if blob.lease_id is None:
             raise StoreFailure(409, "LeaseNotPresentWithLeaseOperation")
         if after is None and blob.expires == math.inf:
             after = 0
         ends = blob.expires if after is None else min(blob.expires, now + after)
         blob.breaks = max(now, ends) if blob.breaks is None else min(blob.breaks, ends)
+        return math.ceil(max(0.0, blob.breaks - now))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
@@ -108,8 +116,7 @@ class MemoryLeaseStore:
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
         now = self._begin("read")
-        blob = self._blob(name)
-        return BlobState(etag=blob.etag, lease=blob.state(now), modified=blob.modified, metadata=dict(blob.metadata))
+        return self._seen(name, now)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``. The condition is judged first, before the blob's lease, and before it is missed."""
@@ -126,6 +133,23 @@ class MemoryLeaseStore:
             raise StoreFailure(412, "LeaseLost")
         blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
         return blob.etag
+
+    async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
+        """See ``LockKeeping.page``; the marker is the name of the last entry before."""
+        now = self._begin("page")
+        names = sorted(name for name in self._blobs if name.startswith(prefix) and name > (marker or ""))
+        entries = tuple(self._seen(name, now) for name in names[:most])
+        return Page(entries=entries, marker=entries[-1].name if len(names) > most else None, at=now)
+
+    async def erase(self, name: str, etag: str) -> None:
+        """See ``LockKeeping.erase``. The condition is judged before the lease."""
+        now = self._begin("erase")
+        blob = self._blob(name)
+        if blob.etag != etag:
+            raise StoreFailure(412, "ConditionNotMet")
+        if blob.state(now) in ("leased", "breaking"):
+            raise StoreFailure(412, IN_USE)
+        self.delete(name)
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
@@ -169,6 +193,17 @@ class MemoryLeaseStore:
         now = asyncio.get_running_loop().time()
         active = ("leased", "breaking")
         return {name: blob.lease_id or "" for name, blob in self._blobs.items() if blob.state(now) in active}
+
+    def _seen(self, name: str, now: float) -> Listed:
+        blob = self._blob(name)
+        return Listed(
+            name=name,
+            etag=blob.etag,
+            lease=blob.state(now),
+            modified=blob.modified,
+            metadata=dict(blob.metadata),
+            endless=blob.state(now) == "leased" and blob.expires == math.inf,
+        )
 
     def _begin(self, call: str) -> float:
         self.calls[call] += 1

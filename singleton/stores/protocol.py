@@ -123,12 +123,21 @@ _BY_CODE: tuple[tuple[frozenset[str], Meaning], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobState:
-    """A lock blob as the service shows it to anybody. ``modified`` is its Last-Modified, whole seconds since 1970."""
+    """A lock blob as the service shows it to anybody.
+
+    Attributes:
+        etag: changes with content and metadata, and with nothing else.
+        lease: the state of its lease.
+        modified: Last-Modified, whole seconds since 1970. Leases don't change it.
+        metadata: what is written beside the content.
+        endless: whether it is under a lease that never expires.
+    """
 
     etag: str
     lease: LeaseState
     modified: int
     metadata: Mapping[str, str] = field(default_factory=dict)
+    endless: bool = False
 
 
 class LeaseStore(Protocol):

@@ -8,6 +8,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from singleton.base.clock import timed_by
 from singleton.testing.clock import Stuck, VirtualLoop
 from singleton.testing.loopruntime import LoopRuntime
 from singleton.testing.memory import MemoryLocks, use
@@ -57,7 +58,7 @@ def _run(main: Coroutine[Any, Any, _T]) -> _T:
     loop = VirtualLoop()
     locks = MemoryLocks(lambda registry: LoopRuntime(loop, registry))
     try:
-        with use(locks):
+        with use(locks), timed_by(loop.time):
             try:
                 return loop.run_until_complete(_judged(main, locks))
             except Stuck as stuck:

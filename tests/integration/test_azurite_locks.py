@@ -136,7 +136,7 @@ def test_the_holder_is_told_and_can_be_broken(locks: LockClient, hosts: list[Rea
         assert (found.owner, found.token) == ("import/7", hold.token)
         assert found.since is not None
         assert before - 2 < found.since.timestamp() < time.time() + 2
-        assert locks.break_("job")
+        assert locks.break_("job", 0)
         assert locks.holder("job") is None
     assert locks.holder("nothing") is None
     assert not locks.break_("nothing")

@@ -56,8 +56,8 @@ async def defer(connection: str, queue: str, raw: Any) -> str | None:
     store = open_queue(StorageAccount(connection), queue)
     try:
         message = received("job", TRIGGER, AsWorkerGivesIt(raw), "none")
-        copy = await put_back(store, message, delay=1, handed_on=lambda _: None)
-        return None if copy is None else copy.id
+        moved = await put_back(store, message, delay=1, handed_on=lambda _: None)
+        return None if moved is None else moved.copy.id
     finally:
         await store.aclose()
 
@@ -118,15 +118,15 @@ async def test_a_message_whose_body_has_an_id_goes_back_too_and_its_copy_is_know
         await client.send_message('{"Id": ".."}', time_to_live=3600)
         first = await take(client)
         message = received("job", TRIGGER, AsWorkerGivesIt(first), "none")
-        copy = await put_back(store, message, delay=1, handed_on=lambda _: None)
+        moved = await put_back(store, message, delay=1, handed_on=lambda _: None)
         await client.delete_message(first)  # the host, as the invocation ends as a success
         await asyncio.sleep(1.5)
         again = await take(client)
-        assert copy is not None
-        assert (again.id, again.content, again.dequeue_count) == (copy.id, first.content, 1)
+        assert moved is not None
+        assert (again.id, again.content, again.dequeue_count) == (moved.copy.id, first.content, 1)
         assert abs(again.expires_on - first.expires_on) <= timedelta(seconds=1)
         same = received("job", TRIGGER, AsWorkerGivesIt(again), "none")
-        assert key_of(same) == key_of_copy(message, copy)
+        assert key_of(same) == key_of_copy(message, moved.copy)
         assert (await client.get_queue_properties()).approximate_message_count == 1
     await store.aclose()
 

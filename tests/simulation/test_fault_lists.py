@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from simulator.virtual.faults import KINDS, Fault
 from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
 from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
+from simulator.virtual.faults.queues import OF_MESSAGES, OneQueueRequest
+from simulator.virtual.faults.strange import BlockedLog, FailingCredentials, StrangeError
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
 from tests.simulation.bugs import bug
@@ -45,15 +47,34 @@ BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
     Slow: st.builds(Slow, **NETWORK, delay=tenths(0.1, 8)),
     Failing: st.builds(Failing, **NETWORK, status=st.sampled_from([500, 503, 429, 408, 403])),
     Fading: st.builds(Fading, **NETWORK, slow_for=tenths(1, 9)),
+    OneQueueRequest: st.builds(
+        OneQueueRequest,
+        **LASTING,
+        call=st.sampled_from(sorted(set(OneQueueRequest.allowed["call"]))),
+        fate=st.sampled_from([fate for fate in OneQueueRequest.allowed["fate"] if fate not in OF_MESSAGES]),
+        times=st.integers(1, 9),
+        by_locks=st.booleans(),
+    ),
     OneMessage: st.builds(
         OneMessage,
         **LASTING,
         call=st.sampled_from(sorted(set(OneMessage.allowed["call"]))),
         fate=st.sampled_from(OneMessage.allowed["fate"]),
     ),
+    StrangeError: st.builds(
+        StrangeError,
+        **NETWORK,
+        percent=st.integers(1, 100),
+        error=st.sampled_from(StrangeError.allowed["error"]),
+        when=st.sampled_from(StrangeError.allowed["when"]),
+    ),
+    FailingCredentials: st.builds(
+        FailingCredentials, **NETWORK, error=st.sampled_from(FailingCredentials.allowed["error"])
+    ),
+    BlockedLog: st.builds(BlockedLog, **LASTING, raises=st.booleans()),
 }
 FAULTS = st.lists(st.one_of(*BY_KIND.values()), max_size=5)
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader")
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer", "clients")
 
 
 def scenario(faults: list[Fault], *, seed: int = 1, workload: str = "mutex") -> Scenario:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from simulator.host.triggers.messages import Message, encode
 from simulator.virtual.oracle.evidence import Body
+from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
+from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import deferrals, leaders, semaphores, workloads
+from simulator.virtual.workloads import leaders, semaphores, workloads
+from simulator.virtual.workloads.clients import book as clientbook
+from simulator.virtual.workloads.clients import customers
+from simulator.virtual.workloads.clients import uses as clientuses
+from simulator.virtual.workloads.deployments import deployed, deployment
+from simulator.virtual.workloads.deployments.deeds import Deed
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
+from singleton import AsyncLockClient
+from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
+from tests.simulation.listening import LISTENING
+from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
 if TYPE_CHECKING:
@@ -28,7 +40,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Passage, Request
 
 VIRTUAL = Path(workloads.__file__).parents[1]
-SITUATIONS: dict[str, Callable[[Scene], None]] = {}
+SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING}
 
 
 def situation(check: str) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
@@ -301,17 +313,231 @@ async def _(host: Host) -> None:
     election.must_have_a_leader()
 
 
-@of("burnt")
-async def _(host: Host) -> None:
-    counter = deferrals._Counter(host.scene.world, [])
-    counter.received(Message(id="m1", text="", dequeue_count=2, pop_receipt="2"))
+# --- what was deployed ------------------------------------------------------------------------------------------------
 
 
-@of("doubled")
+def _deployed(host: Host, *, limit: float | None = None, attempts: int | None = None, **changes: Any) -> Places:
+    """Deploy the lock of a scene to a host, which is to ask for it."""
+    world = host.scene.world
+    judge = Places(world.oracle)
+    judge.listen(world.network, world.service)
+    expected = Expected(
+        **{
+            "name": LOCK,
+            "endpoint": "https://shop.blob.core.windows.net",
+            "way": "identity default",
+            "container": "locks",
+            "period": 15.0,
+            "renewal": 7.5,
+            "soonest": 0.5,
+            "latest": 5.0,
+            "in_line": True,
+            "written": "token",
+            **changes,
+        }
+    )
+    judge.expect(host.machine, "me", expected, limit=limit, attempts=attempts)
+    return judge
+
+
+@of("wrong lock")
 async def _(host: Host) -> None:
-    counter = deferrals._Counter(host.scene.world, [])
-    counter.ran(1)
-    counter.ran(1)
+    _deployed(host, name="locks/explored/another")
+    host.says("waiting")
+
+
+@of("wrong place")
+async def _(host: Host) -> None:
+    _deployed(host)
+    account = StorageAccount(account_url="https://another.blob.core.windows.net")
+    world = host.scene.world
+    await NetworkStore(world.network, world.service, host.machine, Place(account, "locks")).create(LOCK)
+
+
+@of("wrong stamp")
+async def _(host: Host) -> None:
+    _deployed(host)
+    host.says("waiting")
+    host.says("acquired")
+
+
+async def _asked_twice(host: Host, pause: float) -> None:
+    other = host.scene.b.store
+    await other.create(LOCK)
+    await other.acquire(LOCK, IDS[5], 60)
+    host.says("waiting")
+    for _ in range(2):
+        with pytest.raises(StoreFailure):
+            await host.store.acquire(LOCK, IDS[0], 15)
+        await asyncio.sleep(pause)
+
+
+@of("asks too soon")
+async def _(host: Host) -> None:
+    _deployed(host)
+    await _asked_twice(host, 0.01)
+
+
+@of("asks too seldom")
+async def _(host: Host) -> None:
+    _deployed(host)
+    await _asked_twice(host, 8.0)
+
+
+@of("renewed out of time")
+async def _(host: Host) -> None:
+    _deployed(host)
+    belief = await host.take()
+    await asyncio.sleep(3.0)
+    await host.store.renew(LOCK, belief.id)
+
+
+@of("gave up early")
+async def _(host: Host) -> None:
+    _deployed(host, limit=20.0)
+    host.says("waiting")
+    await asyncio.sleep(5.0)
+    host.says("contended", reason="timeout")
+
+
+@situation("refused for nothing")
+def _(scene: Scene) -> None:
+    refused = deployment.Edition(deployment.App(0, [], "app"), {}, refused="its scope")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deployed, "deployment", lambda _: (refused,))
+        deployed.start_deployed(scene.world)
+
+
+@of("wrong answer")
+async def _(host: Host) -> None:
+    app = deployment.App(0, [], "app")
+    judge = deployed._Host(host.scene.world, host.machine, deployment.Edition(app, {}), _deployed(host))
+    judge._judge("me", Deed(Job(host.scene.world.resource, 1, 1.0), "sent"), "sent")
+
+
+# --- lock clients -----------------------------------------------------------------------------------------------------
+
+_HERE = Place(StorageAccount(connection_string="UseDevelopmentStorage=true"), "brought")
+
+
+def _client(host: Host) -> tuple[clientbook.Book, customers.Customer]:
+    """Open a client on a host, and look after it."""
+    book = clientbook.Book(host.scene.world)
+    book.watch()
+    return book, book.opened(host.machine, _HERE, brought=True)
+
+
+def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, customers.Use]:
+    """Let somebody use the client of a host."""
+    book, customer = _client(host)
+    user = clientuses.User(host.scene.world, book, customer, AsyncLockClient(), "me", sync=False)
+    return user, book.begin(customer, "me", kind, (LOCK,), None)
+
+
+@of("not told of closing")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "lock", (LOCK,), None)
+    book.closed(customer)
+    await host.until(3.0)
+
+
+@of("no without a no")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    use = book.begin(customer, "me", "lock", (LOCK,), 5.0)
+    await host.until(5.0)
+    book.over(use, LockNotAcquired("it is taken"))
+
+
+@of("waits for nothing")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "lock", (LOCK,), None)
+    await host.until(60.0)
+
+
+@of("kept for nobody")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    use = book.begin(customer, "me", "lock", (LOCK,), None)
+    belief = await host.take()
+    book.got(use, (LOCK,))
+    book.over(use, None)
+    await host.until(7.0)
+    await host.store.renew(LOCK, belief.id)
+    await host.until(9.0)
+
+
+@of("asks for nobody")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.over(book.begin(customer, "me", "lock", (LOCK,), None), None)
+    await host.until(8.0)
+    await host.take()
+    await host.until(9.0)
+
+
+@of("outlives its client")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    host.scene.world.openings.store(host.machine, _HERE)
+    book.closed(customer)
+    await host.until(30.0)
+
+
+@of("kept too short")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    belief = await host.take()
+    book.must_last(book.begin(customer, "me", "lock", (LOCK,), None), Hold(LOCK, lease=belief), 8.0)
+    await host.store.release(LOCK, belief.id)
+    await host.until(8.0)
+
+
+@of("used after its store")
+async def _(host: Host) -> None:
+    await host.store.create(LOCK)
+    await host.store.aclose()
+    await host.store.read(LOCK)
+
+
+@of("waits for itself")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    user.blame_itself(use)
+
+
+@of("worked after its stop")
+async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    user.blame_stopped(use)
+
+
+@of("stopped late")
+async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    await host.until(5.0)
+    user.must_have_stopped(use, 0.0, 3.0)
+
+
+@of("out of order")
+async def _(host: Host) -> None:
+    book, customer = _client(host)
+    book.begin(customer, "me", "set", (LOCK, "a"), None)
+    await host.until(1.0)
+    await host.take()
+    await host.until(5.0)
+    await host.store.create("a")
+    await host.store.acquire("a", IDS[1], 15)
+    await host.until(6.0)
+
+
+@of("logged on the lock thread")
+async def _(host: Host) -> None:
+    host.scene.world.spoil_log(host.machine.index, 5.0, raises=False)
+    record = logging.makeLogRecord({"msg": "a line", "levelno": logging.WARNING})
+    host.machine.context("locks").run(logging.getLogger("singleton").handle, record)
 
 
 # --- the world, at its end --------------------------------------------------------------------------------------------
@@ -417,6 +643,9 @@ def _(scene: Scene) -> None:
 @of("verdict")
 async def _(host: Host) -> None:
     host.leave(host.enter(await host.take()))  # and nothing ever told of the lock itself
+
+
+SITUATIONS.update(MISDELIVERIES)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 A, B = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "ab")
 STORE: Final = "stores.azure_blob"
+STRANGE: Final = ("strange error", "failing credentials", "queue request")
+"""Faults that may make a request refused as senseless, too."""
 REFUSED: Final = "invocation: StorageError"
 """The service refused a request as senseless: no fault does that, so it is the store's."""
 
@@ -57,7 +59,7 @@ MUTANTS: Final = [
 
 
 def scenario(seed: int) -> Scenario:
-    return Scenario.draw(seed, hosts=4, kinds=tuple(KINDS), sdk=True)
+    return Scenario.draw(seed, hosts=4, kinds=tuple(kind for kind in KINDS if kind not in STRANGE), sdk=True)
 
 
 def broken(run: Run) -> list[str]:
@@ -201,7 +203,7 @@ def test_requests_that_a_lock_never_makes_are_no_part_of_the_transport() -> None
     from azure.core.pipeline.transport import HttpRequest
 
     with pytest.raises(NotImplementedError):
-        read_request(HttpRequest("DELETE", "https://explored.blob.localhost/webjobshost/job"))
+        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost/job"))
 
 
 def test_the_command_line_sends_all_requests_through_the_sdk_on_request(

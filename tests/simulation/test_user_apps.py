@@ -328,7 +328,8 @@ def test_that_bodies_really_run_is_said_before_the_first_does(folder: Path) -> N
 def test_a_broken_promise_that_does_not_come_back_says_so(folder: Path) -> None:
     once = "if done: return\n" + textwrap.dedent(STUBBORN).replace("pass", "done.append(1)")
     app = written(folder, SHIP.replace("app =", "done = []\napp ="), once)
-    code, output = explored(app, "--scenarios", "20")
+    # In the first world the first body meets a loss.
+    code, output = explored(app, "--scenarios", "20", "--seed", "2")
     assert code == 1
     assert "It did not come back: the same world was run again, and every promise was kept." in output
     assert "The app's bodies do not do the same each time" in output

@@ -18,6 +18,8 @@ from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from singleton.stores.keeping import Page
+
 _T = TypeVar("_T")
 
 
@@ -127,6 +129,15 @@ class Network:
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         return await self._send("write", name, lease_id, lambda: self.service.write(name, lease_id, metadata, etag))
+
+    async def page(self, prefix: str, marker: str | None = None, most: int = 5000) -> Page:
+        return await self._send("page", prefix, None, lambda: self.service.page(prefix, marker, most))
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        return await self._send("shorten", name, None, lambda: self.service.shorten(name, after, etag))
+
+    async def erase(self, name: str, etag: str) -> None:
+        await self._send("erase", name, None, lambda: self.service.erase(name, etag))
 
     async def aclose(self) -> None:
         await self.service.aclose()

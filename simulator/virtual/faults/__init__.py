@@ -1,6 +1,7 @@
 """What goes wrong in virtual worlds: each kind a class that strikes, is drawn, told, saved and shrunk.
 
-To add a kind, write a class in ``hosts.py`` or ``network.py``. Worlds and those who judge them may not enter.
+To add a kind, write a class in ``hosts.py``, ``network.py`` or ``strange.py``. Worlds and those who judge them may not
+enter.
 """
 
 from __future__ import annotations
@@ -10,6 +11,12 @@ from simulator.virtual.faults import network
 # isort: split
 # In this order: that of KINDS decides what a seed means.
 from simulator.virtual.faults import hosts
+
+# isort: split
+from simulator.virtual.faults import queues
+
+# isort: split
+from simulator.virtual.faults import strange
 from simulator.virtual.faults.fault import KINDS, Fault, Lasting, fault_from
 
-__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network"]
+__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network", "queues", "strange"]

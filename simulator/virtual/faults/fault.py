@@ -35,6 +35,7 @@ class Target(Protocol):
     def crash(self, index: int, /) -> None: ...
     def shut_down(self, index: int, /) -> None: ...
     def operate(self, action: str, number: int, /) -> None: ...
+    def spoil_log(self, index: int, seconds: float, /, *, raises: bool) -> None: ...
 
 
 def drawn(default: Any, draw: Callable[[random.Random], Any]) -> Any:
@@ -63,6 +64,8 @@ class Fault(ABC):
     """Whether it strikes before anything else, whatever ``at`` says."""
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The values that a field may have, where they are few."""
+    of: ClassVar[tuple[str, ...]] = ()
+    """The workloads that it concerns; none: all."""
     at: float
     host: int = 0
 

@@ -28,11 +28,15 @@ class NetworkFault(Lasting):
         rules = world.network.rules
 
         def rule(request: Request, passage: Passage) -> None:
-            if self.everybody or request.machine.index == self.host:
+            if self.concerns(request):
                 self.affect(passage, world.rng_faults, world.loop.now - self.at)
 
         rules.append(rule)
         world.loop.later(self.seconds, rules.remove, rule)
+
+    def concerns(self, request: Request) -> bool:
+        """Tell whether the rule is about this request."""
+        return self.everybody or request.machine.index == self.host
 
     @abstractmethod
     def affect(self, passage: Passage, rng: random.Random, since: float) -> None:
@@ -139,8 +143,9 @@ class Fading(NetworkFault, kind="fading network"):
             passage.lost = True
 
     def words(self) -> str:
-        rest = self.seconds - self.slow_for
-        return f"replies to {self.whose} are late for {self.slow_for:g} s, and then all is lost for {rest:g} s"
+        rest = round(self.seconds - self.slow_for, 3)
+        then = f", and then all is lost for {rest:g} s" if rest > 0 else ""
+        return f"replies to {self.whose} are late for {min(self.slow_for, self.seconds):g} s{then}"
 
 
 _FATES: Final = {

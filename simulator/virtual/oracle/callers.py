@@ -15,6 +15,7 @@ is of real hosts.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -45,6 +46,8 @@ _NO_ANSWER: Final = 11.0
 """Seconds after an attempt without an answer until the next one: its time-out, and a pause."""
 _PATIENCE: Final = 75.0
 """Seconds after which who waits is told that the storage does not answer."""
+_MOSTLY: Final = 0.7
+"""The part of a turn for which the lock was free: then others had their chance in it, and it goes on."""
 _REFUSAL: Final = 8.0
 """Seconds until a refusal is with those who wait, if the lease is given back first."""
 
@@ -58,10 +61,16 @@ class _Invocation:
     lock: str
     guard: Guarded | None
     since: float
+    in_line: bool
     company: bool
     """Whether others of the same process were there before, or had just left."""
     waits: bool = True
     entered: bool = False
+
+    @property
+    def asks_anew(self) -> bool:
+        """Whether it may stand in line for the second time: it has a policy of its own, which was asked meanwhile."""
+        return self.guard is not None and callable(self.guard.on_contention)
 
     @property
     def who(self) -> Who:
@@ -70,11 +79,15 @@ class _Invocation:
 
 @dataclass(slots=True)
 class _Run:
-    """How long one machine has had a lock, with no others between. ``since`` is when its first section began."""
+    """How long one machine has had a lock, with no others between. ``since`` is when its first section began.
+
+    ``free``: for how many seconds of it others could have had the lock.
+    """
 
     machine: Machine | None
     ended: float
     since: float | None = None
+    free: float = 0.0
 
 
 @dataclass(slots=True)
@@ -83,10 +96,13 @@ class Callers:
 
     evidence: Evidence
     conduct: Conduct
+    out_of_line: set[str] = field(default_factory=set)
+    """Functions whose callers do not stand in line: each tries by itself."""
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _invocations: dict[Who, _Invocation] = field(default_factory=dict)
     _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
+    _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _last_end: dict[str, Tenure] = field(default_factory=dict)
 
@@ -134,10 +150,12 @@ class Callers:
             return
         told = f"{owner} ended with {outcome}"
         since = self._age(invocation) + STALE
-        quiet = self.conduct.well(machine, since)
+        quiet, strange = self.conduct.well(machine, since), self.conduct.strange(machine, since)
         match outcome:
-            case "StorageError" | "SingletonError":
+            case "SingletonError" if not strange:
                 self._blame("false alarm", told)
+            case "StorageError" if quiet and not strange:
+                self._blame("false alarm", f"{told}, and no request was refused")
             case "StorageUnavailable" if quiet:
                 self._blame("false alarm", f"{told}, and the network was good")
             case "StorageDenied" if not self.conduct.denied(machine, since):
@@ -147,13 +165,18 @@ class Callers:
         waiting = self._waiting[event.lock]
         company = any(other.machine is machine for other in waiting.values())
         company |= any(body.machine is machine for body in self.evidence.bodies(event.lock))
-        company |= self.evidence.loop.now - self._left.get((machine.name, event.lock), -STALE) < STALE
-        guard = self._guards.get(event.function)
-        new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, company)
+        mine = (machine.name, event.lock)
+        last = max(self._left.get(mine, -math.inf), self._gave_back.get(mine, -math.inf))
+        company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
+        company |= self.conduct.gives_back(machine, event.lock, STALE)
+        guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
+        new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
-        if guard is not None and guard.wait is not None:
+        # What a policy of one's own will answer is not known here.
+        if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
-            self.evidence.later((guard.wait or ONCE) * drift + AT_ONCE, self._must_be_answered, new)
+            last = 0.0 if in_line or not guard.wait else ONCE  # who tries by himself may begin his last try then
+            self.evidence.later((guard.wait or ONCE) * drift + last + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0:
                 self.evidence.later(AT_ONCE, self._must_be_answered, new)
 
@@ -162,7 +185,10 @@ class Callers:
         ahead = [
             other
             for other in self._waiting[invocation.lock].values()
-            if other.machine is invocation.machine and other.since < invocation.since
+            if other.machine is invocation.machine
+            and other.since < invocation.since
+            and other.in_line
+            and not other.asks_anew
         ]
         if ahead:
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
@@ -170,6 +196,9 @@ class Callers:
 
     def _released(self, invocation: _Invocation) -> None:
         machine = invocation.machine
+        self._gave_back[machine.name, invocation.lock] = self.evidence.loop.now
+        if self.evidence.listens_no_longer(machine, invocation.owner):
+            return
         if not invocation.entered and not machine.stopped_since(self.evidence.bounds.period):
             self._blame("handed a lost lease", f"{invocation.owner} got {invocation.lock} when it was lost already")
 
@@ -222,7 +251,7 @@ class Callers:
     def _must_be_told(self, request: Request, at: float) -> None:
         machine = request.machine
         for invocation in self._waiting[request.name].values():
-            mine = invocation.machine is machine and invocation.since < at
+            mine = invocation.machine is machine and invocation.since < at and invocation.in_line
             if mine and not machine.stopped_since(_REFUSAL + STALE):
                 self._blame("not told of a refusal", f"{invocation.owner} waits for {request.name}, which is denied")
                 return
@@ -239,6 +268,8 @@ class Callers:
             or now - run.ended > self.evidence.bounds.shortest_poll * 0.9
         ):
             self._runs[tenure.lock] = _Run(tenure.machine, now)
+        else:
+            run.free += now - run.ended
 
     def tenure_ended(self, tenure: Tenure) -> None:
         """Take a lease's end, as the service knows it."""
@@ -264,7 +295,7 @@ class Callers:
             run.since = now
         if now - run.since <= limit or invocation.guard is None or invocation.guard.wait is not None:
             return
-        if not self.conduct.well(invocation.machine, limit):
+        if run.free >= _MOSTLY * (now - run.since) or not self.conduct.well(invocation.machine, limit):
             return
         for other in self._waiting[invocation.lock].values():
             if (
@@ -281,10 +312,12 @@ class Callers:
         if self.evidence.service.held_until(ended.lock) > at or self._last_end[ended.lock] is not ended:
             return
         waited = self.evidence.loop.now - at
+        # Who had it himself, and was not told that a renewal came too late, takes its lease for longer than it was.
+        quiet = max(QUIET, 0.8 * self.evidence.bounds.period)
         for other in self._waiting[ended.lock].values():
             busy = any(body.machine is other.machine for body in self.evidence.bodies(ended.lock))
             busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
-            if not busy and other.since <= at and self.conduct.well(other.machine, waited + QUIET):
+            if not busy and other.since <= at and self.conduct.well(other.machine, waited + quiet):
                 self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
                 return
 

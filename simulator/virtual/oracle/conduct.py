@@ -1,6 +1,7 @@
 """What hosts send to the service, and whether they lose or keep their leases for a reason.
 
 used after release   a request under the id of a lease that its host has given back
+used after its store  a request by a connection that its host has closed
 used after closing   a request for a lock by a process that has closed its locks
 flood                a host asks for a taken lock again and again without a pause
 left to lapse        a lease of a live host ran out, and nothing but that host can be the reason
@@ -18,6 +19,8 @@ from simulator.virtual.storage.network import SOON
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulator.virtual.oracle.evidence import Body, Evidence
     from simulator.virtual.storage.network import Passage, Request
     from simulator.virtual.storage.service import Tenure
@@ -36,7 +39,8 @@ _STILL_ASKING: Final = 11.0
 class _Sent:
     at: float
     good: bool
-    denied: bool
+    hopeless: bool
+    """Whether the answer says that it is of no use to ask again."""
 
 
 @dataclass(slots=True)
@@ -53,11 +57,19 @@ class Conduct:
     """Ids under which the second copy of a request may take the lease, long after the first was answered."""
     _asked: dict[str, float] = field(default_factory=dict)
     _last: dict[tuple[str, str], float] = field(default_factory=dict)
+    _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
+    _refused: dict[tuple[str, str], float] = field(default_factory=dict)
+    _last_renewal: dict[str, float] = field(default_factory=dict)
     _renewals: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
     _in_vain: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
     _trouble: dict[str, float] = field(default_factory=dict)
     _denied: dict[str, float] = field(default_factory=dict)
+    _strange: dict[str, float] = field(default_factory=dict)
+    attempts: dict[tuple[Machine, str], float] = field(default_factory=dict)
+    """When each machine last asked for a lock."""
+    keeps: Callable[[Tenure], bool] = lambda _: False
+    """Tells whether a host keeps a lease for a reason although no body is inside: part of a set, the rest of a time."""
 
     # --- for others who judge -----------------------------------------------------------------------------------------
 
@@ -73,19 +85,49 @@ class Conduct:
         """Tell whether the service denied a machine anything in the last ``seconds``."""
         return self.evidence.loop.now - self._denied.get(machine.name, float("-inf")) <= seconds
 
+    def strange(self, machine: Machine, seconds: float) -> bool:
+        """Tell whether a machine's store raised what no store should in the last ``seconds``."""
+        return self.evidence.loop.now - self._strange.get(machine.name, float("-inf")) <= seconds
+
+    def last_sent(self, machine: Machine, lock: str) -> float:
+        """Return when a machine last sent a request for a lock."""
+        return self._last.get((machine.name, lock), float("-inf"))
+
+    def refused_since(self, machine: Machine, lock: str, since: float) -> bool:
+        """Tell whether the service has told a machine, then or later, that it does not have a lock."""
+        return self._refused.get((machine.name, lock), float("-inf")) >= since
+
+    def last_renewal(self, lease_id: str) -> float:
+        """Return when a lease was last asked to be renewed."""
+        return self._last_renewal.get(lease_id, float("-inf"))
+
+    def gives_back(self, machine: Machine, lock: str, seconds: float) -> bool:
+        """Tell whether a machine has sent a release of a lock in the last ``seconds``: it may be under way."""
+        return self.evidence.loop.now - self._gave_back.get((machine.name, lock), float("-inf")) <= seconds
+
     def asks(self, machine: Machine, lock: str) -> bool:
         """Tell whether a request of a machine for a lock may be under way, on a good day."""
-        return self.evidence.loop.now - self._last.get((machine.name, lock), float("-inf")) < SOON
+        return self.evidence.loop.now - self.last_sent(machine, lock) < SOON
 
     def silent_since(self, request: Request) -> float:
         """Return since when the service has answered no attempt of this kind."""
         return self._silent_since[request.machine.name, request.name]
 
+    def gave_back(self, lease_id: str) -> bool:
+        """Tell whether its host has asked the service to end this lease."""
+        return lease_id in self._releases
+
     def closing(self, machine: Machine) -> None:
         """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
         self._closing[machine.name] = self.evidence.loop.now
         mine = [tenure for tenure in self.evidence.service.tenures() if tenure.machine is machine]
-        self._kept |= {tenure.lease_id for tenure in mine if self.evidence.inside(tenure) or machine.stopped}
+        kept = [each for each in mine if self.evidence.inside(each) or self.keeps(each) or machine.stopped]
+        self._kept |= {tenure.lease_id for tenure in kept}
+
+    def entered(self, body: Body) -> None:
+        """Take the beginning of a body: one that begins while its process ends keeps its lease, too."""
+        if body.machine.name in self._closing:
+            self._kept.add(body.hold.lease_id or "")
 
     def closed(self, machine: Machine) -> None:
         """Take the end of the closing: all other leases are given back.
@@ -110,25 +152,34 @@ class Conduct:
         self._last[machine.name, request.name] = now
         if not passage.good:
             self._trouble[machine.name] = now
+        if request.closed and not machine.leaving:
+            act = f"{request.call} of {request.name}"
+            self.evidence.blame(
+                "used after its store", f"{machine.name} sends {act} by a connection that it has closed"
+            )
+        if passage.strange:
+            self._strange[machine.name] = now
         if (lease_id := request.lease_id) is None:
             return
         if machine.name in self._closed:
             self.evidence.blame("used after closing", f"{machine.name} sends a {request.call} of {request.name}")
-        denied = passage.answer is not None and passage.answer.status in (401, 403)
-        sent = _Sent(now, passage.good, denied)
+        sent = _Sent(now, passage.good, passage.denied or passage.strange)
         if request.call == "release":
             self._releases[lease_id].append(sent)
+            self._gave_back[machine.name, request.name] = now
             return
         if lease_id in self._releases:
             act = f"{request.call} of {request.name}"
             self.evidence.blame("used after release", f"{machine.name} sends {act} under an id that it has given back")
         if request.call == "acquire":
             self._asked[lease_id] = now
+            self.attempts[machine, request.name] = now
             self._silent_since.setdefault((machine.name, request.name), now)
             if passage.copies > 1:
                 self._doubled.add(lease_id)
         if request.call == "renew":
             self._renewals[lease_id].append(sent)
+            self._last_renewal[lease_id] = now
 
     def replied(self, request: Request, failure: Exception | None) -> None:
         """Take a reply that reaches its host."""
@@ -140,6 +191,8 @@ class Conduct:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
             self._denied[request.machine.name] = now
+        if status in (404, 409, 412) and request.call in ("acquire", "write"):
+            self._refused[request.machine.name, request.name] = now
         if status == 409 and request.call == "acquire":
             times = self._in_vain[request.machine.name, request.name]
             times.append(now)
@@ -156,11 +209,11 @@ class Conduct:
         """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
         if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
-        if tenure.lease_id in self._led:
-            self._ran_out(machine, tenure.lock, tenure.lease_id)
-            return
         now = self.evidence.loop.now
         releases = self._releases.get(tenure.lease_id, [])
+        if not releases and (tenure.lease_id in self._led or self.keeps(tenure)):
+            self._ran_out(machine, tenure.lock, tenure.lease_id)
+            return
         if not releases and now - self._asked.get(tenure.lease_id, now) > _STILL_ASKING:
             self.evidence.blame("left to lapse", f"{machine.name} left the lease of {tenure.lock} to lapse")
         if not releases:
@@ -168,7 +221,7 @@ class Conduct:
         overtaken = releases[-1].at < tenure.since
         late = releases[0].at > now - _SECOND_TRY
         bad = sum(not release.good for release in releases)
-        if not overtaken and not late and bad <= 1 and not any(release.denied for release in releases):
+        if not overtaken and not late and bad <= 1 and not any(release.hopeless for release in releases):
             self.evidence.blame("left to lapse", f"{machine.name} did not get rid of the lease of {tenure.lock}")
 
     def lost(self, body: Body, reason: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -65,6 +66,8 @@ class Body:
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
     shared: bool = False
     """Whether its lease is a listener's, for all bodies of its machine together."""
+    told_at: float = math.inf
+    """When its host told of the loss of its hold."""
 
     def knows(self) -> bool:
         """Tell whether its host, asked now, would say that the hold is lost."""
@@ -82,6 +85,7 @@ class Bounds:
 
     period: float = 15.0
     periods: frozenset[float] = frozenset({15.0})
+    renewal: float = 7.5
     shortest_poll: float = 5.0
     poll: float = 5.0
     handoff_window: float = 30.0
@@ -93,6 +97,7 @@ class Bounds:
         every = [guard.options for guard in known]
         self.periods = frozenset(guard.period for guard in known)
         self.period = max(self.periods)
+        self.renewal = max(guard.options.renewal_interval or guard.period / 2 for guard in known)
         self.poll = max(option.lock_acquisition_polling_interval for option in every)
         self.shortest_poll = min(option.lock_acquisition_polling_interval for option in every)
         self.handoff_window = max(option.handoff_window for option in every)
@@ -118,6 +123,11 @@ class Evidence:
     def bodies(self, lock: str) -> list[Body]:
         """Return the bodies that are inside."""
         return self._bodies[lock]
+
+    def listens_no_longer(self, machine: Machine, owner: str) -> bool:
+        """Tell whether an invocation has a listener's seat that is lost: it runs no body under another lock either."""
+        seats = [body for bodies in self._bodies.values() for body in bodies if body.shared and body.machine is machine]
+        return any(seat.hold.owner == owner and seat.knows() for seat in seats)
 
     def inside(self, tenure: Tenure) -> list[Body]:
         """Return the bodies that run under a lease."""

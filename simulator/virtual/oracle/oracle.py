@@ -16,7 +16,8 @@ in the first run; "a stale token acted" does not in thousands.
     taken away         a host ended the lease of another
     token order        an epoch or token that is not greater than all before it
 
-What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``.
+What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``; listeners, in
+``listening.py``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from simulator.virtual.oracle.callers import Callers
 from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.evidence import Body, Evidence
+from simulator.virtual.oracle.listening import Listening
 from simulator.virtual.oracle.moments import Moments
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
@@ -53,7 +55,10 @@ class Oracle(Evidence):
         super().__init__(loop, service)
         self.conduct = Conduct(self)
         self.callers = Callers(self, self.conduct)
+        self.listening = Listening(self, self.conduct)
         self.moments = Moments(self.reached)
+        self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
+        """Hears the events, too: a workload's own checks."""
         self._current_hold = current_hold
         self._tokens: dict[str, int] = {}
         self._showed: dict[str, tuple[int, str | None]] = {}
@@ -71,10 +76,13 @@ class Oracle(Evidence):
         machine = HOST.get()
         assert machine is not None
         self.callers.hear(event, machine)
+        self.listening.hear(event, machine)
+        self.also_hears(event, machine)
         match event.kind:
             case "lost":
                 for body in self._bodies[event.lock]:
                     if body.machine is machine and event.owner == ("" if body.shared else body.hold.owner):
+                        body.told_at = self.loop.now
                         self.conduct.lost(body, event.reason)
             case "acquired" if event.mode == "listener" and (tenure := self.service.tenure(event.lock)) is not None:
                 self.reached["terms as a listener"] += 1
@@ -84,7 +92,9 @@ class Oracle(Evidence):
                 sync = Baton.held() or not self.callers.are_cancelled(event.function)
                 self.enter(Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared))
             case "body_ended":
-                self.leave(self._current_hold())
+                self.leave(hold := self._current_hold())
+                if event.mode == "listener":
+                    self.listening.left(machine, event, hold)
 
     def leave(self, hold: Hold) -> None:
         """Take the end of the body under this hold."""
@@ -94,6 +104,7 @@ class Oracle(Evidence):
     def enter(self, body: Body) -> None:
         """Take the beginning of a body."""
         self.reached["bodies"] += 1
+        self.conduct.entered(body)
         for other in self._bodies[body.lock]:
             self._meet(body, other)
         tenure = self.service.tenure(body.lock)
@@ -139,18 +150,20 @@ class Oracle(Evidence):
 
     def _sent(self, request: Request, passage: Passage) -> None:
         self.conduct.sent(request, passage)
+        self.listening.sent(request)
         if request.call == "acquire":
             self.callers.asked(request, self.conduct.silent_since(request))
 
     def _replied(self, request: Request, failure: Exception | None) -> None:
         self.conduct.replied(request, failure)
+        self.listening.replied(request, failure)
         status = failure.status if isinstance(failure, StoreFailure) else None
         if request.call == "acquire" and status in (401, 403):
             self.callers.refused(request)
         elif request.call == "renew" and request.lease_id is not None:
             if failure is None:
                 self.later(_A_MOMENT, self._each_under, request, self._must_not_hope)
-            elif status in (404, 409, 412):
+            elif status in (404, 409, 412) and not _made_up(failure):
                 self.later(_A_MOMENT, self._each_under, request, self._must_know_by_now)
 
     def _each_under(self, request: Request, check: Callable[[Body], None]) -> None:
@@ -185,13 +198,15 @@ class Oracle(Evidence):
                 self._operated.add(tenure.lease_id)
                 self.reached["leases ended by an operator"] += 1
                 self.later(self.bounds.period, self._must_know, tenure)
-                self.later(self.bounds.period / 2 * self.bounds.drift + 0.5, self._must_have_heard, tenure)
+                self.later(self.bounds.renewal * self.bounds.drift + 0.5, self._must_have_heard, tenure)
         self.callers.tenure_ended(tenure)
         self.moments.ended(tenure)
 
     def _released(self, tenure: Tenure) -> None:
         for body in self.inside(tenure):
             told = not body.guarded and body.machine.stopped and body.knows()
+            # A listener that lost its lease waits for a period; renewals that were late may have kept it for longer.
+            told |= body.shared and self.loop.now - body.told_at > min(self.bounds.periods) / self.bounds.drift - 1.0
             if not body.machine.crashed and not told:
                 self.blame("released inside", f"{body.machine.name} released {tenure.lock} with its body inside")
 
@@ -234,3 +249,8 @@ class Oracle(Evidence):
         if epoch < self._epochs.get(lock, 0):
             self.blame("token order", f"{machine} wrote epoch {epoch} of {lock} after {self._epochs[lock]}")
         self._epochs[lock] = max(epoch, self._epochs.get(lock, 0))
+
+
+def _made_up(failure: Exception) -> bool:
+    """Tell whether a fault made this answer, of which the service knows nothing."""
+    return isinstance(failure, StoreFailure) and failure.detail == "simulated"

@@ -55,7 +55,10 @@ class Scenario:
         number = rng.randint(min(2, hosts), hosts)
         workload = _one_of(workloads, seed)
         many = rng.choice([0, 1, 1, 2, 2, 3, 4, 6]) if kinds else 0
-        drawn = [KINDS[rng.choice(list(kinds))].draw(rng, hosts=number, until=FAULTS_UNTIL) for _ in range(many)]
+        known = _concerning(kinds, workload)
+        drawn = (
+            [KINDS[rng.choice(known)].draw(rng, hosts=number, until=FAULTS_UNTIL) for _ in range(many)] if known else []
+        )
         if rng.random() < 0.5:  # disasters come together: all on one host, in one stretch of time
             host, start = rng.randrange(number), rng.uniform(0, FAULTS_UNTIL - STRETCH)
             shrunk = STRETCH / FAULTS_UNTIL
@@ -119,6 +122,13 @@ def _messages(listed: object) -> tuple[tuple[str, str], ...]:
     if not all(isinstance(pair, list) and [type(each) for each in pair] == [str, str] for pair in pairs):
         raise ValueError("messages must be a list of pairs of texts, a queue and a body each")
     return tuple((queue, body) for queue, body in pairs)
+
+
+def _concerning(kinds: Sequence[str], workload: str) -> list[str]:
+    """Return the kinds of faults that mean something to a workload; its own are half of them."""
+    common = [kind for kind in kinds if not KINDS[kind].of]
+    own = [kind for kind in kinds if workload in KINDS[kind].of]
+    return common + own * max(1, len(common) // max(1, len(own)))
 
 
 def _one_of(names: Sequence[str], seed: int) -> str:

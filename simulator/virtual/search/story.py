@@ -6,50 +6,47 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.findings import label
-from simulator.virtual.oracle import callers, conduct, oracle
-from simulator.virtual.storage.network import SOON
-from simulator.virtual.workloads import deferrals, leaders, semaphores
-from simulator.virtual.worlds import world
+from simulator.checks.findings import count, label
+from simulator.virtual.oracle import callers, conduct, listening, oracle, places
+from simulator.virtual.search.telling.choice import read_tale
+from simulator.virtual.search.telling.focus import names_of_locks
+from simulator.virtual.search.telling.lines import tell_lines
+from simulator.virtual.workloads import leaders, semaphores
+from simulator.virtual.workloads.clients import book, uses
+from simulator.virtual.workloads.deferring import ledger
+from simulator.virtual.workloads.deployments import deployed
+from simulator.virtual.workloads.listeners import answers
+from simulator.virtual.worlds import logs, world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
-    from simulator.history.journal import Record
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.search.scenario import Scenario
     from simulator.virtual.worlds.outcome import Run
 
-_BEFORE: Final = 35.0
-"""Seconds before the broken promise of which everything is told; faults are told from the beginning."""
-_LONGEST: Final = 40
-_SLOW: Final = SOON / 2
+LONGEST: Final = 40
+"""Lines of a story, if it can be."""
+_FRAME: Final = 5
+"""Lines of it before what happens and after it."""
+_NAMED: Final = 3
 _PAD: Final = " " * 11
-_OF_LOCKS: Final = {
-    "waiting": "{owner} asks for {lock}",
-    "acquired": "{owner} gets {lock} with token {token}",
-    "contended": "{owner} does not get {lock} ({reason})",
-    "lost": "{owner} is told that it lost {lock} ({reason})",
-    "released": "{owner} has given {lock} back",
-    "body_started": "{owner} enters its body",
-}
 _LOCK: Final = re.compile(r"locks/[^\s,;:]*[^\s,;:.]")
+_HOST: Final = re.compile(r"<(host-\d+)>")
 
 
 def tell(scenario: Scenario, run: Run) -> list[str]:
     """Return the story of a run, a line each."""
-    lines = [f"{scenario.hosts} hosts, workload {scenario.workload!r}, seed {scenario.seed}."]
-    if not scenario.faults:
-        lines.append("No fault strikes.")
+    calm = [] if scenario.faults else ["No fault strikes."]
+    setting = f"{'your app' if scenario.app else f'workload {scenario.workload!r}'}, seed {scenario.seed}."
     if not run.violations:
-        lines += [f"{fault.at:9.3f} s  {fault.words()}." for fault in scenario.faults]
-        return [*lines, "Every promise was kept."]
+        told = [f"{fault.at:9.3f} s  {fault.words()}." for fault in scenario.faults]
+        return [f"{count(scenario.hosts, 'host')}, {setting}", *calm, *told, "Every promise was kept."]
     first = run.violations[0]
-    told = list(_told(run, first))
-    if len(told) > _LONGEST:
-        told = [f"{_PAD}({len(told) - _LONGEST} earlier events)", *told[-_LONGEST:]]
-    lines += told
-    lines.append(_broken(first))
+    story = tell_lines(read_tale(run.records, first), most=LONGEST - _FRAME)
+    lines = [f"{_cast(scenario.hosts, sorted(story.hosts))}, {setting}", *calm]
+    lines += [f"{at:9.3f} s  {text}." for at, text in story.lines]
+    lines.append(_broken(first, names_of_locks(run.records)))
     if promise := promises().get(first.check):
         lines.append(f"{_PAD}What must not be: {promise}.")
     if len(run.violations) > 1:
@@ -57,10 +54,22 @@ def tell(scenario: Scenario, run: Run) -> list[str]:
     return lines
 
 
+def _cast(hosts: int, matter: list[str]) -> str:
+    """Say how many hosts there are, and which of them matter."""
+    if hosts == 1:
+        return "1 host"
+    if len(matter) == hosts:
+        return f"{hosts} hosts, which all matter here"
+    if not matter:
+        return f"{hosts} hosts, none of which is named"
+    named = f" ({', '.join(matter)})" if len(matter) <= _NAMED else ""
+    return f"{hosts} hosts, of which {len(matter)} matter{'s' if len(matter) == 1 else ''} here{named}"
+
+
 def gone(violation: Violation, *, app: bool) -> list[str]:
     """Return what there is to say of a broken promise that was kept when its world was run again."""
     lines = [
-        _broken(violation),
+        _broken(violation, ()),
         "It did not come back: the same world was run again, and every promise was kept. There is no story to replay.",
     ]
     if app:
@@ -71,84 +80,18 @@ def gone(violation: Violation, *, app: bool) -> list[str]:
     return lines
 
 
-def _broken(violation: Violation) -> str:
-    text = _LOCK.sub(lambda lock: label(lock[0]), violation.text)
+def _broken(violation: Violation, locks: Iterable[str]) -> str:
+    text = _HOST.sub(r"\1", violation.text)
+    for lock in sorted(locks, key=len, reverse=True):
+        text = text.replace(lock, label(lock))
+    text = _LOCK.sub(lambda lock: label(lock[0]), text)
     return f"{violation.at:9.3f} s  BROKEN ({violation.check}): {text}."
 
 
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    pages = "".join(
-        module.__doc__ or "" for module in (deferrals, leaders, semaphores, world, conduct, callers, oracle)
-    )
+    workloads = (book, uses, deployed, leaders, ledger, answers, semaphores)
+    modules = (*workloads, logs, world, conduct, callers, listening, places, oracle)
+    pages = "".join(module.__doc__ or "" for module in modules)
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))
-
-
-def _told(run: Run, violation: Violation) -> Iterator[str]:
-    asking: set[tuple[str, str]] = set()
-    for record in run.records:
-        if record.t > violation.at:
-            return
-        if record.event != "fault" and (record.t < violation.at - _BEFORE or _asks_on(record, asking)):
-            continue
-        if text := _sentence(record, violation):
-            yield f"{record.t:9.3f} s  {text}."
-
-
-def _asks_on(record: Record, asking: set[tuple[str, str]]) -> bool:
-    """Tell whether this is one more poll in a row of polls in vain, of which only the first is told."""
-    if record.event != "request":
-        return False
-    who = record.host, record.text("name")
-    if _in_vain(record):
-        if who in asking:
-            return True
-        asking.add(who)
-    else:
-        asking.discard(who)
-    return False
-
-
-def _in_vain(record: Record) -> bool:
-    return record.text("call") == "acquire" and record.text("answer").endswith("LeaseAlreadyPresent")
-
-
-def _sentence(record: Record, violation: Violation) -> str:
-    match record.event:
-        case "fault":
-            return record.text("words")
-        case "request" if _concerns(record.text("name"), violation):
-            return _request(record)
-        case "lock" if _concerns(record.text("lock"), violation):
-            return _lock_event(record)
-    return ""
-
-
-def _concerns(lock: str, violation: Violation) -> bool:
-    named = _LOCK.findall(violation.text)
-    return not named or lock in named
-
-
-def _request(record: Record) -> str:
-    """Say what the service did, and where the request or its reply was late or lost."""
-    host, call, lock = record.host, record.text("call").strip("_"), label(record.text("name"))
-    answer = record.text("answer")
-    if answer == "lost":
-        return f"{host}'s {call} of {lock} is lost on its way"
-    out, back = float(record.get("out", 0.0)), record.get("back", 0.0)
-    late = f", {out:.1f} s after it was sent" if out >= _SLOW else ""
-    reply = ", but the reply is lost" if back is None else f"; the reply takes {back:.1f} s" if back >= _SLOW else ""
-    if answer == "ok":
-        what = f"the service carries out {host}'s {call} of {lock}{late}"
-    elif _in_vain(record):
-        what = f"{host} asks for the lease of {lock} in vain{late}"
-    else:
-        what = f"the service answers {host}'s {call} of {lock} with {answer}{late}"
-    return what + reply
-
-
-def _lock_event(record: Record) -> str:
-    sentence = _OF_LOCKS.get(record.text("kind"), "{owner} leaves its body ({reason})")
-    told = {"owner": record.text("owner"), "token": record.get("token"), "reason": record.text("reason")}
-    return sentence.format(lock=label(record.text("lock")), **told)

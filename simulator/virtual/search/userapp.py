@@ -108,6 +108,8 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
         world.note("world", "function", **_told_of(plan))
     world.oracle.callers.know({plan.function.name: plan.guard for plan in plans if plan.guard is not None})
     world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
+    listeners = {plan.function.name: guard for plan in plans for guard in plan.guards if guard.mode == "listener"}
+    world.oracle.listening.know(listeners)
     for machine in world.machines:
         runner = _Runner(world, machine, hosting, refused)
         for plan in plans:
@@ -125,6 +127,7 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
                 world.start(machine, timer.run())
     world.later(SECONDS, _stop, timers)
     hosting.feed(_messages(world, plans, own), seconds=SECONDS)
+    world.watch(world.oracle.listening.look)
     bodies.follow()
 
 

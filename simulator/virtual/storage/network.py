@@ -39,11 +39,35 @@ class Passage:
     copies: int = 1
     copy_delay: float = 0.0
     answer: StoreFailure | None = None
+    unsent: Exception | None = None
+    """Raised on the machine instead of sending it."""
+    unread: Exception | None = None
+    """Raised on the machine instead of reading the reply."""
 
     @property
     def good(self) -> bool:
         """Tell whether the sender gets the service's own answer, soon."""
-        return not (self.lost or self.reply_lost or self.answer) and self.out + self.back < SOON
+        spoiled = self.answer or self.unsent or self.unread
+        return not (self.lost or self.reply_lost or spoiled) and self.out + self.back < SOON
+
+    @property
+    def strange(self) -> bool:
+        """Tell whether the sender gets what no store should raise, or an answer that says that it is of no use to ask.
+
+        What a caller is told then may be any error of the product.
+        """
+        given = (self.answer, self.unsent, self.unread)
+        return any(
+            error is not None and not (isinstance(error, StoreFailure) and error.meaning in ("transient", "denied"))
+            for error in given
+        )
+
+    @property
+    def denied(self) -> bool:
+        """Tell whether the sender is denied access."""
+        return any(
+            isinstance(error, StoreFailure) and error.meaning == "denied" for error in (self.answer, self.unsent)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +80,8 @@ class Request:
     execute: Callable[[], Any]
     lease_id: str | None = None
     place: Place | None = None
+    closed: bool = False
+    """Whether its store was closed before."""
 
 
 class Network:
@@ -86,6 +112,10 @@ class Network:
         return future
 
     def _depart(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+        if passage.unsent is not None:
+            self.on_loss(request)
+            self._loop.call_later(passage.out, self._deliver, future, request, None, passage.unsent)
+            return
         if passage.lost:
             self.on_loss(request)
             if passage.reset:
@@ -107,7 +137,7 @@ class Network:
         if failure is None and (passage.reply_lost or future.cancelled()):
             self.reached[f"{request.call} applied, reply lost"] += 1
         if not passage.reply_lost:
-            self._loop.call_later(passage.back, self._deliver, future, request, answer, failure)
+            self._loop.call_later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
         elif passage.reset:
             self._loop.call_later(passage.back, self._deliver, future, request, None, _reset())
 

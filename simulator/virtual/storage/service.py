@@ -89,6 +89,10 @@ class Service(MemoryLeaseStore):
         except StoreFailure:
             return
 
+    def names(self) -> list[str]:
+        """Return the names of all locks; other blobs are notes on messages that were put back."""
+        return [name for name in super().names() if not name.startswith("deferred/")]
+
     def tenure(self, name: str) -> Tenure | None:
         """Return who has the lease now."""
         return self._tenures.get(name)
@@ -171,6 +175,7 @@ class NetworkStore:
     _machine: Machine
     _place: Place | None = None
     _closed: Callable[[], None] = lambda: None
+    _is_closed: bool = False
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
@@ -192,7 +197,7 @@ class NetworkStore:
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
-        made: BlobState | None = await self._send("create", name, metadata)
+        made: BlobState | None = await self._request("create", name, metadata)
         return made
 
     async def read(self, name: str) -> BlobState:
@@ -205,11 +210,27 @@ class NetworkStore:
         written: str = await self._send("write", name, lease_id, metadata, etag)
         return written
 
+    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
+        """See ``NoteStore.note``."""
+        await self._request("note", name, metadata)
+
+    async def noted(self, name: str) -> Mapping[str, str]:
+        """See ``NoteStore.noted``."""
+        metadata: Mapping[str, str] = await self._request("noted", name)
+        return metadata
+
+    async def remove(self, name: str) -> None:
+        """See ``NoteStore.remove``."""
+        await self._request("remove", name)
+
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
+        self._is_closed = True
         self._closed()
 
     def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
+        return self._request(call, name, *args, lease_id=args[0] if args else None)
+
+    def _request(self, call: str, name: str, *args: Any, lease_id: str | None = None) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        lease_id = args[0] if args and call != "create" else None
-        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place))
+        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place, self._is_closed))

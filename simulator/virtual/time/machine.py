@@ -1,8 +1,8 @@
 """A simulated machine: may it run now, and what does its clock show?
 
-Two parts run on a machine as on a real worker: the user's event loop, and the lock thread. A blocked user loop stops
-only the first; a stopped process (SIGSTOP, a long GC pause, a frozen VM) stops both. Its requests on the wire travel
-on either way: they are the network's.
+Three parts run on a machine as on a real worker: the user's event loop, the lock thread, and the thread that logs for
+it. A blocked user loop stops only the first, a log handler that blocks stops who logs; a stopped process (SIGSTOP, a
+long GC pause, a frozen VM) stops all. Its requests on the wire travel on either way: they are the network's.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Part = Literal["user", "locks"]
+Part = Literal["user", "locks", "log"]
 
 HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated_host", default=None)
 """The machine on which the running code is; None for the network, the service, and who watches."""
@@ -90,7 +90,8 @@ class Machine:
         self._loop = loop
         self._stopped_until: dict[Part, float] = {}
         self._kept: list[Callback] = []
-        self._stop_at_step: list[tuple[int, float]] = []
+        self._stops_armed = False
+        self._at_step: list[tuple[int, int, Callable[[], object]]] = []
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -112,8 +113,8 @@ class Machine:
         """Tell whether a callback of this machine may run now; if not, it is kept here."""
         if not self.crashed:
             self.steps += 1
-            if self._stop_at_step and self.steps >= self._stop_at_step[0][0]:
-                self.stop(self._stop_at_step.pop(0)[1])
+            if self._at_step and self.steps >= self._at_step[0][0]:
+                self._at_step.pop(0)[2]()
             if not self._stopped_until:
                 return True
             part: Part = handle._context.get(PART, "user")  # noqa: SLF001
@@ -131,24 +132,39 @@ class Machine:
 
     def stopped_since(self, seconds: float) -> bool:
         """Tell whether it stood still at any time in the last ``seconds``."""
-        return self.stopped or bool(self._stopped_until) or self._loop.now - self.resumed_at <= seconds
+        return self.crashed or not self._goes_on or self._loop.now - self.resumed_at <= seconds
+
+    @property
+    def _goes_on(self) -> bool:
+        """Tell whether all of it runs that locks and users need."""
+        return not self._stopped_until.keys() - {"log"}
 
     def stop(self, seconds: float) -> None:
         """Stop the whole process, as SIGSTOP does; it goes on after ``seconds`` of true time."""
-        self._stop("user", seconds)
-        self._stop("locks", seconds)
+        for part in get_args(Part):
+            self._stop(part, seconds)
 
     def block_user_loop(self, seconds: float) -> None:
         """Keep the user's event loop busy; the lock thread goes on."""
         self._stop("user", seconds)
 
+    def block(self, part: Part, seconds: float) -> None:
+        """Keep one part busy, from the end of its callback that runs now."""
+        self._stop(part, seconds)
+
+    def at_step(self, steps_from_now: int, act: Callable[[], object]) -> None:
+        """Do this between two of its callbacks, so many from now: where no timer can be set for it."""
+        number = len(self._at_step)
+        self._at_step = sorted([*self._at_step, (self.steps + steps_from_now, number, act)], key=lambda each: each[:2])
+
     def stop_at_step(self, steps_from_now: int, seconds: float) -> None:
         """Stop the process between two of its callbacks: the pause that no timer can be set for."""
-        self._stop_at_step = sorted([*self._stop_at_step, (self.steps + steps_from_now, seconds)])
+        self._stops_armed = True
+        self.at_step(steps_from_now, lambda: self.stop(seconds) if self._stops_armed else None)
 
     def disarm(self) -> None:
         """Drop the stops whose step has not come."""
-        self._stop_at_step.clear()
+        self._stops_armed = False
 
     def crash(self) -> None:
         """End the process, as SIGKILL does: nothing of it runs again, its ``finally`` blocks neither."""
@@ -158,12 +174,12 @@ class Machine:
         """Let everything run that was kept: only for clearing up when the world has ended."""
         self.crashed = False
         self._stopped_until.clear()
-        self._stop_at_step.clear()
+        self._at_step.clear()
         kept, self._kept = self._kept, []
         self._loop.requeue(kept)
 
     def _stop(self, part: Part, seconds: float) -> None:
-        if not self._stopped_until and not self.crashed:
+        if part != "log" and self._goes_on and not self.crashed:
             self.tell("pause")
         until = self._loop.now + seconds
         self._stopped_until[part] = max(until, self._stopped_until.get(part, until))
@@ -172,12 +188,14 @@ class Machine:
     def _go_on(self) -> None:
         """Go on with the parts whose time is over."""
         over = [part for part, until in self._stopped_until.items() if until <= self._loop.now]
+        stood = not self._goes_on
         for part in over:
             del self._stopped_until[part]
         if over and not self.crashed:
-            self.resumed_at = self._loop.now
-            if not self._stopped_until:
-                self.tell("resume")
+            if stood and set(over) != {"log"}:
+                self.resumed_at = self._loop.now
+                if self._goes_on:
+                    self.tell("resume")
             kept, self._kept = self._kept, []
             self._loop.requeue(kept)
 

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def inside(world: World, machine: Machine, hold: Hold, *, guarded: bool = True) -> Iterator[Body]:
-    """Let the oracle know of a body for the length of the block; ``guarded``: the lock is kept until it has ended."""
+def inside(world: World, machine: Machine, hold: Hold, *, guarded: bool = True, sync: bool = False) -> Iterator[Body]:
+    """Let the oracle know of a body for the length of the block.
+
+    ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it.
+    """
     oracle = world.oracle
-    body = Body(hold.lock, machine, hold, sync=False, since=world.loop.now, guarded=guarded)
+    body = Body(hold.lock, machine, hold, sync=sync, since=world.loop.now, guarded=guarded)
 
     def lost(reason: LossReason) -> None:
         told("lost", reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
-    from singleton.functions.guard import Guard
 
 
 def _tell(event: str, /, **fields: object) -> None:
@@ -45,7 +44,31 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
         world.note("world", "function", witnessed=True, **told_of(name, guards[name], queue=queue, is_async=is_async))
 
 
-def told_of(name: str, guard: Guard | None, *, queue: str, is_async: bool) -> dict[str, Any]:
+class Declared(Protocol):
+    """What is told of a declaration."""
+
+    @property
+    def on_contention(self) -> object:
+        """Its policy."""
+
+    @property
+    def period(self) -> float:
+        """Seconds of its leases."""
+
+    @property
+    def poll(self) -> float:
+        """Seconds between two looks at the lock, at most."""
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds for which its callers wait."""
+
+    @property
+    def mode(self) -> str:
+        """Its mode."""
+
+
+def told_of(name: str, guard: Declared | None, *, queue: str, is_async: bool) -> dict[str, Any]:
     """Return what a host's journal tells of a function, as far as the verdict asks for it."""
     told: dict[str, Any] = {"name": name, "trigger": "queue" if queue else "", "queue": queue, "async": is_async}
     if guard is None:
@@ -95,6 +118,7 @@ async def invoke(
     ``keys`` say for each mode what excludes others; ``failures`` are what a function may raise of its own.
     """
     outcome, blamed = "cancelled", ""
+    world.oracle.listening.invoked(machine, invocation, function)
     world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
     if keys is not None:
         world.note(machine.name, "expected", invocation=invocation, keys=keys)
@@ -115,6 +139,7 @@ async def invoke(
         raise
     finally:
         world.oracle.callers.ended(machine, invocation, outcome)
+        world.oracle.listening.ended(machine, invocation, outcome)
     told = {"outcome": "ok"} if outcome == "ok" else {"outcome": "error", "error": outcome, "blames": blamed}
     world.note(machine.name, "invocation_ended", invocation=invocation, **told)
     return outcome

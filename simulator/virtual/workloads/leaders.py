@@ -76,10 +76,12 @@ class _Election:
             try:
                 async with client.leadership(self.name, owner=machine.name) as leadership:
                     self._since[machine] = self.world.loop.now
+                    self.world.note(machine.name, "candidacy_began", owner=machine.name, lock=self.name)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(term.seconds):
                             await self._lead_again_and_again(machine, leadership, term)
                     self._since.pop(machine, None)
+                self.world.note(machine.name, "candidacy_ended", owner=machine.name, lock=self.name)
             except LockClosed as error:
                 self._since.pop(machine, None)
                 if not machine.leaving:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.triggers.messages import Message
 from simulator.virtual.storage.network import Network, Request
+from simulator.virtual.time.machine import PART
 from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure
 
@@ -19,17 +21,43 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
 
+WEEK: Final = 604_800
+_NEVER: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""When a message ends that has no end."""
+
 
 @dataclass(slots=True)
 class Stored:
-    """A message in a queue. ``receipt`` is that of its last receiver."""
+    """A message in a queue. ``receipt`` is that of its last receiver, or of its sender."""
 
     id: str
     text: str
     visible: float
     inserted: float
+    expires: float = math.inf
     receipt: int = 0
     dequeued: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRequest(Request):
+    """A request to a queue: about the message of which id (or text), made by the locks of a host or by the host."""
+
+    message: str = ""
+    by_locks: bool = False
+
+
+class Watcher(Protocol):
+    """Told of all that happens to messages, at the instant."""
+
+    def sent(self, queue: str, stored: Stored, by_locks: Machine | None, delay: float, life: float | None, /) -> None:
+        """Take a message that a host has put into a queue; ``by_locks`` is the machine whose locks did it."""
+
+    def received(self, queue: str, stored: Stored, machine: Machine, /) -> None:
+        """Take a message that a host is about to receive."""
+
+    def deleted(self, queue: str, stored: Stored, /) -> None:
+        """Take a message that was deleted."""
 
 
 @dataclass(slots=True)
@@ -37,38 +65,68 @@ class Queues:
     """The queue service."""
 
     loop: VirtualLoop
+    watcher: Watcher | None = None
     _queues: dict[str, dict[str, Stored]] = field(default_factory=dict)
     _number: int = 0
 
-    def send(self, queue: str, text: str, delay: float = 0.0) -> Stored:
+    def send(self, queue: str, text: str, delay: float = 0.0, life: float | None = WEEK) -> Stored:
         """Put a message into a queue, which is made if need be; nobody sees it for ``delay`` seconds."""
+        now = self.loop.now
+        if life is not None and delay >= life:
+            raise StoreFailure(400, "OutOfRangeQueryParameterValue", f"a delay of {delay} s in a life of {life} s")
         self._number += 1
-        message = Stored(f"m{self._number}", text, self.loop.now + delay, self.loop.now)
+        expires = math.inf if life is None else now + life
+        message = Stored(f"m{self._number}", text, now + delay, now, expires)
         self._queues.setdefault(queue, {})[message.id] = message
         return message
 
-    def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
-        """Take up to ``count`` visible messages, the oldest first."""
+    def make(self, queue: str) -> None:
+        """Make a queue."""
+        self._queues.setdefault(queue, {})
+
+    def send_for(self, queue: str, text: str, delay: float, life: float | None, by_locks: Machine | None) -> Sent:
+        """Put a message into a queue, which must be there, for a host."""
         if queue not in self._queues:
-            raise StoreFailure(code="QueueNotFound", detail=queue)
-        taken = [stored for stored in self._queues[queue].values() if stored.visible <= self.loop.now][:count]
+            raise StoreFailure(404, "QueueNotFound", queue, at=self.loop.now)
+        stored = self.send(queue, text, delay, life)
+        if self.watcher is not None:
+            self.watcher.sent(queue, stored, by_locks, delay, life)
+        return Sent(stored.id, str(stored.receipt), stored.inserted)
+
+    def receive(self, queue: str, count: int, visibility: float, machine: Machine) -> list[Message]:
+        """Take up to ``count`` visible messages, the oldest first, for a host."""
+        if queue not in self._queues:
+            raise StoreFailure(404, "QueueNotFound", queue, at=self.loop.now)
+        taken = [stored for stored in self._there(queue) if stored.visible <= self.loop.now][:count]
+        if self.watcher is not None:
+            for stored in taken:
+                self.watcher.received(queue, stored, machine)
         return [self._take(stored, visibility) for stored in taken]
 
-    def set_visibility(self, queue: str, id: str, receipt: str, visibility: float) -> str:  # noqa: A002
+    def hide(self, queue: str, id: str, receipt: str, visibility: float) -> Hidden:  # noqa: A002
         """Hide a message for a time; return its new receipt."""
         stored = self._find(queue, id, receipt)
         stored.visible = self.loop.now + visibility
         stored.receipt += 1
-        return str(stored.receipt)
+        return Hidden(str(stored.receipt), stored.visible)
 
     def delete(self, queue: str, id: str, receipt: str) -> None:  # noqa: A002
         """Delete a message."""
-        self._find(queue, id, receipt)
+        stored = self._find(queue, id, receipt)
         del self._queues[queue][id]
+        if self.watcher is not None:
+            self.watcher.deleted(queue, stored)
 
     def left(self) -> dict[str, list[str]]:
         """Return the ids that are in each queue."""
-        return {queue: list(messages) for queue, messages in self._queues.items() if messages}
+        there = {queue: [stored.id for stored in self._there(queue)] for queue in self._queues}
+        return {queue: names for queue, names in there.items() if names}
+
+    def _there(self, queue: str) -> list[Stored]:
+        messages, now = self._queues[queue], self.loop.now
+        for over in [stored.id for stored in messages.values() if stored.expires <= now]:
+            del messages[over]
+        return list(messages.values())
 
     def _take(self, stored: Stored, visibility: float) -> Message:
         stored.visible = self.loop.now + visibility
@@ -80,15 +138,16 @@ class Queues:
             dequeue_count=stored.dequeued,
             pop_receipt=str(stored.receipt),
             inserted=datetime.fromtimestamp(stored.inserted, UTC),
+            expires=_NEVER if stored.expires == math.inf else datetime.fromtimestamp(stored.expires, UTC),
             next_visible=datetime.fromtimestamp(stored.visible, UTC),
         )
 
     def _find(self, queue: str, id: str, receipt: str) -> Stored:  # noqa: A002
-        stored = self._queues.get(queue, {}).get(id)
-        if stored is None:
-            raise StoreFailure(code="MessageNotFound", detail=f"message {id} is gone")
+        stored, now = self._queues.get(queue, {}).get(id), self.loop.now
+        if stored is None or stored.expires <= now:
+            raise StoreFailure(404, "MessageNotFound", f"message {id} is gone", at=now)
         if str(stored.receipt) != receipt:
-            raise StoreFailure(code="PopReceiptMismatch", detail=f"message {id} belongs to another receiver")
+            raise StoreFailure(400, "PopReceiptMismatch", f"message {id} belongs to another receiver", at=now)
         return stored
 
 
@@ -105,13 +164,13 @@ class VirtualQueue:
     async def receive(self, count: int, seconds: int) -> list[Message]:
         """See ``HostQueue.receive``."""
         taken: list[Message] = await self._send(
-            "queue receive", partial(self._queues.receive, self._name, count, seconds)
+            "queue receive", partial(self._queues.receive, self._name, count, seconds, self._machine)
         )
         return taken
 
     async def create(self) -> None:
         """See ``MessageStore.create``."""
-        await self._send("queue create", lambda: None)
+        await self._send("queue create", partial(self._queues.make, self._name))
 
     async def now(self) -> float:
         """See ``MessageStore.now``."""
@@ -120,21 +179,29 @@ class VirtualQueue:
 
     async def hide(self, id: str, receipt: str, seconds: int) -> Hidden:  # noqa: A002
         """See ``MessageStore.hide``."""
-        void = await self._send("queue update", partial(self._queues.set_visibility, self._name, id, receipt, seconds))
-        return Hidden(void, self._queues.loop.now + seconds)
+        hidden: Hidden = await self._send(
+            "queue update", partial(self._queues.hide, self._name, id, receipt, seconds), id
+        )
+        return hidden
 
-    async def send(self, text: str, *, delay: int, life: int | None) -> Sent:  # noqa: ARG002 - no world lives so long
+    async def send(self, text: str, *, delay: int, life: int | None) -> Sent:
         """See ``MessageStore.send``."""
-        stored = await self._send("queue send", partial(self._queues.send, self._name, text, delay))
-        return Sent(stored.id, "0", stored.inserted)
+        by_locks = self._machine if PART.get() == "locks" else None
+        sent: Sent = await self._send(
+            "queue send", partial(self._queues.send_for, self._name, text, delay, life, by_locks), text
+        )
+        return sent
 
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""
-        await self._send("queue delete", partial(self._queues.delete, self._name, id, receipt))
+        await self._send("queue delete", partial(self._queues.delete, self._name, id, receipt), id)
 
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""
         self._closed()
 
-    def _send(self, call: str, execute: Callable[[], Any]) -> asyncio.Future[Any]:
-        return self._network.send(Request(self._machine, call, self._name, execute))
+    def _send(self, call: str, execute: Callable[[], Any], message: str = "") -> asyncio.Future[Any]:
+        by_locks = PART.get() == "locks"
+        return self._network.send(
+            QueueRequest(self._machine, call, self._name, execute, message=message, by_locks=by_locks)
+        )

@@ -18,8 +18,14 @@ from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
 from simulator.virtual.workloads.bodies import able, inside, work
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, StorageDenied, StorageUnavailable
-from singleton.locking.slots import slot_name
+from singleton.base.errors import (
+    LockClosed,
+    LockNotAcquired,
+    SingletonError,
+    StorageDenied,
+    StorageError,
+    StorageUnavailable,
+)
 
 if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Body
@@ -110,6 +116,7 @@ class _Pool:
         company |= world.loop.now - self._left.get(machine, -STALE) < STALE
         visit = _Visit(machine, owner, world.loop.now, company)
         self._visits.append(visit)
+        world.note(machine.name, "visit_began", owner=owner, timeout=plan.timeout)
         if plan.timeout is not None:
             asking = plan.timeout or ONCE * self.limit  # each slot is asked for as a lock is, one after the other
             world.oracle.later(asking * world.oracle.bounds.drift + AT_ONCE, self._must_be_answered, visit)
@@ -131,7 +138,7 @@ class _Pool:
                     finally:
                         self._inside.remove(body)
             outcome = "ok"
-        except (LockNotAcquired, StorageUnavailable, StorageDenied, LockLost, LockClosed, Refused) as error:
+        except (SingletonError, Refused) as error:
             outcome = type(error).__name__
             self._judge(visit, error)
         finally:
@@ -167,7 +174,10 @@ class _Pool:
             free = [slot for slot in self._slots() if oracle.service.held_until(slot) < visit.since - STALE]
             if free:
                 self._blame("false contention", f"{told}, and {free[0]} is free")
-        elif isinstance(error, LockClosed) and not machine.leaving:
+        elif isinstance(error, LockClosed):
+            if not machine.leaving:
+                self._blame("false alarm", told)
+        elif type(error) in (SingletonError, StorageError) and not oracle.conduct.strange(machine, since):
             self._blame("false alarm", told)
 
     def _must_be_answered(self, visit: _Visit) -> None:
@@ -188,7 +198,7 @@ class _Pool:
                 return
 
     def _slots(self) -> list[str]:
-        return [slot_name(_NAME, number) for number in range(self.limit)]
+        return [f"{_NAME}/slot-{number}" for number in range(self.limit)]  # as the documentation has them
 
     def _blame(self, check: str, text: str) -> None:
         self.world.oracle.blame(check, text)

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.virtual.workloads.deferrals import start_deferrals
+from simulator.virtual.workloads.clients.clients import start_clients
+from simulator.virtual.workloads.deferring.deferrals import start_deferrals
+from simulator.virtual.workloads.deployments.deployed import start_deployed
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
 from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
 from simulator.virtual.workloads.leaders import start_leader
+from simulator.virtual.workloads.listeners.listeners import start_listeners
 from simulator.virtual.workloads.semaphores import start_semaphore
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name != "defer":
+    if name not in ("defer", "listener", "deployed", "clients"):
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -182,5 +185,8 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "semaphore": start_semaphore,
     "leader": start_leader,
     "defer": start_deferrals,
+    "listener": start_listeners,
+    "deployed": start_deployed,
+    "clients": start_clients,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -31,7 +31,7 @@ class Openings:
 
     def store(self, machine: Machine, place: Place) -> LeaseStore:
         """Open a machine's store."""
-        return self._open_store(machine, place, self._opened(machine, f"the store of container {place.container!r}"))
+        return self._open_store(machine, place, self._opened(machine, store_of(place)))
 
     def queue(self, machine: Machine, name: str) -> MessageStore:
         """Open a machine's queue."""
@@ -41,6 +41,10 @@ class Openings:
         """Return what is open."""
         return self._open[machine]
 
+    def is_open(self, machine: Machine, place: Place) -> bool:
+        """Tell whether the locks of a machine have a store of this place open."""
+        return store_of(place) in self._open[machine]
+
     def _opened(self, machine: Machine, what: str) -> Callable[[], None]:
         self._open[machine].append(what)
         return partial(self._closed, machine, what)
@@ -48,6 +52,11 @@ class Openings:
     def _closed(self, machine: Machine, what: str) -> None:
         if what in self._open[machine]:  # who closes twice does no harm
             self._open[machine].remove(what)
+
+
+def store_of(place: Place) -> str:
+    """Name the store of a place."""
+    return f"the store of container {place.container!r}"
 
 
 def _no_queue(_: Machine, name: str, __: Callable[[], None]) -> MessageStore:

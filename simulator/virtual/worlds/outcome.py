@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.storage.network import Passage, Request
+    from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.loop import VirtualLoop
     from singleton.base.events import LockEvent
 
@@ -94,21 +95,26 @@ class Chronicle:
         """Write down an event of a host's lock."""
         self.note(host, "lock", **{name: getattr(event, name) for name in _OF_LOCKS})
 
-    def answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
-        """Write down a request that the service has answered."""
+    def answered(self, request: Request, failure: Exception | None, passage: Passage, tenure: Tenure | None) -> None:
+        """Write down a request that the service has answered; ``tenure`` is who has the lease after it."""
+        granted = failure is None and tenure is not None and tenure.lease_id == request.lease_id
         self.note(
             request.machine.name,
             "request",
             call=request.call,
             name=request.name,
             answer="ok" if failure is None else str(failure),
+            about=getattr(request, "message", "")[:40],
             out=round(passage.out, 3),
             back=None if passage.reply_lost else round(passage.back, 3),
+            lease=request.lease_id,
+            until=tenure.expires if granted and tenure is not None else None,
         )
 
     def lost(self, request: Request) -> None:
         """Write down a request that never arrives."""
-        self.note(request.machine.name, "request", call=request.call, name=request.name, answer="lost")
+        told = {"call": request.call, "name": request.name, "lease": request.lease_id}
+        self.note(request.machine.name, "request", answer="lost", **told)
 
 
 def told(records: Iterable[Record]) -> list[Record]:

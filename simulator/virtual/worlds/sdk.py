@@ -41,7 +41,7 @@ _ACCOUNT: Final = StorageAccount(
 _META: Final = "x-ms-meta-"
 _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFailed"}
 """What the service says where a fault names a status only. 408 and 429 come from what stands before it: no code."""
-_SUCCESS: Final = {"acquire": 201, "create": 201, "container": 201, "break_": 202}
+_SUCCESS: Final = {"acquire": 201, "create": 201, "container": 201, "note": 201, "break_": 202, "remove": 202}
 _STATUS: Final = {"leased": "locked", "breaking": "locked"}
 
 
@@ -85,7 +85,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         """
         call, name, args = read_request(request)
         execute = partial(self._containers.execute, self._machine, call, name, args)
-        lease_id = args[0] if args and call != "create" else None
+        lease_id = args[0] if args and call not in ("create", "note") else None
         asked = "create" if call == "container" else call
         try:
             answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id))
@@ -136,6 +136,10 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
             return "container", name, ()
         case "PUT", None, None if headers.get("if-none-match") == "*":
             return "create", name, (_metadata(request),)
+        case "PUT", None, None:
+            return "note", name, (_metadata(request),)
+        case "DELETE", None, None:
+            return "remove", name, ()
         case "HEAD", None, None:
             return "read", name, ()
         case _:

@@ -24,7 +24,7 @@ import math
 import random
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from simulator.virtual.oracle.oracle import Oracle
 from simulator.virtual.storage.network import Network, Passage, Request
@@ -32,17 +32,20 @@ from simulator.virtual.storage.service import Service
 from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from simulator.virtual.time.machine import HOST, Machine
 from simulator.virtual.time.watchdog import Stuck, watched
+from simulator.virtual.worlds.environment import environments
+from simulator.virtual.worlds.logs import Logs
 from simulator.virtual.worlds.openings import Openings
 from simulator.virtual.worlds.outcome import Chronicle, Run, broken_promises
 from simulator.virtual.worlds.resource import Resource
 from simulator.virtual.worlds.runtime import VirtualRuntime, stores
 from singleton.base.events import LockEvent, subscribe
+from singleton.base.kinds import Mode
 from singleton.functions.invocation import current_hold
 from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from simulator.virtual.faults import Fault
     from simulator.virtual.worlds.outcome import Account
@@ -55,6 +58,7 @@ _BURIAL = 2.0
 """Seconds of a processor for ending what is left of a world."""
 _KEPT = (2, 4, 1024)
 """How many locks a registry keeps that nobody uses: seldom as many as it has."""
+_GUARDED: Final = get_args(Mode)
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
 
@@ -72,6 +76,7 @@ class World:
         self.service = Service(self.loop)
         self.network = Network(self.loop, _stream(seed, "network"), (0.002, 0.03))
         self.oracle = Oracle(self.loop, self.network, self.service, current_hold)
+        self._logs = Logs(self.loop, self.oracle)
         self.resource = Resource(self.oracle.reached)
         self.faults = faults
         self.ends_when_broken = True
@@ -87,6 +92,8 @@ class World:
         """When a world whose work has not ended is ended, without a judgement: bodies take as long as an app wants."""
         self.accounts: dict[str, Account] = {}
         """Of the functions of a user's app."""
+        self.settings: dict[Machine, Mapping[str, str]] = {}
+        """The app settings of hosts that have some of their own."""
         self._runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
@@ -149,8 +156,10 @@ class World:
 
     async def _leave(self, machine: Machine) -> None:
         self.oracle.conduct.closing(machine)
+        self.oracle.listening.closing(machine)
         await self._runtimes[machine].close()
         self.oracle.conduct.closed(machine)
+        self.oracle.listening.closed(machine)
         await asyncio.sleep(_LINGER)
         self.note(machine.name, "host_exited", code=0, expected=True)
         machine.crash()
@@ -167,10 +176,18 @@ class World:
             self.note("world", "operator", action=action, lock=lock)
             self.service.operate(action, lock)
 
+    def spoil_log(self, index: int, seconds: float, *, raises: bool) -> None:
+        """Let a host's log handler block whoever logs, or raise."""
+        self._logs.spoil(self.machines[index], seconds, raises=raises)
+
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Run:
         """Let it all happen, and say what came of it."""
+        with environments(self.settings):
+            return self._happen()
+
+    def _happen(self) -> Run:
         provide_runtime(lambda: self._runtimes[_here()])
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
@@ -186,6 +203,7 @@ class World:
             return self._result()
         finally:
             self._bury()
+            self._logs.close()
             logging.disable(logging.NOTSET)
             unsubscribe()
             provide_runtime(None)
@@ -245,7 +263,7 @@ class World:
         self.oracle.reached[f"fault: {fault.kind}"] += 1
 
     def _hear(self, event: LockEvent) -> None:
-        if self.over:
+        if self.over or event.mode not in _GUARDED:  # what lock clients do is told by workloads
             return
         self._chronicle.hear(_here().name, event)
         self.oracle.hear(event)
@@ -256,8 +274,9 @@ class World:
                     future.set_result(None)
 
     def _answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
-        self._chronicle.answered(request, failure, passage)
-        self.oracle.moments.answered(request, failure, self.service.tenure(request.name), self.loop.now)
+        tenure = self.service.tenure(request.name)
+        self._chronicle.answered(request, failure, passage, tenure)
+        self.oracle.moments.answered(request, failure, tenure, self.loop.now)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ async def queue_lost(msg: func.QueueMessage) -> None:
     """Have an operator break its own lock."""
     write("in")
     lock = current_hold().lock
-    await asyncio.to_thread(LockClient(options=SingletonOptions(container="worker")).break_, lock)
+    await asyncio.to_thread(LockClient(options=SingletonOptions(container="worker")).break_, lock, 0)
     try:
         await asyncio.sleep(60)
     finally:

@@ -2,9 +2,243 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tests.simulation.planted.mutant import Mutant
 
-if TYPE_CHECKING:
-    from tests.simulation.planted.mutant import Mutant
-
-CLIENTS: tuple[Mutant, ...] = ()
+CLIENTS: tuple[Mutant, ...] = (
+    Mutant(
+        name="what comes too late is kept",
+        file="singleton/process/calls.py",
+        old="                    if undo is not None and not task.cancelled()",
+        new="                    if undo is None and not task.cancelled()",
+        breaks="a hold that comes just as its caller is cancelled is never given back",
+    ),
+    Mutant(
+        name="a withdrawn call goes on",
+        file="singleton/process/calls.py",
+        old="lambda done: self._soon(task.cancel) if done.cancelled() else None",
+        new="lambda done: None",
+        breaks="a cancelled wait goes on in line, and holds up those behind it",
+    ),
+    Mutant(
+        name="the time of at_least is cut short by a second release",
+        file="singleton/process/registry.py",
+        old="        elif hold not in self._tails:\n",
+        new="        elif hold in self._tails:\n            await self.drop(hold)\n        else:\n",
+        breaks="a hold that is kept for a while is given back at once when it is released twice",
+    ),
+    Mutant(
+        name="a gate for each set of options",
+        file="singleton/process/registry.py",
+        old="self._gates.setdefault((address.place, address.name), Gate())",
+        new="Gate()",
+        breaks="sections of one process overlap where one blob has several sets of options",
+        by=("tests/unit/process/test_registry.py",),
+        why="it takes a section that outlives its lease, with another waiting there under other options",
+    ),
+    Mutant(
+        name="brought stores are never closed",
+        file="singleton/process/registry.py",
+        old="        if not users:\n            self.accompany(",
+        new="        if users:\n            self.accompany(",
+        breaks="a client with a credential of its own leaves its connection open when it is closed",
+    ),
+    Mutant(
+        name="a busy brought store is closed",
+        file="singleton/process/registry.py",
+        old="            await busy.at_rest()\n            await asyncio.sleep(0)",
+        new="            break",
+        breaks="closing a client closes the connection under a hold, whose lease is not given back through it",
+    ),
+    Mutant(
+        name="forgetting takes locks in use",
+        file="singleton/process/registry.py",
+        old="                if each.idle:\n                    del known[oldest]",
+        new="                if True:\n                    del known[oldest]",
+        breaks="a lock that is in use is forgotten, and made once more beside itself",
+    ),
+    Mutant(
+        name="a closed door tells nobody",
+        file="singleton/process/door.py",
+        old="                entry[0].call_soon_threadsafe(self._show_out, entry)",
+        new="                entry[1].when()",
+        breaks="who waits by a client that is closed waits on",
+    ),
+    Mutant(
+        name="a closed door is passed",
+        file="singleton/process/door.py",
+        old="                    self.check(name)\n                    return await wait()",
+        new="                    return await wait()",
+        breaks="a call that began just before its client was closed waits on behind the door",
+    ),
+    Mutant(
+        name="dropped holds are kept",
+        file="singleton/process/dropped.py",
+        old="            loop.call_soon_threadsafe(_end, lock, turn, context=context)",
+        new="            loop.call_soon_threadsafe(_end, lock, turn.settled, context=context)",
+        breaks="a hold that was dropped without a release keeps its lock",
+    ),
+    Mutant(
+        name="re-entry is not seen where the lock was tried first",
+        file="singleton/process/reentry.py",
+        old="    if any(each.waits_for(_asks.get()) for each in own):",
+        new="    if all(not each.waits_for(_asks.get()) for each in own):",
+        breaks="who asks again for the lock that he is inside of waits for himself",
+    ),
+    Mutant(
+        name="sets go by the order of their names as given",
+        file="singleton/clients/locksets.py",
+        old="sorted(addresses, key=lambda each: each.name)",
+        new="list(addresses)",
+        breaks="two sets in other orders wait for each other for ever",
+    ),
+    Mutant(
+        name="half a set stays taken",
+        file="singleton/clients/locksets.py",
+        old="registry.release(hold)) for hold in holds.values()]",
+        new="registry.release(hold)) for hold in list(holds.values())[1:]]",
+        breaks="a set that could not be had keeps its first lock",
+    ),
+    Mutant(
+        name="each lock of a set has the whole time",
+        file="singleton/clients/locksets.py",
+        old="            left = None if ends is None else ends - loop.time()",
+        new="            left = timeout",
+        breaks="a set waits for its time-out once for each of its locks",
+    ),
+    Mutant(
+        name="a leader who never entered goes on",
+        file="singleton/clients/leadership.py",
+        old="            with suppress(SingletonError):\n                await to_its_end(",
+        new="            with suppress(SingletonError):\n                False and await to_its_end(",
+        breaks="a leadership that was cancelled while it was entered takes the lock, and nobody leads",
+    ),
+    Mutant(
+        name="a leader steps down without giving back",
+        file="singleton/clients/leadership.py",
+        old="            self._hold = None\n            await registry.release(hold)",
+        new="            self._hold = None",
+        breaks="a leadership that is over keeps the lock",
+    ),
+    Mutant(
+        name="a worker keeps the lock of a tick that was cancelled",
+        file="singleton/clients/worker.py",
+        old="        finally:\n            await locks.release_async(hold)",
+        new=(
+            "        except Exception:\n"
+            "            await locks.release_async(hold)\n"
+            "            raise\n"
+            "        else:\n"
+            "            await locks.release_async(hold)"
+        ),
+        breaks="a worker that is cancelled in its work never gives its lock back",
+    ),
+    Mutant(
+        name="a worker ends at the first trouble",
+        file="singleton/clients/worker.py",
+        old="        if isinstance(error, LockClosed):\n            raise error",
+        new="        if isinstance(error, Exception):\n            raise error",
+        breaks="a worker ends for good when the storage does not answer once",
+    ),
+    Mutant(
+        name="a stop waits for the next tick",
+        file="singleton/clients/worker.py",
+        old="        self._stopped.set()\n        if self._tick_task",
+        new="        if self._tick_task",
+        breaks="a worker that is stopped goes on to its next tick",
+    ),
+    Mutant(
+        name="a slot is found taken by an error",
+        file="singleton/locking/semaphore.py",
+        old=(
+            "        except SingletonError as error:\n"
+            "            self._judge(error)\n"
+            "            return False\n"
+            "        else:\n"
+            "            self._deliver(number, hold)\n"
+            "        return True"
+        ),
+        new=(
+            "        except SingletonError:\n"
+            "            self._state.see_taken()\n"
+            "        else:\n"
+            "            self._deliver(number, hold)\n"
+            "        return True"
+        ),
+        breaks="storage that fails is told as a semaphore whose slots are all taken",
+    ),
+    Mutant(
+        name="a semaphore stops at its first page",
+        file="singleton/locking/semaphore.py",
+        old="            if not batch:\n                return True",
+        new="            if not batch or batch[0] >= 2:\n                return True",
+        breaks="all slots are said to be taken when two of them are",
+    ),
+    Mutant(
+        name="a slot for nobody is kept",
+        file="singleton/locking/semaphore.py",
+        old="        if first is None:\n            hold.end()\n            return",
+        new="        if first is None:\n            return",
+        breaks="a slot that comes when nobody waits any more is never given back",
+        by=("tests/unit/locking/test_semaphore.py",),
+        why="it takes a slot that comes in the step in which the last who waits gives up",
+    ),
+    Mutant(
+        name="stand-ins outlive those they stand in for",
+        file="singleton/locking/semaphore.py",
+        old="        for task in (*self._stand_ins.values(), *([self._server] if self._server else [])):",
+        new="        for task in [self._server] if self._server else []:",
+        breaks="a slot is waited for on behalf of nobody, for ever",
+    ),
+    Mutant(
+        name="a held of an earlier wait counts",
+        file="singleton/locking/state.py",
+        old="        return self._seen_taken >= since",
+        new="        return self._seen_taken >= 0",
+        breaks="silent storage is told as contention where the lock was once taken",
+        by=("tests/unit/locking/test_lock_storage.py",),
+        why="it takes storage that is silent for the whole of a wait, and was not for the one before",
+    ),
+    Mutant(
+        name="a lapsed lease is handed on",
+        file="singleton/locking/lock.py",
+        old="(waiter := self._line.first()) is not None and lease.alive() and section",
+        new="(waiter := self._line.first()) is not None and lease.lost is None and section",
+        breaks="the next in line is given a lease that lapsed in that very step",
+        by=("tests/unit/locking/test_lock_loss.py",),
+        why="it takes a section that ends in the very step in which its lease lapses",
+    ),
+    Mutant(
+        name="a frozen hold tells no loss",
+        file="singleton/base/hold.py",
+        old=(
+            "        if (reason := self.reason) is not None:\n            self.fire(reason)\n        self._lease = None"
+        ),
+        new="        self._lease = None",
+        breaks="a hold that is frozen after its deadline never tells that it was lost",
+        by=("tests/unit/base/test_hold.py",),
+        why="it takes a section that ends in the step in which its lease lapses, before the timer",
+    ),
+    Mutant(
+        name="a gate opens for who comes",
+        file="singleton/locking/section.py",
+        old="        return None if self._turn is None or self._turn.ended.done() else self._turn",
+        new="        return None if self._turn is None or self._turn.lost.is_set() else self._turn",
+        breaks="a section that outlives its lease is joined by another of its process",
+    ),
+    Mutant(
+        name="lines are logged where they come up",
+        file="singleton/process/logthread.py",
+        old="            self._lines.put(say)\n\n",
+        new="            say()\n\n",
+        breaks="a log handler that blocks stops every lock of the process",
+    ),
+    Mutant(
+        name="a forked child keeps a guard",
+        file="singleton/process/calls.py",
+        old="        for hold in {*self.holds, *self.registry.acquired}:",
+        new="        for hold in self.holds:",
+        breaks="a forked child hangs where the guard of a leader's hold was taken",
+        by=("tests/unit/process/test_fork.py",),
+        why="no virtual world forks",
+    ),
+)

@@ -159,11 +159,13 @@ def test_a_holder_whose_lease_has_run_out_is_none(thread: LockThread) -> None:
 @both_kinds
 def test_a_lock_that_is_broken_can_be_taken_at_once_and_its_holder_is_told_why(thread: LockThread, kind: Kind) -> None:
     client = kind(options=OPTIONS)
-    assert ask(client, "break_", "reports") is False
-    hold = ask(client, "acquire", "reports")
-    assert ask(client, "break_", "reports") is True
+    assert ask(client, "break_", "reports", 0) is None
+    hold = ask(client, "acquire", "reports", owner="me")
+    broken = ask(client, "break_", "reports", 0)
+    assert (broken.lock, broken.holder.owner, broken.free_in) == ("reports", "me", 0)
+    assert 10 <= broken.together <= 15
     assert ask(client, "holder", "reports") is None
-    assert ask(client, "break_", "reports") is False
+    assert ask(client, "break_", "reports", 0) is None
     reasons: list[str] = []
     hold.lost.add_callback(reasons.append)
     thread.push_clock(8)

@@ -139,7 +139,7 @@ async def test_who_was_deposed_by_an_operator_lets_others_have_their_chance_firs
         async with locks.leadership(JOB) as leadership:
             hold = await leadership
             await until(10)
-            assert await locks.break_(JOB)
+            assert await locks.break_(JOB, 0)
             assert await hold.lost == "broken"
             deposed = now()
             await leadership

@@ -175,6 +175,28 @@ async def test_one_that_is_lost_while_the_others_are_waited_for_fails_all() -> N
 
 
 @virtual
+async def test_one_that_is_lost_ends_the_wait_for_the_others_and_nobody_is_kept_out() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "b", duration=60)
+    host = InlineHost(service)
+    with host.here() as locks:
+        waiting = asyncio.create_task(_lock_all(locks))
+        await until(5.0)
+        await service.break_("a")
+        await asyncio.wait({waiting}, timeout=8.0)
+        assert isinstance(waiting.exception(), LockLost)
+        async with locks.lock("a", timeout=1):
+            pass
+    await service.release("b", foreign_id())
+    await settled(service, host)
+
+
+async def _lock_all(locks: AsyncLockClient) -> None:
+    async with locks.lock_all(["a", "b", "c"]):
+        raise AssertionError("not reached")
+
+
+@virtual
 async def test_closing_the_client_ends_the_wait() -> None:
     service = MemoryLeaseStore()
     await occupy(service, "c")
@@ -215,3 +237,16 @@ def test_names_that_make_no_set(thread: LockThread, kind: type[LockClient | Asyn
         with pytest.raises(ConfigurationError, match=said):
             kind().lock_all(names)
     assert thread.memory.calls.total() == 0
+
+
+@virtual
+async def test_a_set_with_no_time_left_for_an_answer_is_told_of_others_and_not_of_silent_storage() -> None:
+    service = MemoryLeaseStore()
+    await occupy(service, "b", 30)
+    with InlineHost(service).here() as locks:
+        async with locks.lock("a"):
+            waits = asyncio.create_task(locks.lock_all(["a", "b"], timeout=3).__aenter__())
+            await asyncio.sleep(2.99)  # a request takes longer than what is left
+        with pytest.raises(LockNotAcquired, match="2 locks were not acquired within 0:00:03: 'b' is in use"):
+            await waits
+    assert set(service.leased()) == {"b"}

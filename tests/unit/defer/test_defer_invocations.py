@@ -238,6 +238,25 @@ def test_a_message_that_fails_and_is_put_back_in_turn_is_poison_after_as_many_fa
     assert [name for name in thread.memory.names() if name.startswith("deferred")] == []
 
 
+def test_a_body_that_ran_until_its_host_had_renewed_the_message_is_poison_all_the_same(
+    thread: LockThread, queue: Queue
+) -> None:
+    function = failing("sync")
+    message = queue.message(b"bad")
+    for _ in range(4):
+        message = fails_and_is_put_back(thread, queue, function, message)
+    name, receipt = queue._last
+
+    async def renewed() -> tuple[str, str]:
+        return name, (await queue.store.hide(name, receipt, 600)).receipt
+
+    queue._last = thread.do(renewed)
+    assert call(function, message) is None  # a success, by which the host deletes it
+    assert queue.ended_by_the_host()
+    assert queue.left() == []
+    assert [body for _, body, _ in queue.left("orders-poison")] == [b"bad"]
+
+
 @both_kinds
 def test_contention_alone_poisons_nothing_however_often(thread: LockThread, queue: Queue, kind: str) -> None:
     function = failing(kind)

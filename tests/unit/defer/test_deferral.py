@@ -89,8 +89,8 @@ async def a_message(queue: MemoryMessageStore, *, life: float = WEEK, visibility
 
 
 async def deferred(network: Network, message: Received, *, delay: int = 10) -> str | None:
-    copy = await put_back(network, message, delay=delay, handed_on=lambda _: None)
-    return None if copy is None else copy.id
+    moved = await put_back(network, message, delay=delay, handed_on=lambda _: None)
+    return None if moved is None else moved.copy.id
 
 
 def host_ends_it(queue: MemoryMessageStore, message: Received) -> bool:
@@ -172,6 +172,30 @@ async def test_near_its_end_it_stays_away_no_longer_than_half_of_what_is_left(li
     await deferred(Network(queue), message, delay=60)
     (copy,) = queue.messages()
     assert copy.visible <= life / 2
+
+
+@virtual
+async def test_in_the_last_second_of_its_life_no_copy_is_sent_that_would_outlive_it() -> None:
+    queue = MemoryMessageStore()
+    network = Network(queue)
+    message = await a_message(queue, life=20.0)
+    await until(19.2)
+    assert await deferred(network, message) is None
+    await until(20.1)
+    assert [*queue.messages()] == []
+
+
+@virtual
+async def test_a_poisoned_message_whose_receipt_its_host_renewed_is_left_for_the_host_to_delete_if_it_will() -> None:
+    queue, poison = MemoryMessageStore(), MemoryMessageStore()
+    message = await a_message(queue)
+    assert message.known is not None
+    await queue.hide(*message.known, 600)
+    assert await move(queue, poison, message, by_host=False) is None
+    moved = await move(queue, poison, message)
+    assert moved is not None
+    assert moved.by_host
+    assert [len([*each.messages()]) for each in (queue, poison)] == [1, 1]
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import (
+    LockLost,
     LockNotAcquired,
     SingletonError,
     StorageDenied,
     StorageUnavailable,
+    singleton,
 )
+from singleton.base.hold import Hold
+from singleton.functions.invocation import current
 from singleton.process.registry import Registry
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.inline import InlineHost
+from tests.support.inline import InlineHost, on
 from tests.support.listeners import LOCK, NO_RECOVERY, a_timer, end, started, tick
+from tests.support.lock_thread import Context
 from tests.support.network import LOST_REQUEST, Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
 
@@ -198,3 +203,43 @@ async def test_a_lease_that_ran_out_is_asked_for_before_an_invocation_is_answere
     host.network.heal()
     assert await tick(host, job) == "done by inv"
     await end(host)
+
+
+@virtual
+async def test_who_lost_its_lease_in_an_outage_does_not_take_its_own_lease_for_another_listener(app: Path) -> None:
+    """With a time-out it asks for once: it stood aside after its own run, and gave up for ever in the outage."""
+    (app / "host.json").write_text(NO_RECOVERY)
+    host, job = InlineHost(MemoryLeaseStore()), a_timer(timeout=12)
+    assert await tick(host, job) == "done by inv"
+    await until(70)
+    host.network.fail_all(LOST_REQUEST)
+    for second in (150, 160, 180):
+        await until(second)
+        with pytest.raises(StorageUnavailable):
+            await tick(host, job)
+    host.network.heal()
+    await until(300)
+    assert await tick(host, job) == "done by inv"
+    await end(host)
+
+
+def test_a_thread_that_waited_for_its_lock_does_not_run_its_body_when_its_process_listens_no_longer() -> None:
+    released: list[Hold] = []
+    ran: list[str] = []
+
+    class Instant:
+        def call(self, _: object) -> Hold:
+            listening.lost.fire("expired")
+            return Hold("lock", owner="inv")
+
+        def release(self, hold: Hold) -> None:
+            released.append(hold)
+
+    @singleton(scope_id="all")
+    def job(timer: object) -> None:
+        ran.append("ran")
+
+    listening = Hold(LOCK, owner="inv")
+    with on(Instant()), current(listening), pytest.raises(LockLost):  # type: ignore[arg-type]
+        job(timer=object(), context=Context("inv"))  # type: ignore[call-arg]
+    assert (ran, len(released)) == ([], 1)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
-from singleton.locking.fencing import EPOCH_KEY, HOST_KEY, OWNER_KEY, SECTIONS, FencingCounter, this_host
+from singleton.locking.fencing import (
+    EPOCH_KEY,
+    HOST_KEY,
+    OWNER_KEY,
+    PID_KEY,
+    SECTIONS,
+    FencingCounter,
+    this_host,
+)
 from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -258,7 +267,7 @@ async def test_owner_and_epoch_are_on_the_blob_for_whoever_looks() -> None:
     assert OWNER_KEY not in await metadata_of(network.service), "the owner before is the owner no more"
 
 
-@pytest.mark.parametrize("owner", ["käthe\r\nx-ms-evil: 1", "x" * 5000, "\x00", "😀", " "])
+@pytest.mark.parametrize("owner", ["käthe\r\nx-ms-evil: 1", "x" * 5000, "\x00", "😀", " ", " a  b ", "a b"])
 @virtual
 async def test_an_owner_of_any_text_is_safe_in_a_header(owner: str) -> None:
     network = Network()
@@ -267,17 +276,25 @@ async def test_an_owner_of_any_text_is_safe_in_a_header(owner: str) -> None:
     assert kept.isascii()
     assert kept.isprintable()
     assert 0 < len(kept) <= 200
+    assert "  " not in kept
+    assert kept == kept.strip(), "a space at an edge gets lost on the way"
 
 
 @virtual
 async def test_metadata_of_others_is_kept() -> None:
     network = Network()
     await put_metadata(
-        network.service, Team="billing", functioninstance="webjobs", singletonepoch="41", singletonhost="vm"
+        network.service,
+        Team="billing",
+        functioninstance="webjobs",
+        singletonepoch="41",
+        singletonhost="vm",
+        singletonfunction="x",
     )
     async with held(lock_on(network), owner="me"):
         metadata = await metadata_of(network.service)
-    assert metadata == {"Team": "billing", OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host()}
+    stamp = {OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host(), PID_KEY: str(os.getpid())}
+    assert metadata == {"Team": "billing", **stamp}
 
 
 @virtual

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from singleton.base.errors import LockNotAcquired
+from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking.lock import Lock
 from singleton.locking.timing import Timing
 from singleton.process.registry import Address, Place, Registry
@@ -18,7 +18,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import Fate, Network, answered
-from tests.support.world import NAME, now, until, virtual
+from tests.support.world import NAME, now, occupy, until, virtual
 
 
 class _Store(MemoryLeaseStore):
@@ -52,6 +52,29 @@ async def test_a_store_that_fails_to_close_keeps_no_other_open(caplog: pytest.Lo
     await _registry_of(stores).aclose()
     assert stores["slow"].closed_at == 1.0
     assert "the session is broken" in caplog.text
+
+
+@virtual
+async def test_who_waits_is_refused_at_once_when_it_closes_also_while_bodies_of_listeners_end() -> None:
+    """A lock that got free meanwhile would be granted, and its body cut off a moment later."""
+
+    class Listener:
+        async def end(self) -> None:
+            await asyncio.sleep(5.0)
+
+    service = MemoryLeaseStore()
+    await occupy(service, "job", duration=60)
+    await occupy(service, "job/slot-0", duration=60)
+    registry = Registry(lambda _: service, random.Random(1))
+    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), "job", Timing())
+    registry.keepers[replace(job, name="listener")] = Listener()
+    waiting = [asyncio.create_task(registry.acquire(job, timeout=None, owner="me", limit=limit)) for limit in (None, 1)]
+    await until(1.0)
+    closing = asyncio.create_task(registry.aclose())
+    await asyncio.wait(waiting, timeout=0.1)
+    assert [type(each.exception()) for each in waiting] == [LockClosed, LockClosed]
+    await closing
+    assert now() == pytest.approx(6.0, abs=0.1)
 
 
 def _registry_of(stores: dict[str, _Store]) -> Registry:

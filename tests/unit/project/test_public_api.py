@@ -110,7 +110,21 @@ def test_importing_it_starts_nothing_and_imports_no_sdk(tmp_path_factory: pytest
     threads, *modules = fresh_python(code, tmp_path_factory.mktemp("bytecode")).split()
     assert threads == "1"
     roots = {name.split(".")[0] for name in modules}
-    assert not {"azure", "aiohttp", "requests", "simulator", "yarl", "multidict"} & roots
+    assert not {"azure", "aiohttp", "opentelemetry", "requests", "simulator", "yarl", "multidict"} & roots
+
+
+@pytest.mark.process
+def test_opentelemetry_is_imported_only_where_it_is_asked_for(tmp_path_factory: pytest.TempPathFactory) -> None:
+    use = (
+        "import sys; from singleton import LockClient, observe, singleton, testing\n"
+        "@singleton\ndef job(): pass\n"
+        "with testing.memory_locks():\n"
+        "    job()\n"
+        "    with LockClient().lock('a'): pass\n"
+    )
+    for asked_for, code in {False: use, True: use + "observe()\n"}.items():
+        shown = fresh_python(code + "print('opentelemetry' in sys.modules)", tmp_path_factory.mktemp("bytecode"))
+        assert shown.strip() == str(asked_for)
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------

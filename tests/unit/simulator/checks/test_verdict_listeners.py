@@ -18,8 +18,8 @@ LOCK = "locks/shared/watch~listener"
 class Watch(Story):
     """Three hosts with a function that one of them listens for: leases of 15 s, attempts each 20 s."""
 
-    def __init__(self, **guard: Any) -> None:
-        super().__init__()
+    def __init__(self, *, rough: bool = False, **guard: Any) -> None:
+        super().__init__(rough=rough)
         for number in (1, 2, 3):
             told = {"guarded": True, "mode": "listener", "lease": 15, "poll": 20, "listener": {"lease": 15, "poll": 20}}
             self.add(0.25, f"host-{number}", "function", name="watch", trigger="timer", tick=5, **{**told, **guard})
@@ -186,3 +186,16 @@ def test_the_live_view_shows_a_listener_between_its_bodies_too_and_its_take_over
     board = board_after(story.records)
     assert sum("over after" in event.text for event in board.events) == 1
     assert [now.holder for now in board.locks() if now.lock == LOCK] == ["host-2"]
+
+
+def test_a_thread_that_was_told_that_its_listeners_lease_is_lost_can_not_be_ended() -> None:
+    for told, reasons in ((True, 0), (False, 1)):
+        story = led(rough=True, **{"async": False})
+        story.run("host-1", 5, None, "a")
+        if told:
+            story.process(19, "host-1", "lost", reason="expired", token=1)
+        story.process(21, "host-2", "acquired", token=2)
+        story.run("host-2", 22, 23, "b", token=2)
+        story.lock(30, "host-1", "body_ended", LOCK, "a", reason="lost", function="watch", mode="listener", token=1)
+        overlaps = [text for text in judge(story.end(40)).violations if "ran at the same time" in text]
+        assert len(overlaps) == reasons

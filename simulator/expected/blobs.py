@@ -1,0 +1,60 @@
+r"""The expected blob: under which name each layout keeps a lock (W-28 to W-33, W-43, W-45, D-18, M-9).
+
+Read from the specification and `docs/layouts.md`, apart from the product. Whether the parts may name a lock at all is
+for `key.py` to say; here they do.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Layout = Literal["default", "webjobs", "dequeueable"]
+
+_PLAIN: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_LONGEST: Final = 250
+_LONGEST_HOST: Final = 100
+
+
+def expected_blob(
+    layout: Layout, host_id: str, function: str, values: Sequence[str], *, of_the_host: bool, dotnet_name: str = ""
+) -> str:
+    r"""Return the name of the blob of an invocation's lock.
+
+    >>> expected_blob("default", "app", "ship", ["a/b"], of_the_host=False)
+    'locks/app/ship.a%2Fb'
+    >>> expected_blob("webjobs", "app", "ship", ["a\\b"], of_the_host=False)
+    'locks/app/Host.Functions.ship.a/b'
+
+    Args:
+        layout: the layout's name.
+        host_id: under which the app keeps its locks.
+        function: the function's name to the Functions host.
+        values: of its scope, each as text.
+        of_the_host: whether the level is the host's, which leaves the function out.
+        dotnet_name: of the C# method whose lock it is, in the layout webjobs.
+    """
+    if layout == "dequeueable":
+        return values[0]
+    if layout == "webjobs":
+        whose = [] if of_the_host else [dotnet_name or f"Host.Functions.{function}"]
+        return f"locks/{host_id}/{'.'.join([*whose, *values])}".rstrip("/").replace("\\", "/")
+    escaped = [_escaped(value) for value in values]
+    first = f"~{escaped.pop(0)}" if of_the_host else _escaped(function)
+    return _cut(f"locks/{_cut(_escaped(host_id), _LONGEST_HOST)}/{'.'.join([first, *escaped])}", _LONGEST)
+
+
+def _escaped(text: str) -> str:
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode())
+
+
+def _cut(name: str, longest: int) -> str:
+    if len(name) <= longest:
+        return name
+    kept = name[: longest - 41]
+    if "%" in kept[-2:]:  # half an escaped byte
+        kept = kept[: kept.rindex("%")]
+    return f"{kept}~{sha256(name.encode()).hexdigest()[:40]}"

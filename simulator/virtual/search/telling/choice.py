@@ -1,0 +1,194 @@
+"""What of a run matters for its broken promise: whose visits and which leases are told, and in which order of need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.search.telling.focus import Focus, focus_of, names_of_locks, scopes_of
+from simulator.virtual.search.telling.leases import Lease, read_leases
+from simulator.virtual.search.telling.visits import Visit, read_visits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from simulator.history.journal import Record
+    from simulator.virtual.oracle.evidence import Violation
+
+NEEDED: Final = 0
+"""Of a visit without which the last line can't be understood; higher numbers are left out first."""
+_HELPFUL: Final = 1
+_FEW: Final = 2
+_MANY: Final = 4
+_OF_OLD_LEASES: Final = ("used after release", "used after closing")
+"""Checks that are about a lease which its host has given back."""
+
+
+@dataclass(slots=True)
+class Tale:
+    """All that was read from a run's records up to the moment at which a promise was broken."""
+
+    records: Sequence[Record]
+    focus: Focus
+    check: str
+    visits: Sequence[Visit]
+    leases: Sequence[Lease]
+    locks: frozenset[str]
+    """The locks that matter."""
+    scopes: dict[str, str]
+    """What callers are for, where the violation names it."""
+
+    @property
+    def late(self) -> bool:
+        """Whether the promise was broken at any time before: a verdict is given at the end."""
+        return self.check == "verdict"
+
+    @property
+    def callers(self) -> set[str]:
+        """The hosts of the callers that are named: of these hosts, the callers matter and not the rest."""
+        return {visit.host for visit in self.visits if visit.owner in self.focus.owners}
+
+
+def read_tale(records: Sequence[Record], violation: Violation) -> Tale:
+    """Read the records of a run whose promise was broken."""
+    before = [record for record in records if record.t <= violation.at]
+    focus = focus_of(before, violation)
+    leases = read_leases(before, violation.at)
+    visits = read_visits(before, leases)
+    scopes = {
+        record.text("invocation"): scope for record in before for scope in sorted(scopes_of(record) & focus.scopes)
+    }
+    locks = focus.locks or frozenset(_locks_of(focus, visits)) or frozenset(names_of_locks(before))
+    return Tale(before, focus, violation.check, visits, leases, locks, scopes)
+
+
+def _locks_of(focus: Focus, visits: Sequence[Visit]) -> Iterator[str]:
+    """Yield the locks of those who are named, where no lock is: what they wait for or have, or had last."""
+    if any(visit.owner in focus.owners and not visit.lock for visit in visits):
+        return  # any slot would do
+    mine = [visit for visit in visits if visit.owner in focus.owners]
+    mine = mine or [visit for visit in visits if visit.host in focus.hosts]
+    for visit in [visit for visit in mine if visit.open] or mine[-1:]:
+        if visit.lock:
+            yield visit.lock
+
+
+def ranked(tale: Tale) -> dict[Visit, int]:
+    """Return how much each visit of a lock that matters is needed; who is not in it is not."""
+    named = list(_named(tale))
+    if len(named) > _FEW + _MANY:
+        named = [*named[:_FEW], *named[-_MANY:]]
+    at_the_end = list(_at_the_end(tale))
+    if not tale.focus.locks:
+        at_the_end = sorted(at_the_end, key=lambda visit: visit.start)[:_MANY]
+    needed = [*named, *(_judged(tale) if tale.late else at_the_end)]
+    ranks = dict.fromkeys(needed, NEEDED)
+    if not tale.late and not tale.focus.messages:
+        since = min((visit.start for visit in needed), default=0.0)
+        for visit in (*_holders(tale), *_odd(tale, since)):
+            ranks.setdefault(visit, _HELPFUL)
+    return ranks
+
+
+def told_leases(tale: Tale, visits: Iterable[Visit]) -> list[Lease]:
+    """Return the leases that these visits were under, and the last that the violation can be about."""
+    told: dict[Lease, None] = {visit.lease: None for visit in visits if visit.lease is not None}
+    for lock in sorted(tale.focus.locks) if not tale.late else ():
+        mine = [lease for lease in tale.leases if lease.lock == lock]
+        told |= dict.fromkeys(mine[-1:])
+        for host in sorted(tale.focus.hosts) if tale.check in _OF_OLD_LEASES else ():
+            told |= dict.fromkeys([lease for lease in mine if lease.host == host][-1:])
+    return sorted(told, key=lambda lease: lease.since)
+
+
+def _named(tale: Tale) -> Iterator[Visit]:
+    """Yield the visits of the callers and tokens that are named; of who came often, the last."""
+    last = {(visit.host, visit.owner, visit.lock): visit for visit in tale.visits}
+    for visit in tale.visits:
+        token = None if visit.got is None else visit.got.get("token")
+        if (token in tale.focus.tokens and visit.lock in tale.locks) or (
+            visit.owner in tale.focus.owners and last[visit.host, visit.owner, visit.lock] is visit
+        ):
+            yield visit
+
+
+def _at_the_end(tale: Tale) -> Iterator[Visit]:
+    """Yield what the hosts that are named have at the end, or had last, of the locks that matter."""
+    for host in sorted(tale.focus.hosts):
+        for lock in sorted(tale.locks):
+            mine = [visit for visit in tale.visits if (visit.host, visit.lock) == (host, lock)]
+            has = [visit for visit in mine if visit.has]
+            holding = [visit for visit in has if visit.inside] or [visit for visit in has if visit.open]
+            yield from holding[-_FEW:]
+            if not holding and host not in tale.callers:
+                yield from _had_or_wanted(tale, host, lock, mine)
+
+
+def _had_or_wanted(tale: Tale, host: str, lock: str, mine: Sequence[Visit]) -> list[Visit]:
+    """Return whom the last lease of a host was for; of a host that waits for another's lease, who waits."""
+    has = [visit for visit in mine if visit.has]
+    waiting = [visit for visit in mine if visit.open and not visit.has]
+    leases = [lease for lease in tale.leases if lease.lock == lock]
+    if tale.check in _OF_OLD_LEASES:
+        return has[-1:] or waiting[:1]
+    if not leases or leases[-1].host != host:
+        return waiting[:1] or has[-1:]
+    if any(visit.lease is leases[-1] for visit in has):
+        return has[-1:]
+    early = [visit for visit in mine if visit.start <= leases[-1].since and not visit.has]
+    return [visit for visit in early if visit.open][:1] or early[-1:]
+
+
+def _holders(tale: Tale) -> Iterator[Visit]:
+    """Yield who has the locks that matter at the end; of a lock that nobody has, who had it last."""
+    for lock in sorted(tale.locks):
+        has = [visit for visit in tale.visits if visit.lock == lock and visit.has]
+        leases = [lease for lease in tale.leases if lease.lock == lock]
+        if not leases or any(visit.lease is leases[-1] for visit in has):
+            inside = [visit for visit in has if visit.inside] or [visit for visit in has if visit.open]
+            yield from inside[-_FEW:] or sorted(has, key=lambda visit: visit.last)[-1:]
+
+
+def _odd(tale: Tale, since: float) -> list[Visit]:
+    """Return the last visits that did not go as they should, and had not ended before a time."""
+    here = [visit for visit in tale.visits if visit.lock in tale.locks and visit.has]
+    odd = [visit for visit in here if visit.was_lost or _outlived(visit)]
+    odd += [visit for visit in here for other in here if _meet(visit, other) and visit not in odd]
+    return sorted((visit for visit in odd if visit.last >= since), key=lambda visit: visit.start)[-_MANY:]
+
+
+def _outlived(visit: Visit) -> bool:
+    """Tell whether a body ran on when its lease had ended."""
+    lease = visit.lease
+    if lease is None or lease.ended is None or visit.entered is None:
+        return False
+    left = visit.left.t if visit.left is not None else visit.over
+    return left is None or left > lease.ended
+
+
+def _meet(one: Visit, other: Visit) -> bool:
+    apart = one is other or one.lock != other.lock or (one.host == other.host and one.got is None)
+    return not apart and one.inside_with(other)
+
+
+def _judged(tale: Tale) -> list[Visit]:
+    """Return what a verdict, given at the end on all that happened, is about: a few examples."""
+    focus = tale.focus
+    mine = [visit for visit in tale.visits if visit.lock in tale.locks]
+    if focus.scopes:
+        first = {tale.scopes[visit.owner]: visit for visit in reversed(mine) if visit.owner in tale.scopes}
+        return list(first.values())
+    of_function = [visit for visit in mine if focus.names(visit.function)]
+    said = [visit for visit in of_function if _is_said(focus, visit)]
+    odd = [visit for visit in _odd(tale, 0.0) if not focus.hosts or visit.host in focus.hosts]
+    odd = [visit for visit in odd if visit in of_function] or odd
+    bare = [visit for visit in of_function if visit.outcome and visit.outcome.text("outcome") == "ok" and not visit.has]
+    first = {visit.lock: visit for visit in reversed(mine) if visit.lock in focus.locks}
+    return said[:_FEW] or odd or bare[:_FEW] or of_function[:_FEW] or list(first.values())[:_MANY] or mine[-1:]
+
+
+def _is_said(focus: Focus, visit: Visit) -> bool:
+    """Tell whether a violation names how a visit ended: its error, or why it did not get the lock."""
+    error = visit.outcome.text("error") if visit.outcome is not None else ""
+    reason = visit.done.text("reason") if visit.done is not None else ""
+    return focus.names(error) or focus.names(reason)

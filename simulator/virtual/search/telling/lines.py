@@ -1,0 +1,117 @@
+"""The lines of a story: those of the visits and leases that matter, and in one line each what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.findings import label
+from simulator.virtual.search.telling.choice import NEEDED, Tale, ranked, told_leases
+from simulator.virtual.search.telling.folding import fold
+from simulator.virtual.search.telling.requests import grouped, told_requests
+from simulator.virtual.search.telling.words import message_words, operator_words, outcome_words, visit_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simulator.history.journal import Record
+    from simulator.virtual.search.telling.visits import Visit
+    from simulator.virtual.search.telling.words import Told
+
+_OF_CALLS: Final = ("verdict", "cancelled by nobody", "cancellation swallowed")
+"""Checks that ask how calls ended."""
+_UNWRITTEN: Final = -1
+"""The place of what no record tells among the records of the same time."""
+_FIRST: Final = 3
+_LAST: Final = 6
+"""Records of a message that are told where there are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happened, in words, in order of time, and the hosts that it is about."""
+
+    lines: list[tuple[float, str]]
+    hosts: frozenset[str]
+
+
+def tell_lines(tale: Tale, *, most: int) -> Story:
+    """Tell what matters, in ``most`` lines: what is needed least is left out first."""
+    ranks = ranked(tale)
+    visits = sorted(ranks, key=lambda visit: (ranks[visit], -visit.start))
+    while True:
+        coarse = not visits or ranks[visits[-1]] == NEEDED
+        story = _told(tale, visits, ranks, coarse=False)
+        if len(story.lines) > most and coarse:
+            return _told(tale, visits, ranks, coarse=True)
+        if len(story.lines) <= most:
+            return story
+        visits.pop()
+
+
+def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, coarse: bool) -> Story:
+    leases = told_leases(tale, visits)
+    hosts = {visit.host for visit in visits} | {lease.host for lease in leases} | tale.focus.hosts
+    told: list[Told] = []
+    for visit in visits:
+        told += visit_words(visit, brief=ranks[visit] > NEEDED, scope=tale.scopes.get(visit.owner, ""))
+    told += _outcomes(tale, visits)
+    needed = [visit for visit in visits if ranks[visit] == NEEDED]
+    told += grouped(told_requests(tale, needed, leases), needed, tale.leases, coarse=coarse)
+    told += [(record, message_words(record)) for record in _of_messages(tale)]
+    told += _of_hosts(tale, hosts)
+    place = {id(record): number for number, record in enumerate(tale.records)}
+    lines = [(record.t, place[id(record)], text) for record, text in told]
+    lines += [
+        (lease.ended, _UNWRITTEN, f"{lease.host}'s lease of {label(lease.lock)} runs out")
+        for lease in leases
+        if lease.ending == "expired" and lease.ended is not None
+    ]
+    left = [visit for visit in tale.visits if visit.lock in tale.locks and visit not in visits]
+    breaks = [record.t for record in tale.records if record.event == "fault"] + [lease.since for lease in leases]
+    lines += [(at, _UNWRITTEN, text) for at, text in fold(left, () if coarse else breaks)]
+    return Story([(at, text) for at, _, text in sorted(set(lines))], frozenset(hosts))
+
+
+# --- of callers and messages ------------------------------------------------------------------------------------------
+
+
+def _outcomes(tale: Tale, visits: Sequence[Visit]) -> list[Told]:
+    """Tell how calls ended, where the violation is about that; that one ended well, only if that is the question."""
+    if tale.check not in _OF_CALLS and not tale.focus.messages:
+        return []
+    outcomes = [visit.outcome for visit in visits if visit.outcome is not None and _is_asked(tale, visit)]
+    return [(outcome, outcome_words(outcome)) for outcome in outcomes]
+
+
+def _is_asked(tale: Tale, visit: Visit) -> bool:
+    well = visit.outcome is not None and visit.outcome.text("outcome") == "ok"
+    return not well or tale.focus.names("succeeded") or (bool(tale.focus.messages) and visit.has)
+
+
+def _of_messages(tale: Tale) -> list[Record]:
+    """Return what was done with the messages that are named: of a message that came often, the first and the last."""
+    mine = [record for record in tale.records if record.event.startswith("message_")]
+    mine = [record for record in mine if record.text("id") in tale.focus.messages]
+    return mine if len(mine) <= _FIRST + _LAST else [*mine[:_FIRST], *mine[-_LAST:]]
+
+
+# --- of hosts and faults ----------------------------------------------------------------------------------------------
+
+
+def _of_hosts(tale: Tale, hosts: set[str]) -> list[Told]:
+    told: list[Told] = []
+    sudden = {record.t for record in tale.records if record.event == "fault"}
+    for record in tale.records:
+        mine = record.host in hosts
+        if record.event == "fault" and record.text("kind") != "operator":
+            told.append((record, record.text("words")))
+        elif record.event == "operator":
+            told.append((record, operator_words(record)))
+        elif record.event == "pause" and mine and record.t not in sudden:
+            told.append((record, f"{record.host} stands still"))
+        elif record.event == "resume" and mine:
+            told.append((record, f"{record.host} runs on"))
+        elif record.event == "host_exited" and mine:
+            told.append((record, f"{record.host} has closed its locks, and ends"))
+    return told

@@ -1,0 +1,184 @@
+"""The workload ``clients``: the lock API as users use it, by clients that open and close again and again.
+
+Locks, sets of locks, semaphores, leaderships and periodic work, under several options for one name, at places that
+clients bring along; uses are cancelled anywhere, and clients closed while others wait. What is judged is in
+``book.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.workloads.clients.book import Book
+from simulator.virtual.workloads.clients.uses import Plan, User
+from singleton import AsyncLockClient, LockClient, SingletonOptions
+
+if TYPE_CHECKING:
+    import random
+
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.worlds.world import World
+
+_BASIC: Final = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=15)
+_OPTIONS: Final = (
+    _BASIC,
+    _BASIC.replace(lock_period=20, lock_acquisition_polling_interval=2, handoff_window=10),
+    _BASIC.replace(lock_period=60, handoff_window=5, lock_acquisition_min_polling_interval=0.5),
+    _BASIC.replace(lock_period=30, lock_acquisition_polling_interval=1, renewal_interval=5),
+)
+_CHANCES: Final = {
+    "lock": 6,
+    "try": 2,
+    "set": 3,
+    "slot": 3,
+    "try slot": 2,
+    "hold": 3,
+    "holder": 1,
+    "leader": 1,
+    "worker": 1,
+}
+_BLOCKING: Final = ("lock", "try", "set", "slot", "try slot")
+_THEN: Final = ("", "", "elsewhere", "twice", "dropped")
+_PHASES: Final = ("begin", "begin", "inside", "leave")
+_KEY: Final = "c2ltdWxhdGVk"
+_URL: Final = "https://explored.blob.core.windows.net"
+_PLACES: Final = ("", "", "made", "named")
+_AFTER: Final = ("again", "twice")
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What the oracle is to know of options."""
+
+    options: SingletonOptions
+    period: float
+    wait: float | None = None
+    on_contention: object = "wait"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """A client's life: after a ``pause`` it is opened, and it is closed after ``seconds`` or its last use."""
+
+    pause: float
+    place: str
+    options: SingletonOptions
+    sync: bool
+    plans: tuple[Plan, ...]
+    together: bool
+    seconds: float | None
+
+
+def start_clients(world: World) -> None:
+    """Some users on each machine, who open clients one after the other."""
+    rng = world.rng_work
+    _tell(world)
+    book = Book(world, {"pool": rng.choice([1, 2, 3, 100]), "made.pool": rng.choice([1, 6, 40]), "named.pool": 2})
+    keys = rng.choice([1, 1, 2, 4])
+    few = rng.sample(_OPTIONS, rng.choice([1, 2, 3]))
+    for machine in world.machines:
+        shop = _Shop(world, book, machine)
+        for user in range(rng.randint(1, 2)):
+            sessions = [_session(rng, keys, few) for _ in range(rng.randint(1, 2))]
+            seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 9 for each in sessions for plan in each.plans)
+            world.start(machine, shop.visit(f"{machine.name}/{user}", sessions), seconds=seconds)
+    book.watch()
+
+
+def _tell(world: World) -> None:
+    periods = {*(options.lock_period for options in _OPTIONS), *(each.listener_lock_period for each in _OPTIONS)}
+    terms = [_Terms(options, options.lock_period) for options in _OPTIONS]
+    world.oracle.bounds.know([*terms, *(_Terms(_OPTIONS[0], period) for period in periods)])
+
+
+def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> _Session:
+    place = rng.choice(_PLACES)
+    sync = rng.random() < 0.2
+    plans = tuple(_plan(rng, place, keys, sync=sync) for _ in range(rng.randint(1, 4)))
+    return _Session(
+        pause=rng.uniform(0, 12.0),
+        place=place,
+        options=rng.choice(options),
+        sync=sync,
+        plans=plans,
+        together=rng.random() < 0.5,
+        seconds=rng.uniform(0.0, 30.0) if rng.random() < 0.4 else None,
+    )
+
+
+def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
+    ways = [way for way in _CHANCES if not sync or way in _BLOCKING]
+    way = rng.choices(ways, [_CHANCES[way] for way in ways])[0]
+    stem = f"{place}." if place else ""
+    names: tuple[str, ...] = (f"{stem}key-{rng.randrange(keys)}",)
+    seconds, steps = rng.choice([0.05, 0.5, 4.0, 10.0]) * rng.uniform(0.5, 1.0), rng.randint(1, 3)
+    match way:
+        case "set":
+            every = [f"{stem}key-{number}" for number in range(keys)] + [f"{stem}extra"]
+            names = tuple(rng.sample(every, rng.choice([0, 1, 2, len(every), len(every)])))
+        case "slot" | "try slot":
+            names = (f"{stem}pool",)
+        case "leader":
+            names, seconds, steps = (f"{stem}chief",), rng.uniform(2, 50), 1
+        case "worker":
+            names, seconds, steps = (f"{stem}sweep",), rng.uniform(4, 60), 1
+    return Plan(
+        pause=rng.choice([0.0, 0.0, 1.0, 6.0]) * rng.random(),
+        way=way,
+        names=names,
+        timeout=rng.choice([None, None, 0.0, 3.0, 15.0, 40.0]),
+        seconds=seconds,
+        steps=steps,
+        at_least=rng.choice([2.0, 8.0]) if way in ("lock", "try", "worker") and rng.random() < 0.2 else 0.0,
+        then=rng.choice(_THEN) if way == "hold" else rng.choice(_AFTER) if rng.random() < 0.2 else "",
+        cut=(rng.choice(_PHASES), rng.randrange(rng.choice([4, 12, 80]))) if rng.random() < 0.35 else None,
+        closes=rng.randrange(12) if rng.random() < 0.05 else None,
+    )
+
+
+class _Shop:
+    """A machine where users make clients; those of one place share what they bring along."""
+
+    def __init__(self, world: World, book: Book, machine: Machine) -> None:
+        self._world = world
+        self._book = book
+        self._machine = machine
+
+    async def visit(self, name: str, sessions: list[_Session]) -> None:
+        """Open a client, use it, close it; and again."""
+        for number, session in enumerate(sessions):
+            await asyncio.sleep(session.pause)
+            await self._live(f"{name}/{number}", session)
+
+    async def _live(self, name: str, session: _Session) -> None:
+        client = self._make(session)
+        brought = bool(session.place)
+        customer = self._book.opened(self._machine, client._place, brought=brought)  # noqa: SLF001 - to know it again
+        user = User(self._world, self._book, customer, client, name, session.sync)
+        early = session.seconds is not None
+        closing = asyncio.create_task(self._close(session.seconds, user)) if early else None
+        if session.together:
+            await asyncio.gather(*(user.use(plan, number) for number, plan in enumerate(session.plans)))
+        else:
+            for number, plan in enumerate(session.plans):
+                await user.use(plan, number)
+        await (closing or self._close(0.0, user))
+
+    async def _close(self, seconds: float | None, user: User) -> None:
+        await asyncio.sleep(seconds or 0.0)
+        user.close()
+
+    def _make(self, session: _Session) -> AsyncLockClient | LockClient:
+        kind = LockClient if session.sync else AsyncLockClient
+        match session.place:
+            case "made":
+                return kind(self._make_client, options=session.options.replace(container="made"))
+            case "named":
+                return kind(_URL, credential=_KEY, options=session.options.replace(container="named"))
+            case _:
+                return kind(options=session.options)
+
+    def _make_client(self, container: str) -> Any:
+        raise AssertionError(f"a world opens stores itself, and no client of {container}")

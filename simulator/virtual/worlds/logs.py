@@ -1,0 +1,113 @@
+"""What is logged in a world, while a handler of its app blocks whoever logs, or raises.
+
+logged on the lock thread  a handler of the app ran on the lock thread, where one that blocks would stop all locks
+
+Lines of the lock thread are handed on by the shipped ``LogThread``; in place of its thread stands the machine's part
+that logs. At other times nothing is logged: it would take half of a world's time.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from simulator.virtual.time.machine import HOST, PART
+from singleton.base import naming
+from singleton.process.logthread import LogThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simulator.virtual.oracle.evidence import Evidence
+    from simulator.virtual.time.loop import VirtualLoop
+    from simulator.virtual.time.machine import Machine
+
+_LOGGER: Final = logging.getLogger("singleton")
+_SILENT: Final = logging.NullHandler()
+
+
+class VirtualLogThread(LogThread):
+    """The thread that logs for a machine's locks: as shipped, but that a part of the machine stands for the thread."""
+
+    def __init__(self, loop: VirtualLoop, machine: Machine) -> None:
+        super().__init__()
+        self._loop = loop
+        self._machine = machine
+
+    def take(self, say: Callable[[], None]) -> None:
+        """Take a line of the lock thread."""
+        self._put(say)
+
+    def _begun(self) -> bool:
+        self._machine.context("log").run(self._loop.call_soon, self._say_next)
+        return True
+
+    def _say_next(self) -> None:
+        if self._lines.qsize() and (say := self._lines.get()) is not None:
+            self._say(say)
+
+
+class Logs(logging.Handler):
+    """The log handler of every machine's app."""
+
+    def __init__(self, loop: VirtualLoop, evidence: Evidence) -> None:
+        super().__init__()
+        self._loop = loop
+        self._evidence = evidence
+        self._threads: dict[Machine, VirtualLogThread] = {}
+        self._blocks_until: dict[Machine, float] = {}
+        self._raises_until: dict[Machine, float] = {}
+        self._before: tuple[int, bool] | None = None
+
+    def spoil(self, machine: Machine, seconds: float, *, raises: bool) -> None:
+        """Let the handler block, or raise, for so long on a machine; lines are logged from now on."""
+        until = self._raises_until if raises else self._blocks_until
+        until[machine] = max(self._loop.now + seconds, until.get(machine, 0.0))
+        if self._before is None:
+            self._before = _LOGGER.level, _LOGGER.propagate
+            _LOGGER.setLevel(logging.DEBUG)
+            _LOGGER.propagate = False
+            _LOGGER.addHandler(self)
+            logging.getLogger().addHandler(_SILENT)  # of others, too, nothing is printed
+            naming.say_by(self._route)
+        logging.disable(logging.NOTSET)
+        self._loop.later(seconds, self._rest)
+
+    def close(self) -> None:
+        """Leave logging as it was."""
+        if self._before is not None:
+            logging.getLogger().removeHandler(_SILENT)
+            _LOGGER.removeHandler(self)
+            level, _LOGGER.propagate = self._before
+            _LOGGER.setLevel(level)
+            self._before = None
+            naming.say_by(lambda say: say())
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Block the part that logs, or raise."""
+        machine, part = HOST.get(), PART.get()
+        if machine is None:
+            return
+        self._evidence.reached["lines logged"] += 1
+        if part == "locks":
+            self._evidence.blame("logged on the lock thread", f"{machine.name} logs {record.getMessage()!r} there")
+        if (seconds := self._blocks_until.get(machine, 0.0) - self._loop.now) > 0:
+            machine.block(part, seconds)
+        if part == "log" and self._raises_until.get(machine, 0.0) > self._loop.now:
+            raise RuntimeError("simulated: the log handler fails")
+
+    def _route(self, say: Callable[[], None]) -> None:
+        """Say a line as its part of the machine does: the lock thread hands it on."""
+        machine = HOST.get()
+        if machine is None or PART.get() != "locks":
+            say()
+            return
+        if machine not in self._threads:
+            self._threads[machine] = VirtualLogThread(self._loop, machine)
+        self._threads[machine].take(say)
+
+    def _rest(self) -> None:
+        """Stop logging when no handler is spoilt any more."""
+        if all(until <= self._loop.now for until in (*self._blocks_until.values(), *self._raises_until.values())):
+            logging.disable(logging.CRITICAL)

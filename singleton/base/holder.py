@@ -1,0 +1,51 @@
+"""Who has a lock, as a record: what is read from its blob, or known of this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who has a lock, as its blob tells anybody who may read it. What is not recorded there is None.
+
+    A process records itself when it makes the blob, or gets the lock after another one; and each owner at the first
+    renewal of a lease, after half a lease period. Until then ``owner``, ``function``, ``since`` and ``token`` are those
+    of an earlier hold of the same process. It records nothing with ``fencing_tokens`` off; then an earlier holder may
+    stand here.
+
+    Attributes:
+        lock: name of the lock's blob.
+        owner: who asked: an invocation id, or what the caller gave.
+        host: the machine: the instance id in Azure, else its name.
+        pid: id of the process there.
+        function: the function whose invocation asked, where one did.
+        since: when this was recorded, by the service's clock, whole seconds.
+        token: the least fencing token that the holder may have.
+    """
+
+    lock: str
+    owner: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    function: str | None = None
+    since: datetime | None = None
+    token: int | None = None
+
+
+def fields_of(holder: Holder | None) -> dict[str, object]:
+    """Return it as fields of a log line, by names that begin with ``holder``."""
+    if holder is None:
+        return {}
+    return {
+        "holder": holder.owner,
+        "holder_function": holder.function,
+        "holder_host": holder.host,
+        "holder_pid": holder.pid,
+        "holder_since": None if holder.since is None else holder.since.isoformat(timespec="seconds"),
+        "holder_token": holder.token,
+    }

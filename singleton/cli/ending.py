@@ -1,0 +1,166 @@
+"""``break`` and ``hold``: a lock is taken away from who has it, or kept by the operator."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from singleton.base.errors import LockNotAcquired
+from singleton.base.words import quoted
+from singleton.cli.looking import lock_named
+from singleton.cli.session import Session, in_a_session
+from singleton.cli.words import holder_dict, moment, plain, span, span_of, who, write_json
+from singleton.locking.holder import holder
+from singleton.operating.breaking import break_hold
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
+    from singleton.operating.breaking import Broken
+
+_LONGEST_WAIT: Final = 65.0
+_LOOK: Final = 0.5
+
+
+@click.command("break")
+@click.argument("name")
+@click.option("--notice", type=click.FloatRange(0, 60), metavar="SECONDS", help="End the lease in so many seconds.")
+@click.option("--now", is_flag=True, help="End it at once: --notice 0.")
+@click.option("--wait", is_flag=True, help="Wait until the lease has ended.")
+@click.option("--yes", is_flag=True, help="Don't ask before a lease without end is broken.")
+@in_a_session
+def break_(session: Session, name: str, notice: float | None, *, now: bool, wait: bool, yes: bool) -> int:
+    """Take the lock NAME away from whoever has it.
+
+    The rest of its lease runs out and can't be renewed. Its holder stops before that by its own clock, so nobody gets
+    in beside it, even if it hangs. A shorter --notice says for how long two may be inside.
+    """
+    if now and notice is not None:
+        raise click.UsageError("--now and --notice are both given: keep one of them")
+    notice = 0.0 if now else notice
+    lock, _ = lock_named(session, name)
+    if lock.held and lock.endless and notice is None:
+        notice = _asked(session, name, yes=yes)
+    broken = session.on_store(lambda store: break_hold(store, name, notice)) if lock.held else None
+    if broken is None:
+        if session.as_json:
+            write_json({"lock": name, "broken": False})
+        else:
+            click.echo(f"{plain(name)}: nobody has it; nothing was broken")
+        return 1
+    _tell(session, broken)
+    if wait:
+        _wait_until_free(session, name)
+    return 0
+
+
+def _asked(session: Session, name: str, *, yes: bool) -> float:
+    """Ask whether a lease that never ends is to be broken, which ends it at once."""
+    if not yes:
+        if session.as_json or not sys.stdin.isatty():
+            raise click.UsageError(f"the lease of {name!r} has no end: give --now, --notice SECONDS or --yes")
+        question = f"The lease of {plain(name)} has no end, so breaking it ends it at once. Break it?"
+        click.confirm(question, abort=True)
+    return 0.0
+
+
+def _tell(session: Session, broken: Broken) -> None:
+    unknown = broken.together == math.inf
+    if session.as_json:
+        write_json(
+            {
+                "lock": broken.lock,
+                "broken": True,
+                "holder": holder_dict(broken.holder),
+                "free_in": broken.free_in,
+                "together": None if unknown else broken.together,
+            }
+        )
+        return
+    since = broken.holder.since
+    click.echo(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
+    when = f"ends in {span(broken.free_in)}" if broken.free_in else "has ended"
+    click.echo(f"Its lease {when} and can't be renewed; then others can have it.")
+    if not broken.together:
+        click.echo("Its holder stops before that: nobody gets in beside it.")
+        return
+    bound = "for as long as it likes" if unknown else f"for up to {span(broken.together)}"
+    click.echo(f"A holder that can't be told goes on {bound}: two may be inside, and only tokens keep them apart.")
+
+
+def _wait_until_free(session: Session, name: str) -> None:
+    """Wait until the lease that was broken is over, and tell who has the lock then."""
+    ends = time.monotonic() + _LONGEST_WAIT
+    lock, _ = lock_named(session, name)
+    while lock.state == "breaking" and time.monotonic() < ends:
+        time.sleep(_LOOK)
+        lock, _ = lock_named(session, name)
+    if not session.as_json:
+        click.echo(f"Now it is {f'held by {who(lock.holder)}' if lock.holder else 'free'}.")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for whoever finds the lock taken.")
+@click.option("--timeout", type=span_of(), metavar="SPAN", help="Wait so long for it. Default: until it is free.")
+@click.option("--for", "length", type=span_of(), metavar="SPAN", help="Give it back after so long. Default: at Ctrl-C.")
+@click.option("--new", is_flag=True, help="Hold it even if there is no lock of this name yet.")
+@in_a_session
+def hold(session: Session, name: str, reason: str, timeout: float | None, length: float | None, *, new: bool) -> int:
+    """Keep the lock NAME, renewed, until Ctrl-C.
+
+    Nobody else gets in meanwhile. It waits for the lock like anybody. To stop a job that hangs, begin to hold, then
+    break in another terminal.
+    """
+    if not (reason.isascii() and reason.isprintable() and reason.strip()):
+        raise click.UsageError(f"--reason is {quoted(reason)}: it is kept in a header, so give letters of ASCII")
+    if not new:
+        lock_named(session, name)
+    ends = math.inf if length is None else time.monotonic() + length
+    while True:
+        held = _get(session, name, f"operator: {reason}", timeout)
+        if held is None:
+            return 1
+        lost = False
+        try:
+            lost = _keep(held, ends)
+        finally:
+            session.release(held)
+            more = f" ({held.lost.reason}); asking for it again" if lost else ""
+            _say(session, "lost" if lost else "given back", name, more)
+        if not lost:
+            return 0
+
+
+def _get(session: Session, name: str, owner: str, timeout: float | None) -> Hold | None:
+    """Acquire the lock, and say what is waited for; None where it was not to be had in time."""
+    try:
+        held = session.acquire(name, timeout=0, owner=owner)
+    except LockNotAcquired:
+        by = session.on_store(lambda store: holder(store, name))
+        _say(session, "waiting", name, f": {who(by)} has it" if by else "")
+        try:
+            held = session.acquire(name, timeout=timeout, owner=owner)
+        except LockNotAcquired:
+            _say(session, "not acquired", name)
+            return None
+    _say(session, "held", name, "; Ctrl-C gives it back")
+    return held
+
+
+def _keep(held: Hold, ends: float) -> bool:
+    """Wait until it is lost, or its time is over; tell if it is lost."""
+    while (left := ends - time.monotonic()) > 0:
+        if held.lost.wait(min(1.0, left)):
+            return True
+    return False
+
+
+def _say(session: Session, state: str, name: str, more: str = "") -> None:
+    if session.as_json:
+        write_json({"lock": name, "state": state, "at": time.time()})
+    else:
+        click.echo(f"{plain(name)} {state}{more}")

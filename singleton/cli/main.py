@@ -1,0 +1,113 @@
+"""The commands of ``singleton-locks``, and how each of them ends: with a code and one line, never with a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
+from singleton.cli.doctor import doctor
+from singleton.cli.ending import break_, hold
+from singleton.cli.looking import list_, show, watch
+from singleton.cli.naming import name
+from singleton.cli.sweeping import sweep
+from singleton.operating.listing import NO_CONTAINER
+from singleton.settings.connection import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+PROGRAM: Final = "singleton-locks"
+USAGE: Final = 2
+ENVIRONMENT: Final = 3
+
+HELP: Final = """Show who has which lock, take it away, keep it, sweep what nobody uses.
+
+\b
+  singleton-locks list --held
+  singleton-locks show locks/myapp/ship.42
+  singleton-locks break locks/myapp/ship.42
+"""
+
+
+class Ended(BaseException):
+    """A signal, ``number``, asked the command to end. A KeyboardInterrupt would be taken for Ctrl-C by click."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@click.group(
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 a wrong option or name, 3 storage failed. "
+    "What each command does, with examples: docs/locks-cli.md.",
+)
+def cli() -> None:
+    """Run a command of ``singleton-locks``."""
+
+
+for command in (list_, show, watch, break_, hold, sweep, name, doctor):
+    cli.add_command(command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    with _signals():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return _complain(error.format_message(), USAGE)
+    except (ConfigurationError, ScopeError) as error:
+        return _complain(str(error), USAGE)
+    except SingletonError as error:
+        return _complain(str(error), USAGE if error.reason == NO_CONTAINER else ENVIRONMENT)
+    except Ended as ended:
+        return _complain("ended", 128 + ended.number)
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has gone; nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+        with tempfile.NamedTemporaryFile("w", prefix=f"{PROGRAM}-", suffix=".log", delete=False) as log:
+            log.write(redact(traceback.format_exc()))
+        return _complain(f"unexpected {type(error).__name__}: {error}; the traceback is in {log.name}", ENVIRONMENT)
+    return int(code or 0)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Have signals end the command as Ctrl-C does: what it holds is given back."""
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, _end) for name in names if (number := getattr(signal, name, None))}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise Ended(number)
+
+
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"{PROGRAM}: {redact(text)}\n")
+    return code

@@ -1,0 +1,64 @@
+"""``name``: the name of a function's lock, and what a name says."""
+
+from __future__ import annotations
+
+import click
+
+from singleton.cli.session import Session, in_a_session
+from singleton.cli.words import plain, write_json
+from singleton.operating.locks import parts_of
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--function", metavar="NAME", help="The function's name.")
+@click.option("--scope", "scopes", multiple=True, metavar="VALUE", help="A value of its scope; several in order.")
+@click.option("--level", type=click.Choice(["function", "host"]), default="function", help="Whose lock it is.")
+@click.option("--listener", is_flag=True, help="The lock of mode='listener'.")
+@in_a_session
+def name(
+    session: Session, name: str | None, function: str | None, scopes: tuple[str, ...], level: str, *, listener: bool
+) -> int:
+    """Make the name of a function's lock, or read a lock's NAME."""
+    if (name is None) == (function is None and not scopes):
+        raise click.UsageError("give the NAME of a lock to read it, or --function and --scope to make one")
+    if name is not None:
+        return _read(session, name)
+    found = session.layout.lock(
+        session.app_id, function or "", scopes, "host" if level == "host" else "function", listener=listener
+    )
+    if session.as_json:
+        write_json({"name": found, "container": session.container})
+    else:
+        click.echo(found)
+    return 0
+
+
+def _read(session: Session, name: str) -> int:
+    parts = parts_of(name, session.container)
+    if session.as_json:
+        read = parts and {
+            "app": parts.app,
+            "function": parts.function,
+            "scope": list(parts.scopes),
+            "level": parts.level,
+            "listener": parts.listener,
+            "slot": parts.slot,
+            "cut": parts.cut,
+        }
+        write_json({"name": name, "read": read})
+    elif parts is None:
+        click.echo(f"{plain(name)}: no layout makes this name; somebody chose it")
+    else:
+        facts = {
+            "app": plain(parts.app),
+            "function": plain(parts.function or ""),
+            "scope": ", ".join(plain(value) for value in parts.scopes) + ("…" if parts.cut else ""),
+            "level": parts.level or "",
+            "mode": "listener" if parts.listener else "",
+            "slot": "" if parts.slot is None else str(parts.slot),
+        }
+        for key, value in facts.items():
+            if value:
+                click.echo(f"{key:<9} {value}")
+    return 1 if parts is None else 0

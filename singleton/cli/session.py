@@ -1,0 +1,147 @@
+"""Which account and container a command works on, and how it asks for something there."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+import click
+
+from singleton.operating.keeping import keeping_of
+from singleton.operating.naming import layout_in
+from singleton.process.current import provided_account, runtime
+from singleton.process.registry import Address, Place
+from singleton.settings.connection import DEFAULT_CONNECTION, resolve_blob_account
+from singleton.settings.hostid import host_id
+from singleton.settings.options import find_app_dir, load_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from singleton.base.hold import Hold
+    from singleton.layouts.layout import Layout
+    from singleton.stores.keeping import LockKeeping
+    from singleton.stores.protocol import LeaseStore
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
+"""The connection under which an account that is reached by an identity is looked up."""
+
+
+class Session:
+    """The container that a command works on.
+
+    Args:
+        connection: app setting of the account, or its connection string.
+        account: name or URL of an account that is reached by an identity, in place of ``connection``.
+        container: its container; None: the app's.
+        app: the app's folder, whose host.json counts; None: this one, if it is an app's.
+        app_id: the host id; None: the app's.
+        as_json: whether the command writes JSON.
+
+    Raises:
+        ConfigurationError: nothing is set for the connection, or what is set is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: str,
+        account: str | None,
+        container: str | None,
+        app: Path | None,
+        app_id: str | None,
+        as_json: bool,
+    ) -> None:
+        folder = find_app_dir(app or Path.cwd(), {} if app else os.environ)
+        options = load_options(folder, os.environ)
+        self._folder = folder
+        self.as_json = as_json
+        self.options = options.replace(container=container or options.container, host_id=app_id or options.host_id)
+        self._account = account
+        self._connection = connection
+
+    @functools.cached_property
+    def place(self) -> Place:
+        """The container."""
+        if self._account is None:
+            account = provided_account(self._connection) or resolve_blob_account(self._connection, os.environ)
+            return Place(account, self.container)
+        key = "blobServiceUri" if "://" in self._account else "accountName"
+        settings = {**os.environ, f"{_BY_IDENTITY}__{key}": self._account}
+        return Place(resolve_blob_account(_BY_IDENTITY, settings), self.container)
+
+    @property
+    def container(self) -> str:
+        """The container's name."""
+        return self.options.container
+
+    @property
+    def layout(self) -> Layout:
+        """How functions' locks are named there."""
+        return layout_in(self.container)
+
+    @property
+    def app_id(self) -> str:
+        """The host id under which the app has its locks."""
+        return self.options.host_id or host_id(os.environ, self._folder)
+
+    def ask(self, work: Callable[[LockKeeping], Coroutine[Any, Any, _T]]) -> _T:
+        """Do something with the container, on the lock thread; Ctrl-C ends it."""
+        return self.on_store(lambda store: work(keeping_of(store)))
+
+    def on_store(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
+        """Do something with the locks' store, on the lock thread; Ctrl-C ends it."""
+        place = self.place
+        return runtime().call(lambda registry: work(registry.store(place)))
+
+    def acquire(self, name: str, *, timeout: float | None, owner: str) -> Hold:
+        """Take a lock, as any process of the app would, and leave a stamp, even where the app leaves none."""
+        address = Address.of(self.place, name, self.options.replace(fencing_tokens=True), self.layout.stamp())
+        return runtime().call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
+
+    def release(self, hold: Hold) -> None:
+        """Give it back."""
+        runtime().release(hold)
+
+
+def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[..., int]:
+    """Give a command the options that say which container it works on, and ``--json``; it gets them as a session."""
+
+    @click.option(
+        "--connection",
+        metavar="SETTING",
+        default=DEFAULT_CONNECTION,
+        help="App setting (environment variable) of the storage account, or its connection string.",
+    )
+    @click.option("--account", metavar="NAME", help="Account's name or URL, reached by an identity.")
+    @click.option("--container", metavar="NAME", help="Its container. Default: the app's, webjobshost unless set.")
+    @click.option(
+        "--app",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="The app's folder, for its host.json. Default: this one.",
+    )
+    @click.option("--host-id", "app_id", metavar="ID", help="The app's host id. Default: worked out as the host does.")
+    @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+    @functools.wraps(command)
+    def with_session(
+        *,
+        connection: str,
+        account: str | None,
+        container: str | None,
+        app: Path | None,
+        app_id: str | None,
+        as_json: bool,
+        **others: Any,
+    ) -> int:
+        session = Session(
+            connection=connection, account=account, container=container, app=app, app_id=app_id, as_json=as_json
+        )
+        return command(session, **others)  # type: ignore[call-arg] # click gives each command its own options
+
+    return with_session

@@ -1,0 +1,214 @@
+"""What the commands write: locks as lines, as blocks and as JSON; time spans as people say them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton.base.holder import Holder
+    from singleton.operating.locks import LockInfo
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SPAN: Final = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])\s*\Z")
+_STATES: Final = {"leased": "held", "breaking": "ending", "available": "free", "expired": "expired", "broken": "free"}
+HEADS: Final = ("STATE", "FUNCTION", "SCOPE", "FOR", "HOLDER", "NAME")
+_WIDEST: Final = 76
+"""Characters of a column: a long scope must not push the names out of sight."""
+
+
+def span_of(least: float = 0.0) -> Callable[[str], float]:
+    """Make what reads an option with a time span such as ``7d``, ``12h`` or ``90s``, of ``least`` seconds at least."""
+
+    def read(text: str) -> float:
+        match = _SPAN.match(text)
+        if match is None:
+            raise click.BadParameter(f"{quoted(text)} is no time span: give a number and s, m, h, d or w, such as 7d")
+        seconds = float(match[1]) * _UNITS[match[2]]
+        if seconds < least:
+            raise click.BadParameter(f"{quoted(text)} is too short: give at least {span(least)}")
+        return seconds
+
+    return read
+
+
+def span(seconds: float) -> str:
+    """Say a time span in its two greatest units.
+
+    >>> span(3), span(134), span(7 * 86_400), span(90_061)
+    ('3 s', '2 min 14 s', '7 d', '1 d 1 h')
+    """
+    left = max(0, round(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        many, left = divmod(left, size)
+        if many:
+            parts.append(f"{many:,} {unit}")
+        elif parts:
+            break
+        if len(parts) == 2:
+            break
+    return " ".join(parts) or "0 s"
+
+
+def plain(text: str) -> str:
+    """Return a text that stands on one line of a terminal and does nothing to it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def state_of(lock: LockInfo) -> str:
+    """Say in which state a lock is."""
+    return "held for ever" if lock.held and lock.endless else _STATES[lock.state]
+
+
+def scope_of(lock: LockInfo) -> str:
+    """Say a lock's scope."""
+    said = ", ".join(plain(value) for value in lock.scope) + ("…" if lock.cut else "")
+    if lock.listener:
+        said = f"{said} (listener)".strip()
+    return f"{said} slot {lock.slot}".strip() if lock.slot is not None else said
+
+
+def who(holder: Holder) -> str:
+    """Say who has a lock, or had it."""
+    parts = [f"instance {holder.host}" if holder.host else "", f"pid {holder.pid}" if holder.pid else ""]
+    owner = f"invocation {holder.owner}" if holder.owner and holder.function else holder.owner
+    told = [plain(part) for part in (*parts, owner or "") if part]
+    return ", ".join(told) or "somebody who left no name"
+
+
+def row(lock: LockInfo, now: float) -> tuple[str, ...]:
+    """Return a lock as the cells of a line."""
+    since = lock.holder.since if lock.holder else None
+    held_for = "" if since is None else span(now - since.timestamp())
+    function = plain(lock.function or "")
+    return state_of(lock), function, scope_of(lock), held_for, who(lock.holder) if lock.holder else "", plain(lock.name)
+
+
+class Table:
+    """Lines in columns. The first lines say how wide these are, so that the others need not be known."""
+
+    def __init__(self, first: list[tuple[str, ...]]) -> None:
+        """Write the heads."""
+        columns = zip(*[HEADS, *first], strict=True)
+        self._widths = [min(_WIDEST, max(len(cell) for cell in column)) for column in columns]
+        self.write(HEADS)
+
+    def write(self, cells: tuple[str, ...]) -> None:
+        """Write a line."""
+        *others, last = zip(cells, self._widths, strict=True)
+        line = "  ".join([cell.ljust(width) for cell, width in others] + [last[0]])
+        click.echo(line.rstrip())
+
+
+def block(lock: LockInfo, now: float) -> None:
+    """Write all that is known of a lock."""
+    click.echo(plain(lock.name))
+    said = state_of(lock)
+    stamp = lock.holder or lock.last
+    since = stamp.since
+    if lock.holder and since:
+        said += f" since {moment(since)} ({span(now - since.timestamp())})"
+    facts = {
+        "state": said,
+        "app": lock.app and plain(lock.app),
+        "function": lock.function and plain(lock.function),
+        "scope": scope_of(lock),
+        "holder" if lock.holder else "last holder": None if stamp.host is None and lock.holder is None else who(stamp),
+        "token": stamp.token,
+        "last stamp": f"{moment(lock.modified)} ({span(now - lock.modified.timestamp())} ago)",
+    }
+    for key, value in facts.items():
+        if value:
+            click.echo(f"  {key:<12} {value}")
+
+
+def counted(many: int, what: str) -> str:
+    """Say how many there are of something.
+
+    >>> counted(1, "lock"), counted(1200, "lock")
+    ('1 lock', '1,200 locks')
+    """
+    return f"{many:,} {what}{'' if many == 1 else 's'}"
+
+
+def as_dict(lock: LockInfo) -> dict[str, Any]:
+    """Return a lock as JSON has it."""
+    return {
+        "name": lock.name,
+        "state": lock.state,
+        "held": lock.held,
+        "app": lock.app,
+        "function": lock.function,
+        "scope": list(lock.scope),
+        "level": lock.level,
+        "listener": lock.listener,
+        "slot": lock.slot,
+        "cut": lock.cut,
+        "endless": lock.endless,
+        "modified": lock.modified.isoformat(),
+        "holder": lock.holder and holder_dict(lock.holder),
+        "last": holder_dict(lock.last),
+    }
+
+
+def holder_dict(holder: Holder) -> dict[str, Any]:
+    """Return a holder as JSON has it."""
+    return {
+        "instance": holder.host,
+        "pid": holder.pid,
+        "invocation": holder.owner,
+        "function": holder.function,
+        "since": holder.since and holder.since.isoformat(),
+        "token": holder.token,
+    }
+
+
+def moment(when: datetime) -> str:
+    """Say a moment, in UTC."""
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def write_json(value: object, end: str = "\n") -> None:
+    """Write a value as one line of JSON."""
+    click.echo(json.dumps(value) + end, nl=False)
+
+
+class Progress:
+    """A line on the error stream now and then, for what takes long: one that stays where it is, on a terminal."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._start = self._last = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+        self._shown = False
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.monotonic() - self._start
+
+    def show(self, count: int, more: str = "") -> None:
+        """Say how far it is, if it is time."""
+        if time.monotonic() - self._last < (0.5 if self._terminal else 5.0):
+            return
+        self._last = time.monotonic()
+        line = f"{count:,} {self._what}, {count / max(self.seconds, 1e-9):,.0f} a second{more}"
+        click.echo(f"\r{line}\x1b[K" if self._terminal else line, err=True, nl=not self._terminal)
+        self._shown = self._terminal
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._shown = False

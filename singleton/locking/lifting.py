@@ -1,0 +1,59 @@
+"""After storage went back in time: let a lock's tokens go on above all that were ever given.
+
+An account that failed over, or was restored to a point in time, may have lost its last writes. Then an epoch stands on
+a blob that was counted past already, and the next tokens would repeat. What was lost can't be read any more, and need
+not be: epochs begin at a thousand times the service's clock and grow by one a lease (``fencing.py``), so all that were
+given until now are below a thousand times the next second. The clock is the service's: that of a write of ours.
+
+It is done under a lease of our own, so no holder is disturbed: a lock that somebody has is left alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from singleton.locking.acquisition import storage_error
+from singleton.locking.fencing import EPOCH_KEY, lifted_epoch
+from singleton.stores.protocol import LeaseStore, StoreFailure, within
+
+_CALL: Final = 5.0
+_SHORTEST: Final = 15
+
+
+async def lift_epoch(store: LeaseStore, name: str, lease_id: str) -> int | None:
+    """Write an epoch above all that were given so far; return it, or None where somebody has the lock.
+
+    Args:
+        store: of the lock's container.
+        name: the lock's.
+        lease_id: a new one, for this lock only.
+
+    Raises:
+        StorageError: the storage refuses, does not answer, or has no such lock. A lease that was granted without an
+            answer lapses within 15 seconds.
+    """
+    try:
+        try:
+            await within(_CALL, store.acquire(name, lease_id, _SHORTEST))
+        except StoreFailure as failure:
+            if failure.meaning == "held":
+                return None
+            raise
+        try:
+            return await _lifted(store, name, lease_id)
+        finally:
+            with suppress(StoreFailure):
+                await within(_CALL, store.release(name, lease_id))
+    except StoreFailure as failure:
+        raise storage_error(name, failure) from failure
+
+
+async def _lifted(store: LeaseStore, name: str, lease_id: str) -> int:
+    before = await within(_CALL, store.read(name))
+    await within(_CALL, store.write(name, lease_id, before.metadata, before.etag))
+    now = await within(_CALL, store.read(name))  # its Last-Modified is the clock
+    epoch = lifted_epoch(now)
+    kept = {key: value for key, value in now.metadata.items() if key.lower() != EPOCH_KEY.lower()}
+    await within(_CALL, store.write(name, lease_id, {**kept, EPOCH_KEY: str(epoch)}, now.etag))
+    return epoch

@@ -1,0 +1,175 @@
+"""Every metric: its name, unit and description, and which event it is made of.
+
+Attributes have few values: functions, modes, policies, outcomes, reasons, operations and statuses. A lock's name, which
+has the scope's value in it, is one of them only if that was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Counter, Histogram, Meter
+
+    from singleton.base.events import LockEvent
+
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+"""Bounds of the histograms' buckets, where the SDK's user does not choose others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a metric is called, and what it says."""
+
+    kind: Literal["counter", "histogram"]
+    name: str
+    unit: str
+    description: str
+    attributes: tuple[str, ...]
+
+
+WAIT: Final = Metric(
+    "histogram",
+    "singleton.lock.wait",
+    "s",
+    "Time from asking for a lock to getting it or giving up.",
+    ("singleton.function", "singleton.mode", "singleton.outcome"),
+)
+HOLD: Final = Metric(
+    "histogram",
+    "singleton.lock.hold",
+    "s",
+    "Time from getting a lock to its release or loss.",
+    ("singleton.function", "singleton.mode", "singleton.outcome"),
+)
+ACQUIRED: Final = Metric(
+    "counter",
+    "singleton.lock.acquired",
+    "{hold}",
+    "Locks that were acquired.",
+    ("singleton.function", "singleton.mode"),
+)
+CONTENDED: Final = Metric(
+    "counter",
+    "singleton.lock.contended",
+    "{wait}",
+    "Attempts and waits that ended as somebody else has the lock.",
+    ("singleton.function", "singleton.mode", "singleton.policy"),
+)
+LOST: Final = Metric(
+    "counter",
+    "singleton.lock.lost",
+    "{hold}",
+    "Holds that were lost before their release.",
+    ("singleton.function", "singleton.mode", "singleton.reason"),
+)
+REQUESTS: Final = Metric(
+    "counter",
+    "singleton.storage.requests",
+    "{request}",
+    "Requests to the locks' storage: what was asked for, and what came of it.",
+    ("singleton.operation", "singleton.status"),
+)
+DURATION: Final = Metric(
+    "histogram",
+    "singleton.processing.duration",
+    "s",
+    "Time that guarded bodies took.",
+    ("singleton.function", "singleton.mode", "singleton.outcome"),
+)
+COUNT: Final = Metric(
+    "counter",
+    "singleton.processing.count",
+    "{run}",
+    "Guarded bodies that ended.",
+    ("singleton.function", "singleton.mode", "singleton.outcome"),
+)
+METRICS: Final = (WAIT, HOLD, ACQUIRED, CONTENDED, LOST, REQUESTS, DURATION, COUNT)
+
+SKIPPED: Final = "lock_skipped"
+ALIASES: Final = {
+    ACQUIRED.name: "lock_acquired",
+    CONTENDED.name: SKIPPED,
+    DURATION.name: "processing_duration_seconds",
+    COUNT.name: "processing_count",
+}
+"""Other names for some of them. ``lock_skipped`` counts the policy ``skip`` only."""
+
+
+def policy_of(event: LockEvent) -> str:
+    """Return the policy by which somebody gave up: with ``wait`` that is a time-out."""
+    return "wait" if event.reason == "timeout" else event.reason or ""
+
+
+class Recorder:
+    """Records events and requests. Call it on any thread."""
+
+    def __init__(self, meter: Meter, *, scopes: bool, aliases: bool) -> None:
+        self._scopes = scopes
+        names = [(metric, metric.name) for metric in METRICS]
+        names += [(metric, ALIASES[metric.name]) for metric in METRICS if aliases and metric.name in ALIASES]
+        self._histograms: dict[str, Histogram] = {
+            name: meter.create_histogram(
+                name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=_SECONDS
+            )
+            for metric, name in names
+            if metric.kind == "histogram"
+        }
+        self._counters: dict[str, Counter] = {
+            name: meter.create_counter(name, metric.unit, metric.description)
+            for metric, name in names
+            if metric.kind == "counter"
+        }
+        self._lost: set[int] = set()
+
+    def take(self, event: LockEvent) -> None:
+        """Record what an event says."""
+        about = self._about(event)
+        match event.kind:
+            case "acquired":
+                self._time(WAIT, event.waited, {**about, "singleton.outcome": "acquired"})
+                self._count(ACQUIRED, about)
+            case "contended":
+                self._time(WAIT, event.waited, {**about, "singleton.outcome": "contended"})
+                self._count(CONTENDED, {**about, "singleton.policy": policy_of(event)})
+            case "failed":
+                self._time(WAIT, event.waited, {**about, "singleton.outcome": "failed"})
+            case "lost":
+                if event.mode != "listener":  # whose release is not told after a loss
+                    self._lost.add(event.use)
+                self._time(HOLD, event.held, {**about, "singleton.outcome": "lost"})
+                self._count(LOST, {**about, "singleton.reason": event.reason or ""})
+            case "released" if event.use in self._lost:
+                self._lost.discard(event.use)
+            case "released":
+                self._time(HOLD, event.held, {**about, "singleton.outcome": "released"})
+            case "body_ended":
+                outcome = {**about, "singleton.outcome": event.reason or ""}
+                self._time(DURATION, event.ran, outcome)
+                self._count(COUNT, outcome)
+
+    def request(self, operation: str, status: str) -> None:
+        """Record a request to the storage."""
+        self._count(REQUESTS, {"singleton.operation": operation, "singleton.status": status})
+
+    def _about(self, event: LockEvent) -> dict[str, Any]:
+        about: dict[str, Any] = {"singleton.mode": event.mode}
+        if event.function:
+            about["singleton.function"] = event.function
+        if self._scopes:
+            about["singleton.lock"] = event.lock
+        return about
+
+    def _time(self, metric: Metric, seconds: float | None, about: dict[str, Any]) -> None:
+        if seconds is None:
+            return
+        for name in (metric.name, ALIASES.get(metric.name, "")):
+            if name in self._histograms:
+                self._histograms[name].record(seconds, about)
+
+    def _count(self, metric: Metric, about: dict[str, Any]) -> None:
+        self._counters[metric.name].add(1, about)
+        alias = ALIASES.get(metric.name, "")
+        if alias in self._counters and (alias != SKIPPED or about["singleton.policy"] == "skip"):
+            self._counters[alias].add(1, about)

@@ -1,0 +1,87 @@
+"""Two spans for each use of a lock, children of whatever span is current where it is asked for: waiting, and holding.
+
+The span of a hold is linked to that of the hold before it, where that was in this process. Locks that a process keeps
+for life (listeners, leaderships) have none: they would last for days.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.trace import Link, Status, StatusCode
+
+from singleton.observing.metrics import policy_of
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, SpanContext, Tracer
+
+    from singleton.base.events import LockEvent
+
+_FOR_LIFE: Final = ("listener", "leadership")
+_REMEMBERED: Final = 1024
+"""Locks whose last hold is remembered."""
+
+
+class Spans:
+    """Begins and ends spans with events. Call it where an event happens: a span's parent is what is current there."""
+
+    def __init__(self, tracer: Tracer, *, scopes: bool) -> None:
+        self._tracer = tracer
+        self._scopes = scopes
+        self._waits: dict[int, Span] = {}
+        self._holds: dict[int, Span] = {}
+        self._before: dict[str, SpanContext] = {}
+
+    def take(self, event: LockEvent) -> None:
+        """Begin or end a span, where this event does so."""
+        if event.mode in _FOR_LIFE:
+            return
+        match event.kind:
+            case "waiting":
+                self._waits[event.use] = self._start("singleton wait", event)
+            case "acquired":
+                self._end_wait(event, "acquired")
+                self._begin_hold(event)
+            case "contended":
+                self._end_wait(event, "contended", {"singleton.policy": policy_of(event)})
+            case "failed":
+                self._end_wait(event, "failed", {"error.type": event.reason or ""})
+            case "lost" if (hold := self._holds.get(event.use)) is not None:
+                hold.add_event("lost", {"singleton.reason": event.reason or ""})
+                hold.set_status(Status(StatusCode.ERROR, f"the lock was lost: {event.reason}"))
+            case "released" if (hold := self._holds.pop(event.use, None)) is not None:
+                hold.end()
+
+    def _begin_hold(self, event: LockEvent) -> None:
+        """Begin the span, and remember it for the next. Without a lock, which a fork might leave taken for ever."""
+        before = self._before.pop(event.lock, None)
+        links = [] if before is None else [Link(before)]
+        hold = self._holds[event.use] = self._start("singleton hold", event, links)
+        if hold.get_span_context().is_valid:
+            self._before[event.lock] = hold.get_span_context()
+        if len(self._before) > _REMEMBERED:
+            with suppress(KeyError, RuntimeError):  # another thread has just done so
+                del self._before[next(iter(self._before))]
+
+    def _end_wait(self, event: LockEvent, outcome: str, more: dict[str, str] | None = None) -> None:
+        wait = self._waits.pop(event.use, None)
+        if wait is None:
+            return
+        wait.set_attributes({"singleton.outcome": outcome, **(more or {})})
+        if outcome == "failed":
+            wait.set_status(Status(StatusCode.ERROR, event.reason))
+        wait.end()
+
+    def _start(self, what: str, event: LockEvent, links: list[Link] | None = None) -> Span:
+        about: dict[str, Any] = {"singleton.mode": event.mode}
+        if event.function:
+            about["singleton.function"] = event.function
+        if event.owner:
+            about["singleton.owner"] = event.owner
+        if event.token is not None:
+            about["singleton.token"] = event.token
+        if self._scopes:
+            about["singleton.lock"] = event.lock
+        name = f"{what} {event.function}" if event.function else what
+        return self._tracer.start_span(name, attributes=about, links=links or ())

@@ -1,0 +1,30 @@
+"""How the store of a container is asked for what no lock needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from singleton.base.errors import ConfigurationError
+from singleton.stores.azure_blob import AzureBlobLeaseStore
+from singleton.stores.keeping import LockKeeping
+
+if TYPE_CHECKING:
+    from singleton.stores.protocol import LeaseStore
+
+
+def keeping_of(store: LeaseStore) -> LockKeeping:
+    """Return what lists, breaks and deletes in the container of this store.
+
+    Raises:
+        ConfigurationError: it is a store of somebody's own, which can't.
+    """
+    if isinstance(store, LockKeeping):
+        return store
+    if isinstance(store, AzureBlobLeaseStore):
+        from singleton.stores.azure_keeping import AzureKeeping
+
+        return AzureKeeping(store.container)
+    raise ConfigurationError(
+        f"the store, a {type(store).__name__}, lists and breaks no locks: it needs the methods of "
+        "singleton.stores.keeping.LockKeeping as well"
+    )

@@ -1,0 +1,99 @@
+"""What is known of a lock that a listing shows: whose it is by its name, in which state, and who has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from singleton.layouts.reading import NameParts, read_name
+from singleton.layouts.webjobs import CONTAINER as WEBJOBS
+from singleton.locking.fencing import STAMP_KEYS
+from singleton.locking.holder import recorded
+
+if TYPE_CHECKING:
+    from singleton.base.holder import Holder
+    from singleton.base.kinds import Level
+    from singleton.stores.keeping import Listed
+    from singleton.stores.protocol import LeaseState
+
+HELD: Final = ("leased", "breaking")
+"""States of a lease that somebody has."""
+_NAMED_BY_SOMEBODY: Final = NameParts(app="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockInfo:
+    """A lock as its container shows it at one moment.
+
+    Attributes:
+        name: the blob's.
+        state: of its lease: available, leased, expired, breaking or broken.
+        holder: who has it; None when nobody has.
+        last: what its last stamp says: of the holder, or of who had it before. What is not recorded is None.
+        app: the host id in the name; None where somebody chose the name.
+        function: the function's name, from the name or from the last stamp.
+        scope: the values of the scope, in order; of a name that was cut, as far as it goes.
+        level: function or host; None where the name does not tell.
+        listener: whether it is the lock of a listener.
+        slot: number of the slot, for one of a semaphore.
+        cut: whether the name was too long, and lacks the end of the scope.
+        endless: whether it is under a lease that never expires: none of ours is.
+        modified: when its metadata was last written, by the service's clock, whole seconds. Leases don't change it.
+        etag: of the blob: the same until the next stamp.
+    """
+
+    name: str
+    state: LeaseState
+    holder: Holder | None
+    last: Holder
+    app: str | None = None
+    function: str | None = None
+    scope: tuple[str, ...] = ()
+    level: Level | None = None
+    listener: bool = False
+    slot: int | None = None
+    cut: bool = False
+    endless: bool = False
+    modified: datetime
+    etag: str
+
+    @property
+    def held(self) -> bool:
+        """Tell whether somebody has it."""
+        return self.state in HELD
+
+
+def lock_info(blob: Listed, container: str) -> LockInfo | None:
+    """Return what is known of this blob's lock; None where nothing says that it is a lock."""
+    parts = parts_of(blob.name, container)
+    if parts is None and not is_stamped(blob) and blob.lease == "available":
+        return None
+    last = recorded(blob.name, blob)
+    told = parts or _NAMED_BY_SOMEBODY
+    return LockInfo(
+        name=blob.name,
+        state=blob.lease,
+        holder=last if blob.lease in HELD else None,
+        last=last,
+        endless=blob.endless,
+        modified=datetime.fromtimestamp(blob.modified, UTC),
+        etag=blob.etag,
+        app=None if parts is None else parts.app,
+        function=told.function or last.function,
+        scope=told.scopes,
+        level=told.level,
+        listener=told.listener,
+        slot=told.slot,
+        cut=told.cut,
+    )
+
+
+def parts_of(name: str, container: str) -> NameParts | None:
+    """Return what the name of a blob in this container says."""
+    return read_name(name, webjobs=container == WEBJOBS)
+
+
+def is_stamped(blob: Listed) -> bool:
+    """Tell whether a lock has left something on it."""
+    return any(key.lower() in STAMP_KEYS for key in blob.metadata)

@@ -1,0 +1,72 @@
+"""``LockKeeping`` on Azure blobs: a listing by pages, a break with a period, a delete on a condition."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from singleton.stores.azure_blob import clock, judged
+from singleton.stores.keeping import MOST_LISTED, Listed, Page
+
+if TYPE_CHECKING:
+    from azure.storage.blob import BlobProperties
+    from azure.storage.blob.aio import ContainerClient
+
+    from singleton.stores.protocol import LeaseState
+
+
+class AzureKeeping:
+    """A ``LockKeeping`` of one container. It owns nothing: the client is closed by whoever opened it."""
+
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
+
+    async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
+        """See ``LockKeeping.page``."""
+        told: list[float] = []
+
+        def note_clock(response: Any) -> None:
+            if (at := clock(response.http_response.headers)) is not None:
+                told.append(at)
+
+        pages = self._container.list_blobs(
+            name_starts_with=prefix, include=["metadata"], results_per_page=most, raw_response_hook=note_clock
+        ).by_page(marker)
+        found = await judged(anext(pages))
+        entries = [_listed(blob) async for blob in found]
+        token: str | None = getattr(pages, "continuation_token", None)
+        return Page(entries=tuple(entries), marker=token or None, at=told[-1] if told else time.time())
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        """See ``LockKeeping.shorten``."""
+        from azure.storage.blob.aio import BlobLeaseClient
+
+        lease = BlobLeaseClient(self._container.get_blob_client(name))
+        return int(await judged(lease.break_lease(lease_break_period=after, **_if_it_is(etag))))
+
+    async def erase(self, name: str, etag: str) -> None:
+        """See ``LockKeeping.erase``."""
+        await judged(self._container.get_blob_client(name).delete_blob(**_if_it_is(etag)))
+
+
+def _if_it_is(etag: str | None) -> dict[str, Any]:
+    from azure.core import MatchConditions
+
+    return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+
+
+def _listed(blob: BlobProperties) -> Listed:
+    return Listed(
+        name=str(blob.name),
+        etag=_quoted(str(blob.etag)),
+        lease=cast("LeaseState", str(blob.lease.state)),
+        modified=int(blob.last_modified.timestamp()),
+        metadata=dict(blob.metadata or {}),
+        size=int(blob.size or 0),
+        endless=blob.lease.duration == "infinite",
+    )
+
+
+def _quoted(etag: str) -> str:
+    """Return an ETag as conditions have it: a listing leaves its quotes out."""
+    return etag if etag.endswith('"') else f'"{etag}"'

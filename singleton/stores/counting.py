@@ -1,0 +1,67 @@
+"""Counts the requests of stores and queues: by what was asked for, and what came of it.
+
+A store is counted from its opening on, if somebody listens then; otherwise it is left as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.stores.messages import MessageStore
+    from singleton.stores.protocol import LeaseStore
+
+    CountRequest = Callable[[str, str], None]
+
+_StoreT = TypeVar("_StoreT", bound="LeaseStore | MessageStore")
+
+_counters: tuple[CountRequest, ...] = ()
+
+
+def count_requests(counter: CountRequest) -> Callable[[], None]:
+    """Call ``counter(operation, status)`` after each request of the stores opened from now on; return a way to end it.
+
+    The operation is such as ``blob.acquire`` or ``queue.send``. The status is ``ok``; of a failure its HTTP status; or
+    ``none`` where no answer came.
+    """
+    global _counters  # noqa: PLW0603 - replaced as a whole
+    _counters = (*_counters, counter)
+
+    def end() -> None:
+        global _counters  # noqa: PLW0603
+        _counters = tuple(other for other in _counters if other is not counter)
+
+    return end
+
+
+def counted(store: _StoreT, service: str) -> _StoreT:
+    """Return the store; where somebody listens, each of its requests is counted. ``service``: blob or queue."""
+    if _counters:
+        for name, method in inspect.getmembers(type(store), inspect.iscoroutinefunction):
+            if not name.startswith("_") and name != "aclose":
+                counting = _counting(f"{service}.{name.rstrip('_')}", functools.partial(method, store))
+                setattr(store, name, functools.wraps(method)(counting))
+    return store
+
+
+def _counting(operation: str, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def request(*args: Any, **kwargs: Any) -> Any:
+        status = "none"
+        try:
+            answer = await send(*args, **kwargs)
+            status = "ok"
+        except StoreFailure as failure:
+            status = "none" if failure.status is None else str(failure.status)
+            raise
+        finally:
+            for count in _counters:
+                count(operation, status)
+        return answer
+
+    return request

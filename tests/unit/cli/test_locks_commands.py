@@ -1,0 +1,534 @@
+"""``singleton-locks`` over the model of the service: what each command says, as text and as JSON, and its exit code."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton.cli import words
+from singleton.cli.main import run
+from singleton.layouts.naming import lock_name
+from singleton.stores.protocol import StoreFailure
+from tests.support.lock_thread import FOREIGN, LockThread, a_job, an_app, call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[3]
+SHIP = "locks/app/ship.42"
+
+
+@pytest.fixture(autouse=True)
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with LockThread() as running:
+        yield running
+
+
+class Command:
+    """The command in this process, and what it wrote."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def __call__(self, *arguments: str) -> int:
+        code = run(arguments)
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        assert self(*arguments, "--json") == code, self.err
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def locks(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def made(thread: LockThread, *names: str) -> None:
+    for name in names:
+        thread.do(lambda name=name: thread.memory.create(name))  # type: ignore[misc]
+
+
+def stamped(thread: LockThread, name: str, **metadata: str) -> None:
+    made(thread, name)
+
+    async def edit() -> None:
+        thread.memory.edit(name, {"SingletonEpoch": "7", **metadata})
+
+    thread.do(edit)
+
+
+def held_by_a_function(thread: LockThread, locks: Command, *arguments: str) -> None:
+    """Run a command while a guarded function is inside."""
+    job = a_job("sync", lambda: locks(*arguments), scope="Id")
+    call(job, owner="inv-7", msg='{"Id": "42"}')
+
+
+# --- list and show ----------------------------------------------------------------------------------------------------
+
+
+def test_a_listing_names_function_scope_instance_and_process(thread: LockThread, locks: Command) -> None:
+    held_by_a_function(thread, locks, "list", "--json")
+    (lock,) = json.loads(locks.out)
+    assert (lock["app"], lock["function"], lock["scope"], lock["held"]) == ("app", "job", ["42"], True)
+    holder = lock["holder"]
+    assert (holder["invocation"], holder["function"]) == ("inv-7", "job")
+    assert isinstance(holder["pid"], int)
+    assert holder["instance"]
+    assert datetime.fromisoformat(holder["since"]) <= datetime.now(UTC)
+
+
+def test_of_a_lock_that_functions_share_the_stamp_tells_whose_invocation_has_it(
+    thread: LockThread, locks: Command
+) -> None:
+    job = a_job("sync", lambda: locks("list", "--json"), scope_id="north", level="host")
+    call(job)
+    (lock,) = json.loads(locks.out)
+    assert (lock["name"], lock["level"], lock["function"], lock["scope"]) == (
+        "locks/app/~north",
+        "host",
+        "job",
+        ["north"],
+    )
+
+
+def test_a_listing_for_people_has_a_line_for_each_lock_and_its_name_at_the_end(
+    thread: LockThread, locks: Command
+) -> None:
+    stamped(thread, "locks/app/other")
+    held_by_a_function(thread, locks, "list")
+    head, held, free = locks.out.splitlines()
+    assert head.split() == ["STATE", "FUNCTION", "SCOPE", "FOR", "HOLDER", "NAME"]
+    assert held.startswith("held   job")
+    assert held.endswith("locks/app/job.42")
+    assert "invocation inv-7" in held
+    assert free.startswith("free   other")
+    assert locks.err.startswith("2 locks, 1 held; 2 blobs read")
+
+
+def test_what_is_no_lock_is_not_listed(thread: LockThread, locks: Command) -> None:
+    thread.do(lambda: thread.memory.note("deferred/1", {"failures": "2"}))
+    made(thread, "somebody's")
+    assert locks.json("list") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ((), ["locks/app/old", "locks/app/ship.1", "locks/app/ship.2"]),
+        (("--function", "ship"), ["locks/app/ship.1", "locks/app/ship.2"]),
+        (("--held",), ["locks/app/ship.2"]),
+        (("--function", "old", "--held"), []),
+        (("--prefix", "locks/app/s"), ["locks/app/ship.1", "locks/app/ship.2"]),
+        (("--older-than", "1h"), ["locks/app/old"]),
+        (("--older-than", "2d"), []),
+    ],
+)
+def test_a_listing_can_be_narrowed(
+    thread: LockThread, locks: Command, arguments: tuple[str, ...], found: list[str]
+) -> None:
+    stamped(thread, "locks/app/old")
+    thread.push_clock(5000)
+    stamped(thread, "locks/app/ship.1")
+    thread.taken_by_another_process("locks/app/ship.2")
+    assert [lock["name"] for lock in locks.json("list", *arguments)] == found
+
+
+def test_a_text_that_could_take_over_a_terminal_is_shown_harmlessly(thread: LockThread, locks: Command) -> None:
+    stamped(thread, lock_name("app", "ship", ["\x1b[2J\n\u202etxt"]))
+    locks("list")
+    assert "\\x1b[2J\\n\\u202etxt" in locks.out
+    assert locks.out.isprintable() is False
+    assert all(line.isprintable() for line in locks.out.splitlines())
+
+
+def test_a_lock_is_shown_with_who_had_it_last(thread: LockThread, locks: Command) -> None:
+    stamped(thread, SHIP, SingletonHost="vm-1", SingletonPid="812", FunctionInstance="inv", SingletonFunction="ship")
+    assert locks("show", SHIP) == 0
+    said = " ".join(locks.out.split())
+    assert "state free app app function ship scope 42" in said
+    assert "last holder instance vm-1, pid 812, invocation inv" in said
+
+
+def test_a_mistyped_name_is_told_apart_from_a_free_lock(thread: LockThread, locks: Command) -> None:
+    stamped(thread, SHIP)
+    assert locks.json("show", SHIP)["state"] == "available"
+    for command in (["show"], ["break"], ["hold", "--reason", "x"]):
+        assert locks(*command, "locks/app/shp.42") == 2
+        assert "there is no lock 'locks/app/shp.42' in container 'webjobshost'" in locks.err
+        assert f"Did you mean '{SHIP}'?" in locks.err
+        assert locks.err.count("\n") == 1
+    assert thread.memory.names() == [SHIP]
+
+
+def test_a_blob_that_is_no_lock_is_told_apart_too(thread: LockThread, locks: Command) -> None:
+    made(thread, "somebody's")
+    assert locks("show", "somebody's") == 2
+    assert "nothing says that it is a lock" in locks.err
+
+
+# --- watch ------------------------------------------------------------------------------------------------------------
+
+
+def test_watching_tells_who_has_it_gets_it_had_it_and_when_it_is_free(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamped(thread, "locks/app/old")
+    thread.taken_by_another_process("locks/app/first")
+    thread.push_clock(30)
+
+    looks = itertools.count(1)
+
+    def step(_: float) -> None:
+        match next(looks):
+            case 1:
+                thread.given_back_by_the_other("locks/app/first")
+            case 2:
+                stamped(thread, SHIP, FunctionInstance="quick")
+                thread.push_clock(3)
+            case 3:
+                thread.do(lambda: thread.memory.acquire(SHIP, FOREIGN, 60))
+            case 4:
+                thread.push_clock(30)
+            case _:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", step)
+    assert locks("watch", "--json") == 130
+    seen = [json.loads(line) for line in locks.out.splitlines()]
+    assert [(each["seen"], each["lock"]["name"]) for each in seen] == [
+        ("holds", "locks/app/first"),
+        ("free", "locks/app/first"),
+        ("passed", SHIP),
+        ("got", SHIP),
+    ]
+    assert seen[2]["lock"]["last"]["invocation"] == "quick"
+
+
+def test_watching_one_lock_for_a_while_ends_well(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process(SHIP)
+    thread.taken_by_another_process(f"{SHIP}0")
+    assert locks("watch", SHIP, "--for", "0s") == 0
+    assert locks.out.count("has it") == 1
+
+
+# --- break ------------------------------------------------------------------------------------------------------------
+
+
+def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process("job")
+    broken = locks.json("break", "job")
+    assert (broken["broken"], broken["together"]) == (True, 0)
+    assert 50 <= broken["free_in"] <= 60
+    broken = locks.json("break", "job", "--notice", "20")
+    assert broken["free_in"] == 20
+    assert 30 <= broken["together"] <= 40
+    assert locks("break", "job", "--now") == 0
+    assert "two may be inside, and only tokens keep them apart" in locks.out
+    assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False}
+
+
+def test_the_default_says_that_nobody_gets_in_beside_the_holder(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process("job")
+    assert locks("break", "job") == 0
+    assert "Its holder stops before that: nobody gets in beside it." in locks.out
+
+
+def test_breaking_can_wait_until_the_lease_has_ended(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.taken_by_another_process("job")
+    monkeypatch.setattr("time.sleep", lambda _: thread.push_clock(30))
+    assert locks("break", "job", "--wait") == 0
+    assert locks.out.endswith("Now it is free.\n")
+
+
+def test_a_lease_without_end_is_broken_only_when_told_so(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless() -> None:
+        made(thread, "job")
+        thread.do(lambda: thread.memory.acquire("job", FOREIGN, -1))
+
+    endless()
+    assert locks("break", "job") == 2
+    assert "has no end: give --now, --notice SECONDS or --yes" in locks.err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked though nobody can answer"))
+    assert locks("break", "job", "--json") == 2
+    asked: list[str] = []
+    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question))
+    assert locks("break", "job") == 0
+    assert asked == ["The lease of job has no end, so breaking it ends it at once. Break it?"]
+    endless()
+    assert locks("break", "job", "--yes") == 0
+    endless()
+    assert locks.json("break", "job", "--notice", "5")["together"] is None
+
+
+# --- hold -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_holds_a_lock_and_whoever_finds_it_taken_reads_why(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamped(thread, SHIP)
+    seen: list[str] = []
+
+    def look(*_: object) -> bool:
+        seen.append(thread.do(lambda: thread.memory.read(SHIP)).metadata["FunctionInstance"])
+        seen.extend(thread.leased())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("singleton.base.hold.LossSignal.wait", look)
+    assert locks("hold", SHIP, "--reason", "invoices go out twice") == 130
+    assert seen == ["operator: invoices go out twice", SHIP]
+    assert locks.out == f"{SHIP} held; Ctrl-C gives it back\n{SHIP} given back\n"
+    assert thread.leased() == set()
+
+
+@pytest.mark.parametrize(
+    ("container", "left"),
+    [("webjobshost", {"SingletonEpoch", "SingletonHost", "SingletonPid"}), ("azure-webjobs-hosts", set())],
+)
+def test_the_reason_is_left_where_an_app_leaves_nothing_and_nothing_else_where_webjobs_has_its_locks(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, container: str, left: set[str]
+) -> None:
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__fencingTokens", "false")
+    arguments = ["--reason", "x", "--new", "--for", "0s", "--container", container]
+    assert locks("hold", "locks/app/Host.Functions.job", *arguments) == 0
+    metadata = dict(thread.do(lambda: thread.memory.read("locks/app/Host.Functions.job")).metadata)
+    assert metadata.pop("FunctionInstance") == "operator: x"
+    assert set(metadata) == left
+
+
+def test_ctrl_c_gives_the_lock_back(thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("singleton.base.hold.LossSignal.wait", interrupt)
+    assert locks("hold", "job", "--reason", "x", "--new") == 130
+    assert thread.leased() == set()
+
+
+def test_a_lock_that_is_not_to_be_had_in_time_is_not_held(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process("job")
+    assert locks("hold", "job", "--reason", "x", "--timeout", "0.2s") == 1
+    assert "job waiting: somebody who left no name has it" in locks.out
+    assert "job not acquired" in locks.out
+
+
+def test_an_operator_who_loses_the_lock_asks_for_it_again(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([True])
+
+    def lost_once(*_: object) -> bool:
+        for lost in losses:
+            return lost
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("singleton.base.hold.LossSignal.wait", lost_once)
+    assert locks("hold", "job", "--reason", "x", "--new", "--json") == 130
+    assert [json.loads(line)["state"] for line in locks.out.splitlines()] == ["held", "lost", "held", "given back"]
+
+
+# --- sweep ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_says_what_became_of_all(thread: LockThread, locks: Command) -> None:
+    for number in range(3):
+        stamped(thread, f"locks/app/ship.{number}")
+    thread.do(lambda: thread.memory.note("deferred/1", {"failures": "2"}))
+    thread.push_clock(8 * 86_400)
+    stamped(thread, "locks/app/young")
+    thread.do(lambda: thread.memory.acquire("locks/app/ship.0", FOREIGN, 60))
+    counted = {"swept": 2, "in_use": 1, "changed": 0, "gone": 0, "young": 1, "kept": 1, "seen": 5}
+    for extra in (("--dry-run",), ()):
+        result = locks.json("sweep", "--older-than", "7d", *extra)
+        assert {key: result[key] for key in counted} == counted
+        assert result["dry_run"] is bool(extra)
+    assert sorted(thread.memory.names()) == ["deferred/1", "locks/app/ship.0", "locks/app/young"]
+    assert locks("sweep", "--older-than", "1w") == 0
+    assert locks.out.startswith("0 of 3 blobs deleted")
+    assert "1  somebody has the lease" in locks.out
+
+
+def test_a_sweep_of_what_is_less_than_a_minute_old_is_refused(locks: Command) -> None:
+    assert locks("sweep", "--older-than", "59s") == 2
+    assert "'59s' is too short: give at least 1 min" in locks.err
+
+
+# --- name -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_made_and_read(locks: Command) -> None:
+    assert locks("name", "--function", "ship", "--scope", "4/2", "--scope", "x") == 0
+    assert locks.out == "locks/app/ship.4%2F2.x\n"
+    read = locks.json("name", "locks/app/ship.4%2F2.x")["read"]
+    assert (read["app"], read["function"], read["scope"], read["level"]) == ("app", "ship", ["4/2", "x"], "function")
+    assert locks("name", "--scope", "north", "--level", "host", "--host-id", "shop") == 0
+    assert locks.out == "locks/shop/~north\n"
+    assert locks("name", "--function", "ship", "--container", "azure-webjobs-hosts", "--listener") == 0
+    assert locks.out == "locks/app/Host.Functions.ship.Listener\n"
+    assert locks.json("name", "reports", code=1) == {"name": "reports", "read": None}
+    assert locks("name") == 2
+    assert locks("name", "x", "--function", "ship") == 2
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_of_the_service_is_healthy(thread: LockThread, locks: Command) -> None:
+    report = locks.json("doctor", "--quick")
+    assert report["healthy"]
+    outcomes = {found["check"]: found["outcome"] for found in report["findings"]}
+    assert {outcomes.pop(hidden) for hidden in ("hierarchy", "versions", "soft delete")} == {"unknown"}
+    assert outcomes.pop("clock") in ("ok", "note"), "it is that of the lock thread here"
+    assert set(outcomes.values()) == {"ok"}
+    assert thread.memory.names() == [], "its blobs are gone"
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "check"),
+    [
+        ("write", '"0x1"', "fencing"),
+        ("erase", None, "conditions"),
+        ("shorten", 0, "conditions"),
+        ("shorten", 0, "breaks"),
+        ("erase", None, "deletes"),
+    ],
+)
+def test_an_account_that_answers_otherwise_is_told(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, method: str, answer: Any, check: str
+) -> None:
+    async def careless(*_: object) -> Any:
+        return answer
+
+    monkeypatch.setattr(thread.memory, method, careless)
+    report = locks.json("doctor", "--quick", code=1)
+    assert not report["healthy"]
+    assert {found["check"]: found["outcome"] for found in report["findings"]}[check] == "failed"
+
+
+def test_missing_rights_end_the_examination(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def denied(*_: object) -> None:
+        raise StoreFailure(403, "AuthorizationPermissionMismatch")
+
+    monkeypatch.setattr(thread.memory, "create", denied)
+    assert locks("doctor") == 1
+    assert "FAILED  rights" in locks.out
+    assert "403 AuthorizationPermissionMismatch" in locks.out
+    assert locks.out.endswith("1 check failed.\n")
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+KEY = "c2VjcmV0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("list", "--connection", f"AccountName=x;AccountKey={KEY}=;Oops"), "malformed"),
+        (("list", "--connection", KEY + "/+=="), "names no account"),
+        (("list", "--connection", "nowhere"), "there is no app setting"),
+        (("list", "--account", "No!"), "an account's name has 3 to 24"),
+        (("list", "--older-than", "soon"), "'soon' is no time span"),
+        (("lst",), "No such command"),
+        (("break", "x", "--now", "--notice", "3"), "--now and --notice are both given"),
+        (("hold", "x", "--reason", "grüß"), "give letters of ASCII"),
+        (("show",), "Missing argument"),
+    ],
+)
+def test_a_wrong_option_is_named_in_one_line(locks: Command, arguments: tuple[str, ...], said: str) -> None:
+    assert locks(*arguments) == 2
+    assert said in locks.err
+    assert locks.err.count("\n") == 1
+    assert locks.out == ""
+    assert KEY not in locks.err
+
+
+def test_storage_that_refuses_is_exit_code_three(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def denied(*_: object) -> None:
+        raise StoreFailure(403, "AuthorizationFailure")
+
+    monkeypatch.setattr(thread.memory, "page", denied)
+    assert locks("list") == 3
+    assert "denies access" in locks.err
+
+
+def test_a_container_that_is_not_there_is_a_wrong_name(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def missing(*_: object) -> None:
+        raise StoreFailure(404, "ContainerNotFound")
+
+    monkeypatch.setattr(thread.memory, "page", missing)
+    assert locks("list", "--container", "webjobhost") == 2
+    assert "container 'webjobhost' is not there" in locks.err
+
+
+def test_what_nobody_expected_is_told_in_one_line_without_secrets(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise RuntimeError(f"AccountKey={KEY}")
+
+    monkeypatch.setattr("singleton.cli.looking.next_page", crash)
+    assert locks("list") == 3
+    assert "unexpected RuntimeError: AccountKey=***" in locks.err
+    log = Path(locks.err.rsplit(" ", 1)[1].strip())
+    assert KEY not in log.read_text()
+    assert "Traceback" in log.read_text()
+    log.unlink()
+
+
+@pytest.mark.process
+def test_without_click_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['click'] = None; from singleton.__main__ import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == (
+        "singleton-locks: click is not installed; install the extra that brings it: "
+        'pip install "azure-functions-singleton[cli]"\n'
+    )
+
+
+@pytest.mark.process
+def test_an_app_imports_nothing_of_it() -> None:
+    code = (
+        "import sys, singleton.decorator, singleton.functions.guard, singleton.client, singleton.process.opening\n"
+        "print([name for name in sys.modules if name.split('.')[:2] in (['singleton', 'cli'], "
+        "['singleton', 'operating'], ['click']) or name == 'singleton.stores.azure_keeping'])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "[]\n"
+
+
+def test_help_is_there_for_every_command(locks: Command) -> None:
+    for command in ("list", "show", "watch", "break", "hold", "sweep", "name", "doctor"):
+        assert locks(command, "--help") == 0
+        assert "--json" in locks.out
+        assert "--connection" in locks.out
+
+
+def test_what_is_said_of_time_spans() -> None:
+    assert doctest.testmod(words).failed == 0

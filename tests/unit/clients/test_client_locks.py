@@ -1,0 +1,153 @@
+"""Lock clients for operators: which locks there are, what a function's lock is called, and how one is broken gently."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, SingletonOptions, current_hold
+from singleton.base.errors import StorageError
+from singleton.stores.keeping import MOST_LISTED
+from singleton.stores.protocol import StoreFailure
+from tests.support.lock_thread import FOREIGN, LockThread, a_job, an_app, call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from singleton import LockInfo
+
+both_kinds = pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+Kind = type[LockClient | AsyncLockClient]
+
+
+@pytest.fixture(autouse=True)
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch)
+    with LockThread() as running:
+        yield running
+
+
+def listed(client: LockClient | AsyncLockClient, *arguments: Any, **keywords: Any) -> list[LockInfo]:
+    if isinstance(client, LockClient):
+        return list(client.locks(*arguments, **keywords))
+
+    async def run() -> list[LockInfo]:
+        return [lock async for lock in client.locks(*arguments, **keywords)]
+
+    return asyncio.run(run())
+
+
+@both_kinds
+def test_all_locks_are_listed_in_order_page_by_page(
+    thread: LockThread, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"locks/app/job.{number}" for number in range(7)]
+    for name in reversed(names):
+        thread.do(lambda name=name: thread.memory.create(name))  # type: ignore[misc]
+    thread.taken_by_another_process(names[3])
+    page = thread.memory.page
+
+    async def three(prefix: str, marker: str | None, most: int) -> Any:
+        assert most == MOST_LISTED
+        return await page(prefix, marker, 3)
+
+    monkeypatch.setattr(thread.memory, "page", three)
+    client = kind()
+    assert [lock.name for lock in listed(client)] == names
+    assert thread.memory.calls["page"] == 3
+    assert [lock.name for lock in listed(client, held=True)] == [names[3]]
+    assert listed(client, "locks/other/") == []
+    assert listed(client, function="other") == []
+    thread.push_clock(3600)
+    assert len(listed(client, older_than=timedelta(hours=1))) == 7
+    assert listed(client, older_than=3700) == []
+
+
+@both_kinds
+def test_a_container_that_is_not_there_is_told(thread: LockThread, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def missing(*_: object) -> None:
+        raise StoreFailure(404, "ContainerNotFound")
+
+    monkeypatch.setattr(thread.memory, "page", missing)
+    with pytest.raises(StorageError, match="container 'webjobshost' is not there") as caught:
+        listed(kind())
+    assert caught.value.code == "ContainerNotFound"
+
+
+@both_kinds
+def test_a_closed_client_lists_nothing(kind: Kind) -> None:
+    client = kind()
+    client.close()
+    with pytest.raises(LockClosed):
+        listed(client)
+
+
+@pytest.mark.parametrize(
+    ("declared", "asked"),
+    [
+        ({}, {}),
+        ({"scope": "Id"}, {"scope": "4/2"}),
+        ({"scope": "Id", "scope_id": "eu"}, {"scope": ["eu", "4/2"]}),
+        ({"scope": "Id", "level": "host"}, {"scope": "4/2", "level": "host"}),
+        ({"mode": "listener"}, {"listener": True}),
+    ],
+)
+def test_the_lock_of_a_function_is_called_as_its_guard_calls_it(
+    declared: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    taken: list[str] = []
+    call(a_job("sync", lambda: taken.append(current_hold().lock), **declared), msg='{"Id": "4/2"}')
+    assert LockClient().lock_name("job", **asked) == taken[0]
+
+
+def test_the_app_of_a_name_is_the_options_the_host_json_s_or_the_environment_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert LockClient().lock_name("job") == "locks/app/job"
+    an_app(tmp_path, monkeypatch, '{"version": "2.0", "singleton": {"hostId": "shop"}}')
+    assert LockClient().lock_name("job") == "locks/shop/job"
+    assert LockClient(options=SingletonOptions(host_id="other")).lock_name("job") == "locks/other/job"
+    webjobs = SingletonOptions(container="azure-webjobs-hosts", host_id="net")
+    assert LockClient(options=webjobs).lock_name("job", "a/b") == "locks/net/Host.Functions.job.a/b"
+
+
+def test_a_lock_is_broken_with_the_notice_that_was_asked_for(thread: LockThread) -> None:
+    client = LockClient()
+    thread.taken_by_another_process("job")
+    gently = client.break_("job")
+    assert gently is not None
+    assert 50 <= gently.free_in <= 60
+    assert gently.together == 0
+    sooner = client.break_("job", notice=10)
+    assert sooner is not None
+    assert sooner.free_in == 10
+    assert 40 <= sooner.together <= 50
+    assert client.break_("nothing") is None
+
+
+@pytest.mark.parametrize("notice", [-1, 61, math.nan, "10", True])
+def test_a_notice_that_is_none_is_refused_before_anything_is_asked(thread: LockThread, notice: Any) -> None:
+    with pytest.raises(ConfigurationError, match="notice is"):
+        LockClient().break_("job", notice)
+    assert thread.memory.calls.total() == 0
+
+
+def test_a_store_of_ones_own_that_can_not_list_says_so(thread: LockThread) -> None:
+    class Plain:
+        """What a ``LeaseStore`` needs, and nothing else."""
+
+        def __init__(self) -> None:
+            for name in ("acquire", "renew", "release", "break_", "create", "read", "write", "aclose"):
+                setattr(self, name, getattr(thread.memory, name))
+
+    thread.store = Plain()  # type: ignore[assignment]
+    with pytest.raises(ConfigurationError, match="a Plain, lists and breaks no locks: it needs the methods of"):
+        listed(LockClient())
+    with LockClient().lock("job"), pytest.raises(ConfigurationError, match="LockKeeping"):
+        LockClient().break_("job")
+    assert FOREIGN not in thread.leased()

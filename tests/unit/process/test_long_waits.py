@@ -1,0 +1,278 @@
+"""A wait that gets long is told of, with who has the lock, where and since when; and that costs next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
+from singleton.base.naming import Invocation, under_way
+from singleton.functions.attempts import acquire_by_attempts
+from singleton.layouts.layout import Attempts
+from singleton.locking.fencing import this_host
+from singleton.process.current import provide_runtime
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.inline import InlineHost
+from tests.support.network import LOST_REQUEST, answered
+from tests.support.world import eventually, foreign_id, occupy, until, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def own_runtime() -> Iterator[None]:
+    yield
+    provide_runtime(None)
+
+
+@pytest.fixture(autouse=True)
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "singleton")
+    return caplog
+
+
+def told(log: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in log.records if " s; " in record.getMessage()]
+
+
+async def held_elsewhere(service: MemoryLeaseStore, name: str = "a", **metadata: str) -> None:
+    """Let another process have the lock for good, and have put itself down there."""
+    await service.create(name)
+    etag = await service.acquire(name, foreign_id(), -1)
+    if metadata:
+        await service.write(name, foreign_id(), metadata, etag)
+
+
+STAMP = {"SingletonEpoch": "7", "SingletonHost": "host-7", "FunctionInstance": "inv-7"}
+
+
+async def waiting(locks: AsyncLockClient, name: str = "a", owner: str = "me") -> asyncio.Task[object]:
+    task = asyncio.create_task(locks.acquire(name, owner=owner))
+    await asyncio.sleep(0)
+    return task
+
+
+async def given_up(*tasks: asyncio.Task[object]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+@virtual
+async def test_it_is_told_after_half_a_minute_and_each_time_that_it_has_doubled(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    with host.here() as locks:
+        task = await waiting(locks)
+        counts = []
+        for when in (29.9, 30.5, 59.9, 60.5, 119.9, 120.5, 239.9, 240.5, 479.0):
+            await until(when)
+            counts.append(len(told(log)))
+        await given_up(task)
+    assert counts == [0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert all(record.levelno == logging.WARNING for record in log.records)
+
+
+@virtual
+async def test_it_says_who_has_the_lock_where_and_since_when(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    with host.here() as locks:
+        task = await waiting(locks)
+        await until(31.0)
+        await given_up(task)
+    (line,) = told(log)
+    assert line.startswith("lock a: 'me' has waited for 30 s; it is held on host-7 by 'inv-7', since 1970-01-01 ")
+    assert line.endswith(" UTC, as read just now")
+    fields = vars(log.records[0])
+    assert {name: fields[name] for name in ("lock", "owner", "waited", "holder", "holder_host", "holder_token")} == {
+        "lock": "a",
+        "owner": "me",
+        "waited": 30.0,
+        "holder": "inv-7",
+        "holder_host": "host-7",
+        "holder_token": 7001,
+    }
+
+
+@virtual
+async def test_the_holder_is_asked_for_once_a_minute_however_many_wait(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    with host.here() as locks:
+        tasks = [await waiting(locks, owner=f"inv-{number}") for number in range(5)]
+        await until(29.0)
+        assert "read" not in host.network.calls()
+        reads = []
+        for when in (59.0, 61.0, 119.0, 121.0):
+            await until(when)
+            reads.append(host.network.calls().count("read"))
+        await given_up(*tasks)
+    assert reads == [1, 1, 1, 2]
+    assert len(told(log)) == 15
+    assert sum("as read 30 s ago" in line for line in told(log)) == 5
+
+
+@virtual
+async def test_a_wait_that_ends_in_time_asks_nothing_and_leaves_nothing(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await occupy(host.network.service, "a", 15)
+    with host.here() as locks:
+        async with locks.lock("a"):
+            pass
+        await asyncio.sleep(60.0)
+    assert not told(log)
+    assert "read" not in host.network.calls()[host.network.calls().index("release") :]
+
+
+@virtual
+async def test_a_holder_of_this_process_is_known_without_a_request(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        async with locks.lock("a", owner="first"):
+            task = await waiting(locks)
+            before = host.network.calls().count("read")
+            await until(31.0)
+            await given_up(task)
+            assert host.network.calls().count("read") == before
+    (line,) = told(log)
+    assert line.startswith("lock a: 'me' has waited for 30 s; it is held in this process by 'first', since ")
+    assert log.records[-1].__dict__["holder_pid"] == os.getpid()
+
+
+@virtual
+async def test_what_cannot_be_read_is_said_so(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service)
+    host.network.always("read", answered(503, "ServerBusy"))
+    with host.here() as locks:
+        task = await waiting(locks)
+        await until(31.0)
+        host.network.always("read", LOST_REQUEST)
+        await until(126.0)
+        await given_up(task)
+    first, second, third = told(log)
+    assert first.endswith("who has it could not be read just now (503 ServerBusy)")
+    assert second.endswith("who has it could not be read 30 s ago (503 ServerBusy)")
+    assert third.endswith("who has it could not be read 5 s ago (no answer within 5 s)")
+
+
+@virtual
+async def test_a_holder_that_put_nothing_down_is_told_as_such(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service)
+    with host.here() as locks:
+        task = await waiting(locks)
+        await until(31.0)
+        await given_up(task)
+    assert told(log)[0].endswith("it is held, and by whom is not recorded, as read just now")
+
+
+@virtual
+async def test_whoever_began_to_ask_may_go_and_the_others_are_told(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    with host.here() as locks:
+        first = await waiting(locks, owner="first")
+        second = await waiting(locks, owner="second")
+        await eventually(lambda: "read" in host.network.calls())
+        await given_up(first)
+        await until(31.0)
+        await given_up(second)
+    (line,) = told(log)
+    assert "'second' has waited for 30 s; it is held on host-7" in line
+
+
+@virtual
+async def test_a_semaphore_says_that_all_of_it_is_taken(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    for number in range(2):
+        await held_elsewhere(host.network.service, f"s/slot-{number}")
+    with host.here() as locks, pytest.raises(LockNotAcquired):
+        async with locks.semaphore("s", 2, timeout=40, owner="me"):
+            pass
+    assert told(log) == ["semaphore s: 'me' has waited for 30 s; all of its 2 slots are taken"]
+
+
+@virtual
+async def test_a_wait_by_single_attempts_is_told_of_like_any_other(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    address = host.locks._address("a")
+    attempts = Attempts(shortest=1, longest=5, retries=3, named="by a test")
+    with pytest.raises(LockNotAcquired) as caught:
+        await acquire_by_attempts(host.registry, address, attempts, timeout=40.0, owner="me")
+    (line,) = told(log)
+    assert "'me' has waited for 30 s; it is held on host-7 by 'inv-7'" in line
+    assert caught.value.holder is not None
+
+
+@virtual
+async def test_the_line_names_the_function_whose_invocation_waits(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service)
+    with host.here() as locks, under_way(Invocation("inv-1", function="ship")):
+        task = await waiting(locks)
+        await until(31.0)
+        await given_up(task)
+    assert log.records[0].__dict__["function"] == "ship"
+
+
+# --- LockNotAcquired.holder -------------------------------------------------------------------------------------------
+
+
+async def refused(locks: AsyncLockClient, timeout: float) -> LockNotAcquired:
+    with pytest.raises(LockNotAcquired) as caught:
+        await locks.acquire("a", timeout=timeout)
+    return caught.value
+
+
+@virtual
+async def test_an_error_names_a_holder_of_this_process() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    with host.here() as locks:
+        async with locks.lock("a", owner="first") as hold:
+            at_once = await asyncio.create_task(refused(locks, 0))
+            later = await asyncio.create_task(refused(locks, 3.0))
+    for error in (at_once, later):
+        assert error.holder is not None
+        assert (error.holder.owner, error.holder.host) == ("first", this_host())
+        assert (error.holder.pid, error.holder.token) == (os.getpid(), hold.token)
+        assert pickle.loads(pickle.dumps(error)).holder == error.holder  # noqa: S301 - our own
+
+
+@virtual
+async def test_an_error_names_who_was_read_in_the_wait_and_asks_for_nobody() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    with host.here() as locks:
+        assert (await refused(locks, 3.0)).holder is None
+        assert "read" not in host.network.calls()
+        long = await refused(locks, 35.0)
+        assert long.holder is not None
+        assert long.holder.owner == "inv-7"
+        assert (await refused(locks, 0)).holder == long.holder, "it was read in the last minute"
+        longer = await refused(locks, 235.0)
+        assert longer.holder == long.holder, "it was read in the wait, two minutes ago"
+        assert (await refused(locks, 0)).holder is None
+
+
+@virtual
+async def test_a_worker_tells_the_first_of_the_ticks_that_it_skips(log: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore(), options=SingletonOptions())
+    await occupy(host.network.service, "a", 25)
+
+    async def work(_: object) -> None: ...
+
+    with host.here() as locks:
+        async with locks.periodic("a", work, every=10):
+            await until(45.0)
+    assert [record.getMessage() for record in log.records] == ["worker a skips: somebody else has the lock"]
+    assert math.isclose(log.records[0].levelno, logging.INFO)

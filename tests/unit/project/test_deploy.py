@@ -1,0 +1,117 @@
+"""What `deploy/` holds: Bicep that a parser reads, of shapes that the services take, with queries over our metrics.
+
+No Bicep compiler can be had from the registries. So the grammar is that of a parser (pycep), the shapes are those of
+Microsoft's SDKs (`tests/support/arm.py`), and the queries go to Microsoft's own analyzer of Kusto in
+`tests/integration/test_queries.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.arm import faults, parsed
+
+ROOT = Path(__file__).resolve().parents[3]
+DEPLOY = ROOT / "deploy"
+FILES = sorted(DEPLOY.glob("*.bicep"))
+QUERIES = sorted((DEPLOY / "queries").glob("*.kql"))
+PAGES = [ROOT / "docs" / "deploy.md", ROOT / "docs" / "operations.md"]
+SHOWN = re.compile(r"^```kusto\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+YOURS = {"applicationInsightsName", "storageAccountName"}
+"""The names of what is there already: nobody can guess them."""
+
+METRICS = {
+    "singleton.lock.acquired",
+    "singleton.lock.contended",
+    "singleton.lock.hold",
+    "singleton.lock.lost",
+    "singleton.lock.wait",
+    "singleton.processing.count",
+    "singleton.storage.requests",
+}
+ATTRIBUTES = {
+    "singleton.function",
+    "singleton.mode",
+    "singleton.operation",
+    "singleton.outcome",
+    "singleton.reason",
+    "singleton.status",
+}
+
+
+def named(path: Path) -> str:
+    return path.name
+
+
+def queries_shown() -> list[str]:
+    return [query for page in PAGES for query in SHOWN.findall(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_each_resource_has_the_shape_that_its_service_takes(file: Path) -> None:
+    wrong = {name: faults(type_, body) for name, type_, body in parsed(file).resources()}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_each_parameter_says_what_it_is_and_has_a_default(file: Path) -> None:
+    for name, parameter in parsed(file).parameters.items():
+        told = [one["argument"] for one in parameter["decorators"] if one["type"] == "description"]
+        assert told, name
+        assert told[0].endswith("."), name
+        assert (parameter["default"] is None) == (name in YOURS), name
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_each_parameter_is_used_and_documented(file: Path) -> None:
+    bicep, page = parsed(file), PAGES[0].read_text("utf-8")
+    for name in bicep.parameters:
+        assert len(re.findall(rf"\b{name}\b", bicep.text)) > 1, f"{name} is not used"
+        assert f"| `{name}` |" in page, f"{name} is not in docs/deploy.md"
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=named)
+def test_each_query_is_shown_as_it_is(query: Path) -> None:
+    assert query.read_text("utf-8") in queries_shown()
+
+
+def test_no_other_query_is_shown() -> None:
+    assert set(queries_shown()) == {query.read_text("utf-8") for query in QUERIES}
+
+
+def test_an_alert_runs_queries_that_are_there() -> None:
+    text = (DEPLOY / "alerts.bicep").read_text("utf-8")
+    loaded = re.findall(r"loadTextContent\('queries/([\w-]+\.kql)'\)", text)
+    assert len(loaded) == 6
+    assert set(loaded) <= {query.name for query in QUERIES}
+
+
+def test_an_alert_measures_columns_that_its_query_has() -> None:
+    rules: list[dict[str, Any]] = parsed(DEPLOY / "alerts.bicep").tree["variables"]["rules"]["value"]
+    for rule in rules:
+        query = (DEPLOY / "queries" / f"{rule['name']}.kql").read_text("utf-8")
+        wanted = {rule["measure"], *(by.removeprefix("by").lower() for by in rule["dimensions"])}
+        for column in wanted:
+            assert re.search(rf"\b{column}\b", query), f"{rule['name']}: no column {column}"
+
+
+def test_the_function_that_a_rule_asks_for_takes_the_place_of_the_one_in_its_query() -> None:
+    assert (DEPLOY / "queries" / "no-success.kql").read_text("utf-8").count("import_eligibility") == 1
+    assert "'import_eligibility', function)" in (DEPLOY / "alerts.bicep").read_text("utf-8")
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=named)
+def test_a_query_asks_for_metrics_and_attributes_that_there_are(query: Path) -> None:
+    names = set(re.findall(r'"(singleton\.[\w.]+)"', query.read_text("utf-8")))
+    assert names <= METRICS | ATTRIBUTES
+
+
+def test_there_is_no_lifecycle_rule() -> None:
+    """It would delete locks with state."""
+    for file in FILES:
+        assert "managementPolicies" not in file.read_text("utf-8")
