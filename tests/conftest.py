@@ -10,6 +10,7 @@ import os
 import platform
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -128,6 +129,14 @@ def settings_stay() -> Iterator[None]:
         for name in changed - before.keys():
             del os.environ[name]
         pytest.fail(f"The tests of this file left settings behind: {', '.join(sorted(changed))}")
+
+
+@pytest.fixture(autouse=True)
+def nobody_observes() -> Iterator[None]:
+    """End what a test, or an example of the docs, has begun to observe."""
+    yield
+    if (observing := sys.modules.get("singleton.observing.observe")) is not None:
+        observing._take_the_place_of(None, ())
 
 
 @pytest.fixture(autouse=True)

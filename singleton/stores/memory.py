@@ -87,10 +87,13 @@ class MemoryLeaseStore:
 
     async def break_(self, name: str, after: int | None = 0) -> None:
         """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
-        await self.shorten(name, after)
+        self._shorten(name, after)
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         """See ``LockKeeping.shorten``."""
+        return self._shorten(name, after, etag)
+
+    def _shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         now = self._begin("break")
         if after is not None and not 0 <= after <= LONGEST_BREAK:
             raise StoreFailure(400, "InvalidHeaderValue", f"break period {after}: 0 to {LONGEST_BREAK} s")

@@ -25,8 +25,8 @@ BUGS = {
     "does not close": Mutant(
         "closing waits for somebody who never comes",
         "locking.lock",
-        "        self._line.close()\n",
-        "        self._line.close()\n        await asyncio.Event().wait()\n",
+        "        self._line.close()\n        if (server",
+        "        self._line.close()\n        await asyncio.Event().wait()\n        if (server",
     ),
     "task left behind": Mutant(
         "who asks starts a task and forgets it",
