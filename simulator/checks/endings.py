@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import History, Invocation, Sight
 
+_ENDING: Final = 15.0
+"""Seconds from the first that a host which ends refuses to its end: its locks close within twelve."""
 _UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit"})
 """Ends of a body that the guard makes an error of, as no worker would answer them."""
 
@@ -134,7 +136,8 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     if any(body.error == call.blames for body in ran):
         own |= not any(each.told and (each.host, each.owner) == (call.host, call.id) for each in history.sections)
     operated = any(call.start <= t <= call.end for t, _ in history.operated)
-    return own or operated or history.paused(call.host, call.start, call.end)
+    ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
+    return own or operated or ended or history.paused(call.host, call.start, call.end)
 
 
 def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:

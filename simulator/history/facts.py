@@ -268,6 +268,7 @@ class History:
     ready: set[str] = field(default_factory=set)
     deaths: set[str] = field(default_factory=set)  # hosts that were killed or crashed
     crashes: list[tuple[str, str]] = field(default_factory=list)
+    exits: dict[str, float] = field(default_factory=dict)  # when a host ended that was told to
     errors: list[tuple[str, str]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)  # what hosts remarked, once each
     functions: dict[str, Function] = field(default_factory=dict)

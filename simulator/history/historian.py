@@ -109,6 +109,7 @@ class Historian:
 
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
+            self.history.exits[record.host] = record.t
             self._end_all(record, "open")  # nothing is left to end, unless it would not stop
         elif record.host not in self.history.deaths:
             self.history.crashes.append((record.host, record.text("code")))
