@@ -464,8 +464,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="each set of options has a gate of its own",
         file=REGISTRY,
-        old=", stamp=address.stamp, gate=gate)",
-        new=", stamp=address.stamp)",
+        old="                gate=gate,\n",
+        new="",
         breaks="a section that outlived its lease runs beside one of the same lock under other options",
         by=("tests/unit/process/test_registry.py",),
         why="the apps of worlds have one set of options for each lock",
@@ -473,8 +473,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := self._line.first()) is not None and lease.alive() and section < SECTIONS - 1:",
-        new="while (waiter := self._line.first()) is not None and section < SECTIONS - 1:",
+        old="while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:",
+        new="while (waiter := self._line.first()) is not None and not self._spent:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(
@@ -815,8 +815,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a blob is made over one that is there",
         file=MEMORY,
-        old="        if name not in self._blobs:\n            self._blobs[name]",
-        new="        if True:\n            self._blobs[name]",
+        old="        if name in self._blobs:\n            return None\n",
+        new="",
         breaks="whoever makes the blob ends the lease of whoever has it",
     ),
     # --- the fake host ---

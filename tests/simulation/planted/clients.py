@@ -201,8 +201,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a lapsed lease is handed on",
         file="singleton/locking/lock.py",
-        old="(waiter := self._line.first()) is not None and lease.alive() and section",
-        new="(waiter := self._line.first()) is not None and lease.lost is None and section",
+        old="(waiter := self._line.first()) is not None and lease.alive() and not",
+        new="(waiter := self._line.first()) is not None and lease.lost is None and not",
         breaks="the next in line is given a lease that lapsed in that very step",
         by=("tests/unit/locking/test_lock_loss.py",),
         why="it takes a section that ends in the very step in which its lease lapses",

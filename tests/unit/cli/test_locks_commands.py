@@ -303,7 +303,7 @@ def test_an_operator_holds_a_lock_and_whoever_finds_it_taken_reads_why(
 
 @pytest.mark.parametrize(
     ("container", "left"),
-    [("webjobshost", {"SingletonEpoch", "SingletonHost", "SingletonPid"}), ("azure-webjobs-hosts", set())],
+    [("webjobshost", {"SingletonHost", "SingletonPid"}), ("azure-webjobs-hosts", set())],
 )
 def test_the_reason_is_left_where_an_app_leaves_nothing_and_nothing_else_where_webjobs_has_its_locks(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, container: str, left: set[str]

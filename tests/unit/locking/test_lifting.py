@@ -25,6 +25,7 @@ async def rewound(service: MemoryLeaseStore, epoch: int, **metadata: str) -> Non
 
 async def two_holds_with_a_rewind_between(*, lift: bool) -> tuple[int, int]:
     service = MemoryLeaseStore()
+    await until(2.0)
     before, after = lock_on(service, 1), lock_on(service, 2)
     first = await section(before, 0.0)
     rewind_to = int(first.token or 0) // 1000 - 1
