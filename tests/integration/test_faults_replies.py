@@ -99,6 +99,7 @@ def a_stamp_that_hangs_gives_the_lease_back_and_is_tried_again(world: World) -> 
 
 
 def a_stamp_that_is_refused_leaves_no_lease_behind(world: World) -> None:
+    world.rival().result(PERIOD)
     with world.proxy.fault(on("metadata"), Answer(403, "AuthorizationFailure")), pytest.raises(StorageDenied):
         world.call(pytest.fail, on_contention="skip")
     assert took(lambda: world.rival().result(PERIOD)) < SLACK
