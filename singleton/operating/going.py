@@ -10,14 +10,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from singleton.operating.listing import next_page
 
 if TYPE_CHECKING:
     from singleton.stores.keeping import Listed, LockKeeping
 
-_PAGE: Final = 1000
 _MOST: Final = 16
 """Blobs that are worked on at a time, where the storage answers fast."""
 _SLOW: Final = 0.5
@@ -49,6 +48,9 @@ class Going(ABC, Generic[_CountsT]):
         prefix: only names that begin with it.
         dry_run: change nothing.
     """
+
+    _page: ClassVar[int] = 1000
+    """Blobs that are listed at a time."""
 
     def __init__(
         self, keeping: LockKeeping, container: str, counts: type[_CountsT], due: str, *, prefix: str, dry_run: bool
@@ -87,7 +89,7 @@ class Going(ABC, Generic[_CountsT]):
         Raises:
             StorageError: the storage refuses, or does not answer. What was done is counted.
         """
-        page = await next_page(self._keeping, self._container, self._prefix, self._marker, _PAGE)
+        page = await next_page(self._keeping, self._container, self._prefix, self._marker, self._page)
         due: list[Listed] = []
         for blob in page.entries:
             end = self._end_of(blob, page.at)

@@ -55,6 +55,9 @@ class Lift(Going[Lifted]):
         dry_run: write nothing.
     """
 
+    _page = 100
+    """Each lock takes six requests: with pages of a thousand nothing would be told for long."""
+
     def __init__(
         self, store: LeaseStore, container: str, *, function: str | None = None, dry_run: bool = False
     ) -> None:
