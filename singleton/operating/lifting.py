@@ -17,7 +17,7 @@ from singleton.locking.fencing import EPOCH_KEY, metadata_value
 from singleton.locking.lifting import lift_epoch
 from singleton.operating.going import Counts, Going
 from singleton.operating.keeping import keeping_of
-from singleton.operating.locks import HELD, lock_info, parts_of
+from singleton.operating.locks import lock_info, parts_of
 
 if TYPE_CHECKING:
     from singleton.stores.keeping import Listed
@@ -72,7 +72,7 @@ class Lift(Going[Lifted]):
             info = lock_info(blob, self._container)
             if info is None or info.function != self._function:
                 return "kept"
-        return "held" if blob.lease in HELD else "lifted"
+        return "held" if blob.held else "lifted"
 
     async def _work_on(self, blob: Listed) -> Fate:
         try:

@@ -19,7 +19,7 @@ from singleton.locking.acquisition import storage_error
 from singleton.locking.fencing import EPOCH_KEY, STAMP_KEYS, metadata_value
 from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going
-from singleton.operating.locks import HELD, parts_of
+from singleton.operating.locks import parts_of
 from singleton.stores.keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
 
@@ -79,7 +79,7 @@ class Sweep(Going[Swept]):
         # The service's clock has fractions of a second that Last-Modified has not: that one is less, never more.
         if blob.modified >= at - self._older_than:
             return "young"
-        return "in_use" if blob.lease in HELD else "swept"
+        return "in_use" if blob.held else "swept"
 
     async def _work_on(self, blob: Listed) -> Fate:
         """Delete it, unless that is refused. A request that is sent again may find its own work done."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -20,6 +20,8 @@ _T = TypeVar("_T")
 
 Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "refused", "transient"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
+HELD: Final[frozenset[LeaseState]] = frozenset({"leased", "breaking"})
+"""States of a lease that somebody has."""
 
 _HELD = frozenset({"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"})
 _CHANGED = frozenset({"ConditionNotMet"})
@@ -134,6 +136,11 @@ class BlobState:
     modified: int
     metadata: Mapping[str, str] = field(default_factory=dict)
     endless: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Tell whether somebody has the lease."""
+        return self.lease in HELD
 
 
 class LeaseStore(Protocol):
