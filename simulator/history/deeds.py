@@ -22,6 +22,11 @@ def began(things: Iterable[Wait | Invocation], record: Record) -> float:
     return max((thing.start for thing in things), default=record.t)
 
 
+def by_a_guard(record: Record) -> bool:
+    """Tell whether what a record says of a lock was done by a guard, and not by a lock client in an app's body."""
+    return record.get("mode") in (None, "function", "listener")
+
+
 def about_of(record: Record) -> dict[str, Any]:
     """Return which lock a record speaks of, and whose doing it is."""
     mode: Mode = "listener" if record.get("mode") == "listener" else "function"

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simulator.history.deeds import about_of, began, end
+from simulator.history.deeds import about_of, began, by_a_guard, end
 from simulator.history.facts import (
     Acquisition,
     Ending,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
 
-_OF_GUARDS: Final = (None, "function", "listener")
 _OF_FUNCTIONS: Final = [field.name for field in fields(Function)]
 
 
@@ -244,7 +243,7 @@ class Historian:
         self._leases.take(record, self.held.values())
 
     def _on_lock(self, record: Record) -> None:
-        if record.get("mode") not in _OF_GUARDS:  # a lock client's, in an app's body
+        if not by_a_guard(record):
             return
         about = about_of(record)
         listener = f"listener {about['worker']}"
@@ -335,8 +334,7 @@ class Historian:
             message.digests |= early.digests
             message.completed += early.completed
             message.invocations += early.invocations
-            for each in early.ids:
-                self._originals[each] = message.id
+            self._originals.update(dict.fromkeys(early.ids, message.id))
 
     def _message_of(self, record: Record) -> Message:
         """Return the message of the invocation that tells of a lock: it may not know the message's id itself."""
