@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from singleton.functions.durable import start_singleton
     from singleton.observing.observe import observe
     from singleton.operating.breaking import Broken
+    from singleton.operating.lifting import Lifted
     from singleton.operating.locks import LockInfo
     from singleton.settings.options import SingletonOptions
 
@@ -40,6 +41,7 @@ __all__ = [
     "Hold",
     "Holder",
     "Leadership",
+    "Lifted",
     "LockClient",
     "LockClosed",
     "LockEvent",
@@ -66,6 +68,7 @@ _LATER = {
     "Contention": "singleton.functions.contention",
     "Holder": "singleton.base.holder",
     "Leadership": "singleton.clients.leadership",
+    "Lifted": "singleton.operating.lifting",
     "LockClient": "singleton.client",
     "LockInfo": "singleton.operating.locks",
     "PeriodicWorker": "singleton.clients.worker",

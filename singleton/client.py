@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from singleton.base.holder import Holder
     from singleton.clients.baseclient import Seconds
     from singleton.operating.breaking import Broken
+    from singleton.operating.lifting import Lifted
     from singleton.operating.locks import LockInfo
     from singleton.process.onthread import Work
 
@@ -171,6 +172,21 @@ class LockClient(BaseClient):
         """
         return self._do(self._break(name, notice))
 
+    def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
+        """Let all tokens go on above those ever given, after the storage account failed over or was restored.
+
+        For operators, while the app is stopped. A lock that somebody has stays as it is: the result says how many.
+
+        Args:
+            function: only locks of this function.
+            dry_run: write nothing; say what would be.
+
+        Raises:
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer. It may be called again.
+            StorageError: there is no such container.
+        """
+        return self._do(self._lift(function, dry_run=dry_run))
+
     def locks(
         self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
     ) -> Iterator[LockInfo]:
@@ -268,6 +284,10 @@ class AsyncLockClient(BaseClient):
     async def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
         """Take the lock away from whoever has it. See ``LockClient.break_``."""
         return await self._do(self._break(name, notice))
+
+    async def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
+        """Let all tokens go on above those ever given. See ``LockClient.lift_epochs``."""
+        return await self._do(self._lift(function, dry_run=dry_run))
 
     async def locks(
         self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None

@@ -141,7 +141,14 @@ def client() -> str:
 
 def others() -> str:
     """Make the tables of what the clients' methods return besides holds."""
-    kinds = (singleton.Holder, singleton.LockInfo, singleton.Broken, singleton.Leadership, singleton.PeriodicWorker)
+    kinds = (
+        singleton.Holder,
+        singleton.LockInfo,
+        singleton.Broken,
+        singleton.Lifted,
+        singleton.Leadership,
+        singleton.PeriodicWorker,
+    )
     return "\n".join(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)
 
 

@@ -327,8 +327,7 @@ class Historian:
             message.digests |= early.digests
             message.completed += early.completed
             message.invocations += early.invocations
-            for each in early.ids:
-                self._originals[each] = message.id
+            self._originals.update(dict.fromkeys(early.ids, message.id))
 
     def _message_of(self, record: Record) -> Message:
         """Return the message of the invocation that tells of a lock: it may not know the message's id itself."""

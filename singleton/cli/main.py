@@ -16,6 +16,7 @@ import click
 from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
 from singleton.cli.doctor import doctor
 from singleton.cli.ending import break_, hold
+from singleton.cli.lifting import lift_epochs
 from singleton.cli.looking import list_, show, watch
 from singleton.cli.naming import name
 from singleton.cli.sweeping import sweep
@@ -57,7 +58,7 @@ def cli() -> None:
     """Run a command of ``singleton-locks``."""
 
 
-for command in (list_, show, watch, break_, hold, sweep, name, doctor):
+for command in (list_, show, watch, break_, hold, sweep, lift_epochs, name, doctor):
     cli.add_command(command)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import plain, write_json
 from singleton.operating.locks import parts_of
+from singleton.operating.naming import name_in
+
+if TYPE_CHECKING:
+    from singleton.base.kinds import Level
 
 
 @click.command()
@@ -15,17 +21,25 @@ from singleton.operating.locks import parts_of
 @click.option("--scope", "scopes", multiple=True, metavar="VALUE", help="A value of its scope; several in order.")
 @click.option("--level", type=click.Choice(["function", "host"]), default="function", help="Whose lock it is.")
 @click.option("--listener", is_flag=True, help="The lock of mode='listener'.")
+@click.option("--hashed", is_flag=True, help="The function has scope_hash=True.")
 @in_a_session
 def name(
-    session: Session, name: str | None, function: str | None, scopes: tuple[str, ...], level: str, *, listener: bool
+    session: Session,
+    name: str | None,
+    function: str | None,
+    scopes: tuple[str, ...],
+    level: Level,
+    *,
+    listener: bool,
+    hashed: bool,
 ) -> int:
     """Make the name of a function's lock, or read a lock's NAME."""
     if (name is None) == (function is None and not scopes):
         raise click.UsageError("give the NAME of a lock to read it, or --function and --scope to make one")
     if name is not None:
         return _read(session, name)
-    found = session.layout.lock(
-        session.app_id, function or "", scopes, "host" if level == "host" else "function", listener=listener
+    found = name_in(
+        session.container, session.app_id, function or "", scopes, level, listener=listener, scope_hash=hashed
     )
     if session.as_json:
         write_json({"name": found, "container": session.container})

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+_OPTIONS: Final = ("connection", "account", "container", "app", "app_id", "as_json")
 _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 """The connection under which an account that is reached by an identity is looked up."""
 
@@ -129,19 +130,8 @@ def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[.
     @click.option("--host-id", "app_id", metavar="ID", help="The app's host id. Default: worked out as the host does.")
     @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
     @functools.wraps(command)
-    def with_session(
-        *,
-        connection: str,
-        account: str | None,
-        container: str | None,
-        app: Path | None,
-        app_id: str | None,
-        as_json: bool,
-        **others: Any,
-    ) -> int:
-        session = Session(
-            connection=connection, account=account, container=container, app=app, app_id=app_id, as_json=as_json
-        )
-        return command(session, **others)  # type: ignore[call-arg] # click gives each command its own options
+    def with_session(**options: Any) -> int:
+        session = Session(**{name: options.pop(name) for name in _OPTIONS})
+        return command(session, **options)  # type: ignore[call-arg] # click gives each command its own options
 
     return with_session

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from singleton.base.holder import Holder
     from singleton.base.kinds import Level, Use
     from singleton.operating.breaking import Broken
+    from singleton.operating.lifting import Lifted
     from singleton.operating.listing import Wanted
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
@@ -91,7 +92,13 @@ class BaseClient:
         return safe_name(text)
 
     def lock_name(
-        self, function: str, scope: str | Iterable[str] = (), *, level: Level = "function", listener: bool = False
+        self,
+        function: str,
+        scope: str | Iterable[str] = (),
+        *,
+        level: Level = "function",
+        listener: bool = False,
+        scope_hash: bool = False,
     ) -> str:
         """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
 
@@ -104,15 +111,16 @@ class BaseClient:
             scope: the value of the scope, or its values in order; none for a function without a scope.
             level: ``"host"`` for the lock that functions share.
             listener: for the lock of ``mode="listener"``.
+            scope_hash: for a function that is declared with ``scope_hash=True``.
 
         Raises:
             ConfigurationError, ScopeError: no lock can have such a name.
         """
-        from singleton.operating.naming import app_id, layout_in
+        from singleton.operating.naming import app_id, name_in
 
         scopes = (scope,) if isinstance(scope, str) else tuple(scope)
-        layout = layout_in(self._place.container)
-        return layout.lock(app_id(self._options), function, scopes, level, listener=listener)
+        app, container = app_id(self._options), self._place.container
+        return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash)
 
     def periodic(
         self,
@@ -248,6 +256,19 @@ class BaseClient:
         address = self._address(name)
         warning = None if notice is None else _NOTICE.check(notice, "notice")
         return self._through(name, lambda registry: break_hold(registry.store(address.place), name, warning))
+
+    def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
+        from singleton.operating.lifting import Lift
+
+        place = self._place
+
+        async def lift(registry: Registry) -> Lifted:
+            going = Lift(registry.store(place), place.container, function=function, dry_run=dry_run)
+            while await going.go_on():
+                pass
+            return going.result
+
+        return self._through(place.container, lift)
 
     def _page(self, prefix: str, marker: str | None) -> Work[Page]:
         from singleton.operating.keeping import keeping_of

@@ -43,9 +43,12 @@ async def holder(store: LeaseStore, name: str) -> Holder | None:
         if failure.meaning == "missing":
             return None
         raise storage_error(name, failure) from failure
-    if state.lease not in ("leased", "breaking"):
-        return None
-    return recorded(name, state)
+    return holder_in(name, state)
+
+
+def holder_in(name: str, state: BlobState) -> Holder | None:
+    """Return who has the lock whose blob was read; None when nobody has."""
+    return recorded(name, state) if state.held else None
 
 
 def recorded(name: str, state: BlobState) -> Holder:

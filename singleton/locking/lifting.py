@@ -15,38 +15,43 @@ from typing import Final
 
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fencing import EPOCH_KEY, lifted_epoch
+from singleton.locking.holder import answered
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 _CALL: Final = 5.0
+_TRY: Final = 30.0
+_ANSWER: Final = 60.0
+"""Seconds for one lock, all tries together."""
 _SHORTEST: Final = 15
 
 
 async def lift_epoch(store: LeaseStore, name: str, lease_id: str) -> int | None:
-    """Write an epoch above all that were given so far; return it, or None where somebody has the lock.
+    """Write an epoch above all that were given so far; return it, or None where somebody has the lock, or took it.
 
     Args:
         store: of the lock's container.
         name: the lock's.
-        lease_id: a new one, for this lock only.
+        lease_id: a new one, for this lock only. With it everything may be done again where an answer is missing.
 
     Raises:
         StorageError: the storage refuses, does not answer, or has no such lock. A lease that was granted without an
             answer lapses within 15 seconds.
     """
     try:
-        try:
-            await within(_CALL, store.acquire(name, lease_id, _SHORTEST))
-        except StoreFailure as failure:
-            if failure.meaning == "held":
-                return None
-            raise
-        try:
-            return await _lifted(store, name, lease_id)
-        finally:
-            with suppress(StoreFailure):
-                await within(_CALL, store.release(name, lease_id))
+        return await answered(lambda: _lift_under_a_lease(store, name, lease_id), call=_TRY, answer=_ANSWER)
     except StoreFailure as failure:
+        if failure.meaning in ("held", "lost", "changed"):
+            return None
         raise storage_error(name, failure) from failure
+
+
+async def _lift_under_a_lease(store: LeaseStore, name: str, lease_id: str) -> int:
+    await within(_CALL, store.acquire(name, lease_id, _SHORTEST))
+    try:
+        return await _lifted(store, name, lease_id)
+    finally:
+        with suppress(StoreFailure):
+            await within(_CALL, store.release(name, lease_id))
 
 
 async def _lifted(store: LeaseStore, name: str, lease_id: str) -> int:

@@ -19,7 +19,6 @@ from singleton.base.errors import ConfigurationError
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
 from singleton.operating.keeping import keeping_of
-from singleton.operating.locks import HELD
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None) 
     keeping = keeping_of(store)
     try:
         seen = await answered(lambda: store.read(name))
-        if seen.lease not in HELD:
+        if not seen.held:
             return None
         if seen.endless and notice is None:
             raise ConfigurationError(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from singleton.locking.holder import answered
 from singleton.operating.keeping import keeping_of
-from singleton.operating.locks import HELD
 from singleton.stores.azure_blob import AzureBlobLeaseStore
 from singleton.stores.keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
@@ -334,6 +333,6 @@ async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
         return
     keeping = keeping_of(store)
     for blob in (await keeping.page(prefix)).entries:
-        if blob.lease in HELD:
+        if blob.held:
             await keeping.shorten(blob.name, 0)
         await keeping.erase(blob.name, blob.etag)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from singleton.base.errors import ConfigurationError
 from singleton.stores.azure_blob import AzureBlobLeaseStore
+from singleton.stores.counting import counted
 from singleton.stores.keeping import LockKeeping
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def keeping_of(store: LeaseStore) -> LockKeeping:
     if isinstance(store, AzureBlobLeaseStore):
         from singleton.stores.azure_keeping import AzureKeeping
 
-        return AzureKeeping(store.container)
+        return counted(AzureKeeping(store.container), "blob")
     raise ConfigurationError(
         f"the store, a {type(store).__name__}, lists and breaks no locks: it needs the methods of "
         "singleton.stores.keeping.LockKeeping as well"

@@ -10,6 +10,7 @@ from singleton.layouts.reading import NameParts, read_name
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.fencing import STAMP_KEYS
 from singleton.locking.holder import recorded
+from singleton.stores.protocol import HELD
 
 if TYPE_CHECKING:
     from singleton.base.holder import Holder
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from singleton.stores.keeping import Listed
     from singleton.stores.protocol import LeaseState
 
-HELD: Final = ("leased", "breaking")
-"""States of a lease that somebody has."""
 _NAMED_BY_SOMEBODY: Final = NameParts(app="")
 
 
@@ -74,7 +73,7 @@ def lock_info(blob: Listed, container: str) -> LockInfo | None:
     return LockInfo(
         name=blob.name,
         state=blob.lease,
-        holder=last if blob.lease in HELD else None,
+        holder=last if blob.held else None,
         last=last,
         endless=blob.endless,
         modified=datetime.fromtimestamp(blob.modified, UTC),

@@ -6,13 +6,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from singleton.base.errors import ConfigurationError
 from singleton.layouts.layout import Layout
+from singleton.layouts.naming import hashed_scope
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.layouts.webjobs import WebJobsLayout
 from singleton.settings.hostid import host_id
 from singleton.settings.options import find_app_dir, load_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from singleton.base.kinds import Level
     from singleton.settings.options import SingletonOptions
 
 
@@ -27,3 +32,29 @@ def app_id(options: SingletonOptions) -> str:
 def layout_in(container: str) -> Layout:
     """Return the layout by which functions' locks are named in this container."""
     return WebJobsLayout() if container == WEBJOBS else Layout()
+
+
+def name_in(
+    container: str,
+    app: str,
+    function: str,
+    scopes: Sequence[str],
+    level: Level,
+    *,
+    listener: bool,
+    scope_hash: bool,
+) -> str:
+    """Return the name of a function's lock in this container. See ``LockClient.lock_name``.
+
+    Raises:
+        ConfigurationError, ScopeError: no lock can have such a name.
+    """
+    if scope_hash and container == WEBJOBS:
+        raise ConfigurationError(
+            "scope_hash goes with layout='default' only: "
+            f"the locks in {WEBJOBS!r} have the scope's value itself in their names"
+        )
+    if scope_hash and not scopes:
+        raise ConfigurationError("scope_hash needs a scope: there is nothing to hash")
+    values = [hashed_scope(scope) for scope in scopes] if scope_hash else scopes
+    return layout_in(container).lock(app, function, values, level, listener=listener)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from singleton.base.holder import fields_of
 from singleton.base.naming import current
 from singleton.base.naming import log as _log
-from singleton.locking.holder import recorded
+from singleton.locking.holder import holder_in
 from singleton.locking.lease import as_failure
 from singleton.locking.section import Reading
 from singleton.stores.protocol import StoreFailure, within
@@ -135,8 +135,7 @@ class WhoHas:
             failure = as_failure(error)
             gate.reading = Reading(at, failure=None if failure.meaning == "missing" else failure)
         else:
-            held = state.lease in ("leased", "breaking")
-            gate.reading = Reading(at, recorded(self.name, state) if held else None)
+            gate.reading = Reading(at, holder_in(self.name, state))
         finally:
             gate.asking = None
 

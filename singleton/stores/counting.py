@@ -14,12 +14,13 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from singleton.stores.keeping import LockKeeping
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
     CountRequest = Callable[[str, str], None]
 
-_StoreT = TypeVar("_StoreT", bound="LeaseStore | MessageStore")
+_StoreT = TypeVar("_StoreT", bound="LeaseStore | LockKeeping | MessageStore")
 
 _counters: tuple[CountRequest, ...] = ()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from singleton.stores.keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
-from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
+from singleton.stores.protocol import HELD, NOTHING, BlobState, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +150,7 @@ class MemoryLeaseStore:
         blob = self._blob(name)
         if blob.etag != etag:
             raise StoreFailure(412, "ConditionNotMet")
-        if blob.state(now) in ("leased", "breaking"):
+        if blob.state(now) in HELD:
             raise StoreFailure(412, IN_USE)
         self.delete(name)
 
@@ -161,7 +161,7 @@ class MemoryLeaseStore:
         """Replace the metadata without a lease, as an operator would; a lease that has ended is gone then."""
         now = self._begin("edit")
         blob = self._blob(name)
-        if blob.state(now) in ("leased", "breaking"):
+        if blob.state(now) in HELD:
             raise StoreFailure(412, "LeaseIdMissing")
         blob.lease_id, blob.breaks = None, None
         blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
@@ -194,8 +194,7 @@ class MemoryLeaseStore:
     def leased(self) -> dict[str, str]:
         """Return the names and ids of all leases that are active now."""
         now = asyncio.get_running_loop().time()
-        active = ("leased", "breaking")
-        return {name: blob.lease_id or "" for name, blob in self._blobs.items() if blob.state(now) in active}
+        return {name: blob.lease_id or "" for name, blob in self._blobs.items() if blob.state(now) in HELD}
 
     def _seen(self, name: str, now: float) -> Listed:
         blob = self._blob(name)

@@ -21,6 +21,8 @@ _T = TypeVar("_T")
 
 Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "refused", "transient"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
+HELD: Final[frozenset[LeaseState]] = frozenset({"leased", "breaking"})
+"""States of a lease that somebody has."""
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """No metadata."""
@@ -138,6 +140,11 @@ class BlobState:
     modified: int
     metadata: Mapping[str, str] = field(default_factory=dict)
     endless: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Tell whether somebody has the lease."""
+        return self.lease in HELD
 
 
 class LeaseStore(Protocol):

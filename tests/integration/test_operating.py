@@ -17,8 +17,9 @@ from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.storage.blob import BlobServiceClient
 
-from singleton import AsyncLockClient, Hold, LockClient, SingletonOptions
+from singleton import AsyncLockClient, Hold, Lifted, LockClient, SingletonOptions
 from singleton.base.errors import ConfigurationError
 from singleton.cli.main import run
 from singleton.locking.lock import Lock, release
@@ -203,8 +204,28 @@ async def test_the_asynchronous_client_lists_the_same(options: SingletonOptions)
     client = AsyncLockClient(options=options)
     async with client.lock("one"), client.lock("two"):
         assert [lock.name async for lock in client.locks()] == ["one", "two"]
+        assert await client.lift_epochs(dry_run=True) == Lifted(held=2)
         with pytest.raises(ConfigurationError, match="notice is 61"):
             await client.break_("one", 61)
+
+
+def test_after_a_restore_epochs_are_lifted_above_all_that_were_given(
+    locks: LockClient, connection_string: str, container_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with locks.lock("reports") as before, locks.lock("held"):
+        pass
+    with BlobServiceClient.from_connection_string(connection_string) as service:
+        blob = service.get_blob_client(container_name, "reports")
+        restored = {**blob.get_blob_properties().metadata, "SingletonEpoch": "7"}
+        blob.set_blob_metadata(restored)
+    with locks.lock("held"):
+        assert run(["lift-epochs", "--json"]) == 1
+        assert json.loads(capsys.readouterr().out)["held"] == 1
+    with locks.lock("reports") as after:
+        assert after.token is not None
+        assert before.token is not None
+        assert after.token > before.token
+    assert locks.lift_epochs() == Lifted(lifted=2)
 
 
 def test_azurite_is_healthy(options: SingletonOptions, capsys: pytest.CaptureFixture[str]) -> None:

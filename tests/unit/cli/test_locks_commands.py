@@ -373,6 +373,40 @@ def test_a_sweep_of_what_is_less_than_a_minute_old_is_refused(locks: Command) ->
     assert "'59s' is too short: give at least 1 min" in locks.err
 
 
+# --- lift-epochs ------------------------------------------------------------------------------------------------------
+
+
+def epoch(thread: LockThread, name: str) -> int:
+    return int(thread.do(lambda: thread.memory.read(name)).metadata["SingletonEpoch"])
+
+
+def test_epochs_are_lifted_except_those_of_locks_that_somebody_has(thread: LockThread, locks: Command) -> None:
+    for name in ("locks/app/ship.1", "locks/app/ship.2", "locks/app/other"):
+        stamped(thread, name)
+    thread.do(lambda: thread.memory.note("deferred/1", {"failures": "2"}))
+    thread.do(lambda: thread.memory.acquire("locks/app/ship.2", FOREIGN, 60))
+    counted = {"lifted": 1, "held": 1, "gone": 0, "kept": 2, "seen": 4}
+    for extra, before in ((("--dry-run",), True), ((), False)):
+        result = locks.json("lift-epochs", "--function", "ship", *extra, code=1)
+        assert {key: result[key] for key in counted} == counted
+        assert result["dry_run"] is bool(extra)
+        assert (epoch(thread, "locks/app/ship.1") == 7) is before
+    thread.given_back_by_the_other("locks/app/ship.2")
+    assert locks("lift-epochs", "--function", "ship") == 0
+    assert locks.out.startswith("2 of 4 blobs lifted, in ")
+    assert "2  no lock with tokens, or none that was asked for" in locks.out
+    assert epoch(thread, "locks/app/ship.2") > 1_000_000
+    assert epoch(thread, "locks/app/other") == 7
+    assert thread.leased() == set()
+
+
+def test_of_locks_that_could_not_be_lifted_it_is_said_to_run_it_again(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process(SHIP)
+    assert locks("lift-epochs") == 1
+    assert locks.out.startswith("0 of 1 blobs lifted")
+    assert "1  somebody has the lock: run this again when it is free" in locks.out
+
+
 # --- name -------------------------------------------------------------------------------------------------------------
 
 
@@ -385,6 +419,10 @@ def test_a_name_is_made_and_read(locks: Command) -> None:
     assert locks.out == "locks/shop/~north\n"
     assert locks("name", "--function", "ship", "--container", "azure-webjobs-hosts", "--listener") == 0
     assert locks.out == "locks/app/Host.Functions.ship.Listener\n"
+    assert locks("name", "--function", "ship", "--scope", "jane@example.com", "--hashed") == 0
+    assert locks.out == "locks/app/ship.8c87b489ce35cf2e2f39f80e282cb2e804932a56\n"
+    assert locks("name", "--function", "ship", "--hashed") == 2
+    assert locks("name", "--function", "ship", "--scope", "4", "--hashed", "--container", "azure-webjobs-hosts") == 2
     assert locks.json("name", "reports", code=1) == {"name": "reports", "read": None}
     assert locks("name") == 2
     assert locks("name", "x", "--function", "ship") == 2

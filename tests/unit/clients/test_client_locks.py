@@ -94,6 +94,7 @@ def test_a_closed_client_lists_nothing(kind: Kind) -> None:
         ({"scope": "Id"}, {"scope": "4/2"}),
         ({"scope": "Id", "scope_id": "eu"}, {"scope": ["eu", "4/2"]}),
         ({"scope": "Id", "level": "host"}, {"scope": "4/2", "level": "host"}),
+        ({"scope": "Id", "scope_id": "eu", "scope_hash": True}, {"scope": ["eu", "4/2"], "scope_hash": True}),
         ({"mode": "listener"}, {"listener": True}),
     ],
 )

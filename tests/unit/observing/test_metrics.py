@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,9 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from singleton import AsyncLockClient, LockNotAcquired, current_hold, observe
 from singleton.base.events import LockEvent, emit
 from singleton.observing import metrics
+from singleton.operating.keeping import keeping_of
+from singleton.process.opening import open_container
+from singleton.settings.connection import StorageAccount
 from singleton.stores.counting import counted
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -192,6 +196,16 @@ def test_requests_are_counted_by_operation_and_status(recorded: Metrics) -> None
         ("blob.acquire", "409"): 1,
         ("blob.break", "ok"): 1,
     }
+
+
+async def test_what_an_operator_asks_for_is_counted_too(recorded: Metrics) -> None:
+    nowhere = StorageAccount(
+        "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://[::1]:1/a"
+    )
+    async with aclosing(open_container(nowhere, "locks")) as store:
+        with pytest.raises(StoreFailure):
+            await keeping_of(store).shorten("a", None)
+    assert recorded.counts("singleton.storage.requests", "operation", "status") == {("blob.shorten", "none"): 1}
 
 
 def test_a_request_without_an_answer_is_counted_as_such(recorded: Metrics) -> None:

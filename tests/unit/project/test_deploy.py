@@ -7,13 +7,20 @@ Microsoft's SDKs (`tests/support/arm.py`), and the queries go to Microsoft's own
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from singleton.observing.metrics import METRICS
+from singleton.process.current import provide_runtime
+from singleton.stores.memory import MemoryLeaseStore
 from tests.support.arm import faults, parsed
+from tests.support.inline import InlineHost
+from tests.support.world import occupy, until, virtual
 
 ROOT = Path(__file__).resolve().parents[3]
 DEPLOY = ROOT / "deploy"
@@ -25,23 +32,8 @@ SHOWN = re.compile(r"^```kusto\n(.*?)^```", re.MULTILINE | re.DOTALL)
 YOURS = {"applicationInsightsName", "storageAccountName"}
 """The names of what is there already: nobody can guess them."""
 
-METRICS = {
-    "singleton.lock.acquired",
-    "singleton.lock.contended",
-    "singleton.lock.hold",
-    "singleton.lock.lost",
-    "singleton.lock.wait",
-    "singleton.processing.count",
-    "singleton.storage.requests",
-}
-ATTRIBUTES = {
-    "singleton.function",
-    "singleton.mode",
-    "singleton.operation",
-    "singleton.outcome",
-    "singleton.reason",
-    "singleton.status",
-}
+NAMES = {metric.name for metric in METRICS} | {each for metric in METRICS for each in metric.attributes}
+"""Metrics and attributes that are recorded."""
 
 
 def named(path: Path) -> str:
@@ -108,7 +100,28 @@ def test_the_function_that_a_rule_asks_for_takes_the_place_of_the_one_in_its_que
 @pytest.mark.parametrize("query", QUERIES, ids=named)
 def test_a_query_asks_for_metrics_and_attributes_that_there_are(query: Path) -> None:
     names = set(re.findall(r'"(singleton\.[\w.]+)"', query.read_text("utf-8")))
-    assert names <= METRICS | ATTRIBUTES
+    assert names <= NAMES
+
+
+@virtual
+async def test_the_query_of_long_waits_finds_the_lines_that_tell_of_them(caplog: pytest.LogCaptureFixture) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    for name in ("orders", "gate/slot-0"):
+        await occupy(host.network.service, name, -1)
+    with host.here() as locks:
+        waits = [asyncio.create_task(locks.acquire("orders")), asyncio.create_task(locks.acquire("gate", limit=1))]
+        await until(31)
+        for task in waits:
+            task.cancel()
+        await asyncio.wait(waits)
+    provide_runtime(None)
+    query = (DEPLOY / "queries" / "waits-long.kql").read_text("utf-8")
+    begins = tuple(re.findall(r'message startswith "([^"]+)"', query))
+    (contained,) = re.findall(r'message contains "([^"]+)"', query)
+    assert "| where severityLevel == 2\n" in query, "that of a warning"
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert sorted(line.split()[0] for line in told) == ["lock", "semaphore"]
+    assert all(line.startswith(begins) and contained in line for line in told)
 
 
 def test_there_is_no_lifecycle_rule() -> None:

@@ -10,8 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from azure.core.pipeline.transport import AsyncHttpTransport
 
+from singleton.operating.keeping import keeping_of
 from singleton.process.opening import open_container, open_queue
 from singleton.settings.connection import StorageAccount
+from singleton.stores.keeping import LockKeeping
 from singleton.stores.messages import MessageStore
 from singleton.stores.protocol import LeaseStore, NoteStore, StoreFailure
 from tests.support.arm import parsed
@@ -35,6 +37,7 @@ RIGHTS: Mapping[tuple[str, str, str], str] = {
     ("blob", "PUT", "metadata"): f"{BLOB}/write",
     ("blob", "HEAD", ""): f"{BLOB}/read",
     ("blob", "DELETE", ""): f"{BLOB}/delete",
+    ("blob", "GET", "list"): f"{BLOB}/read",
     ("queue", "PUT", ""): f"{QUEUE}/write",
     ("queue", "GET", "metadata"): f"{QUEUE}/read",
     ("messages", "PUT", ""): f"{QUEUE}/messages/write",
@@ -85,7 +88,7 @@ def methods(protocol: type) -> set[str]:
     return {name for name in vars(protocol) if not name.startswith("_")} - {"aclose"}
 
 
-async def locks(wire: Wire, *, notes: bool) -> set[str]:
+async def locks(wire: Wire, *, keeper: bool) -> set[str]:
     store = open_container(ACCOUNT, "locks", transport=wire)
     requests: dict[str, Callable[[], Awaitable[object]]] = {
         "acquire": lambda: store.acquire("job", LEASE, 15),
@@ -97,20 +100,27 @@ async def locks(wire: Wire, *, notes: bool) -> set[str]:
         "write": lambda: store.write("job", LEASE, {}, "etag"),
     }
     assert set(requests) == methods(LeaseStore), "a request whose right is not known"
-    if notes:
+    if keeper:
         failures: dict[str, Callable[[], Awaitable[object]]] = {
             "note": lambda: store.note("deferred/orders/1", {}),
             "noted": lambda: store.noted("deferred/orders/1"),
             "remove": lambda: store.remove("deferred/orders/1"),
         }
         assert set(failures) == methods(NoteStore), "a request whose right is not known"
-        requests |= failures
+        keeping = keeping_of(store)
+        asked: dict[str, Callable[[], Awaitable[object]]] = {
+            "page": lambda: keeping.page("locks/"),
+            "shorten": lambda: keeping.shorten("job", None, "etag"),
+            "erase": lambda: keeping.erase("job", "etag"),
+        }
+        assert set(asked) == methods(LockKeeping), "a request whose right is not known"
+        requests |= failures | asked
     return await rights_of(*requests.values(), wire=wire, service="blob")
 
 
-@pytest.mark.parametrize(("role", "notes"), [("useLocks", False), ("keepLocks", True)])
-async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(role: str, notes: bool) -> None:
-    assert await locks(Wire(), notes=notes) == granted(role)
+@pytest.mark.parametrize(("role", "keeper"), [("useLocks", False), ("keepLocks", True)])
+async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(role: str, keeper: bool) -> None:
+    assert await locks(Wire(), keeper=keeper) == granted(role)
 
 
 async def test_the_role_of_deferring_allows_what_is_sent_and_no_more() -> None:

@@ -1,0 +1,62 @@
+"""What the commands that go through a whole container share: progress, and what became of all blobs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from singleton.cli.words import Progress, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from singleton.cli.session import Session
+    from singleton.operating.going import Going
+    from singleton.stores.protocol import LeaseStore
+
+
+def go_through(
+    session: Session, begin: Callable[[LeaseStore], Going[Any]], did: str, others: Mapping[str, str], *, dry_run: bool
+) -> Any:
+    """Go through the container, and tell of it, also where it ends before its time; return what became of all.
+
+    Args:
+        session: the container.
+        begin: makes what goes through it.
+        did: what is done to a blob: "deleted".
+        others: why the others were left, by the field that counts them.
+        dry_run: whether nothing is done.
+    """
+    progress = Progress("blobs seen")
+    running: list[Going[Any]] = []
+
+    async def next_page(store: LeaseStore) -> bool:
+        if not running:
+            running.append(begin(store))
+        return await running[0].go_on()
+
+    try:
+        while session.on_store(next_page):
+            progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
+    finally:
+        progress.end()
+        if running:
+            _tell(session, running[0], progress.seconds, did, others, dry_run=dry_run)
+    return running[0].result
+
+
+def _tell(
+    session: Session, going: Going[Any], seconds: float, did: str, others: Mapping[str, str], *, dry_run: bool
+) -> None:
+    result = going.result
+    if session.as_json:
+        write_json({**asdict(result), "seen": result.seen, "seconds": round(seconds, 3), "dry_run": dry_run})
+        return
+    rate = f"{result.seen / max(seconds, 1e-9):,.0f} a second"
+    done = f"would be {did}" if dry_run else did
+    click.echo(f"{going.done:,} of {result.seen:,} blobs {done}, in {seconds:.1f} s ({rate})")
+    for field, why in others.items():
+        if many := getattr(result, field):
+            click.echo(f"  {many:>9,}  {why}")

@@ -1,0 +1,91 @@
+"""How the epochs of all locks of a container are lifted, after its storage went back in time.
+
+What is lifted: each blob with an epoch, and each that a layout of ours names, whose epoch may be what was lost. Locks
+that are shared with WebJobs have no tokens, and stay as they are. So does a lock that somebody has: only its holder may
+write there, so it is lifted when it is free.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from singleton.base.errors import StorageError
+from singleton.layouts.webjobs import CONTAINER as WEBJOBS
+from singleton.locking.fencing import recorded_epoch
+from singleton.locking.lifting import lift_epoch
+from singleton.operating.going import Counts, Going
+from singleton.operating.keeping import keeping_of
+from singleton.operating.locks import lock_info, parts_of
+
+if TYPE_CHECKING:
+    from singleton.stores.keeping import Listed
+    from singleton.stores.protocol import LeaseStore
+
+_MISSING = 404
+
+Fate: TypeAlias = Literal["lifted", "held", "gone", "kept"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifted(Counts):
+    """What became of the locks whose epochs were to be lifted.
+
+    Attributes:
+        lifted: their tokens go on above all that were ever given; in a dry run, those that would be.
+        held: somebody has them, so they are as they were: lift them again when they are free.
+        gone: somebody deleted them meanwhile. A new blob counts from the clock.
+        kept: blobs that are no locks with tokens, or not those of the function that was asked for.
+    """
+
+    lifted: int = 0
+    held: int = 0
+    gone: int = 0
+    kept: int = 0
+
+
+class Lift(Going[Lifted]):
+    """One go through a container that lifts the epochs, page by page.
+
+    Args:
+        store: the container.
+        container: its name.
+        function: only locks of this function.
+        dry_run: write nothing.
+    """
+
+    _page = 100
+    """Each lock takes six requests: with pages of a thousand nothing would be told for long."""
+
+    def __init__(
+        self, store: LeaseStore, container: str, *, function: str | None = None, dry_run: bool = False
+    ) -> None:
+        super().__init__(keeping_of(store), container, Lifted, "lifted", prefix="", dry_run=dry_run)
+        self._store = store
+        self._function = function
+
+    def _end_of(self, blob: Listed, at: float) -> Fate:  # noqa: ARG002 - how old a lock is does not count
+        if not has_tokens(blob, self._container):
+            return "kept"
+        if self._function is not None:
+            info = lock_info(blob, self._container)
+            if info is None or info.function != self._function:
+                return "kept"
+        return "held" if blob.held else "lifted"
+
+    async def _work_on(self, blob: Listed) -> Fate:
+        try:
+            epoch = await lift_epoch(self._store, blob.name, str(uuid.uuid4()))
+        except StorageError as error:
+            if error.status == _MISSING:
+                return "gone"
+            raise
+        return "held" if epoch is None else "lifted"
+
+
+def has_tokens(blob: Listed, container: str) -> bool:
+    """Tell whether this is the blob of a lock whose tokens count, or did before they were lost."""
+    if recorded_epoch(blob) is not None:
+        return True
+    return container != WEBJOBS and parts_of(blob.name, container) is not None
