@@ -73,7 +73,11 @@ def _explore(scenarios: int, seed: int, first: int) -> dict[str, object]:
     prepare_process()
     plan = Plan(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=seed)
     for index in sorted(range(scenarios), key=lambda index: index != first - 1):
-        if violations := plan.scenario(index).run().violations:
+        try:
+            violations = plan.scenario(index).run().violations
+        except Exception as error:  # noqa: BLE001 - no world can be made: whoever explores sees that
+            return {"check": "no world", "text": repr(error), "after": index + 1}
+        if violations:
             return {"check": violations[0].check, "text": violations[0].text, "after": index + 1}
     return {"check": None, "text": "", "after": scenarios}
 
