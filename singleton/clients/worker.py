@@ -181,6 +181,7 @@ class PeriodicWorker:
             await locks.release_async(hold)
 
     async def _do(self, hold: Hold) -> None:
+        hold.raise_if_lost()  # this process may have stood still since it got the lock
         if inspect.iscoroutinefunction(self._work):
             async with cancelled_when_lost(hold):
                 await self._work(hold)

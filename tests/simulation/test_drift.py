@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
 import pytest
 
 from benchmarks.drift import PERCENTS, Point, draw, measure, scenario
+from simulator.virtual.time.loop import VirtualLoop
+from simulator.virtual.time.machine import Machine
 
 DRAWN = Path(__file__).parents[2] / "docs" / "drift.svg"
 GUARANTEES = DRAWN.parent / "guarantees.md"
@@ -23,6 +26,17 @@ def test_clocks_that_lose_more_than_a_fifteenth_let_hosts_believe_in_leases_that
     """If they did not, the margin would be larger than it says, and these worlds would show nothing."""
     assert measure(-7.0, 20).believed >= 5
     assert measure(-10.0, 20).inside >= 1
+
+
+def test_a_timer_finds_its_time_on_a_clock_that_shows_next_to_nothing() -> None:
+    rng, loop = random.Random(1), VirtualLoop()  # type: ignore[abstract]
+    for _ in range(2000):
+        now = rng.uniform(0.0, 500.0)
+        machine = Machine(0, loop, rate=0.96, offset=-0.96 * now)
+        shown = machine.reads(now) + rng.uniform(0.0, 1e-3)
+        due = machine.when(shown, now)
+        assert machine.reads(due) >= shown
+        assert due - now < 0.01
 
 
 def test_what_is_drawn_is_what_was_measured() -> None:

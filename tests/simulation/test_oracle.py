@@ -18,14 +18,16 @@ from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
 from simulator.virtual.workloads import leaders, semaphores, workloads
 from simulator.virtual.workloads.clients import book as clientbook
+from simulator.virtual.workloads.clients import calls as clientcalls
 from simulator.virtual.workloads.clients import customers
 from simulator.virtual.workloads.clients import uses as clientuses
 from simulator.virtual.workloads.deployments import deployed, deployment
 from simulator.virtual.workloads.deployments.deeds import Deed
 from simulator.virtual.workloads.hosting import Feed, QueueWorld
 from simulator.virtual.workloads.jobs import Job
+from simulator.virtual.workloads.witness import Witness
 from singleton import AsyncLockClient
-from singleton.base.errors import LockNotAcquired
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold
 from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
@@ -35,7 +37,7 @@ from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from simulator.virtual.storage.network import Passage, Request
 
@@ -430,8 +432,19 @@ def _client(host: Host) -> tuple[clientbook.Book, customers.Customer]:
 def _user(host: Host, kind: Literal["lock", "worker"]) -> tuple[clientuses.User, customers.Use]:
     """Let somebody use the client of a host."""
     book, customer = _client(host)
-    user = clientuses.User(host.scene.world, book, customer, AsyncLockClient(), "me", sync=False)
+    calls = clientcalls.Calls(host.scene.world)
+    calls.watch()
+    user = clientuses.User(host.scene.world, book, calls, customer, AsyncLockClient(), "me", sync=False)
     return user, book.begin(customer, "me", kind, (LOCK,), None)
+
+
+class _Endless:
+    """A leadership that never comes, and whose end nobody tells."""
+
+    name = "poller"
+
+    def __await__(self) -> Generator[Any, None, Hold]:
+        return asyncio.sleep(1000.0).__await__()  # type: ignore[return-value]
 
 
 @of("not told of closing")
@@ -519,6 +532,38 @@ async def _(host: Host) -> None:
     user, use = _user(host, "worker")
     await host.until(5.0)
     user.must_have_stopped(use, 0.0, 3.0)
+
+
+@of("another lock")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    user.calls.got(use, (Hold("another", lease=None),))
+
+
+@of("lost after its release")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    belief = await host.take()
+    hold = Hold(LOCK, lease=belief)
+    await host.store.release(LOCK, belief.id)
+    user.calls.released(use, (hold,))
+    await host.until(20.0)
+
+
+@of("gave up too soon")
+async def _(host: Host) -> None:
+    user, _ = _user(host, "lock")
+    asked = host.scene.world.loop.now
+    await host.until(1.0)
+    user.calls.not_answered(host.machine, asked, StorageUnavailable("no answer"))
+
+
+@of("left waiting")
+async def _(host: Host) -> None:
+    witness = Witness(host.scene.world, host.machine)
+    witness.wait_for(_Endless())  # type: ignore[arg-type]
+    await host.until(3.0)
+    await witness.must_know()
 
 
 @of("out of order")

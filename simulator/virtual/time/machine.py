@@ -106,7 +106,7 @@ class Machine:
         """Return the true time at which this machine's clock shows ``shown``; not before ``now``."""
         due = (shown - self.offset) / self.rate
         while self.reads(due) < shown:  # rounding: a timer that fires must find that its time has come
-            due += math.ulp(shown)
+            due += max(math.ulp(shown), math.ulp(due))
         return max(now, due)
 
     def may_run(self, handle: Callback) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import QUIET
 from simulator.virtual.workloads.bodies import able, inside, work
+from simulator.virtual.workloads.witness import Witness
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockClosed
@@ -73,14 +74,17 @@ class _Election:
         client = _client()
         for term in terms:
             await asyncio.sleep(term.pause)
+            witness = Witness(self.world, machine)
             try:
                 async with client.leadership(self.name, owner=machine.name) as leadership:
+                    witness.wait_for(leadership)
                     self._since[machine] = self.world.loop.now
                     self.world.note(machine.name, "candidacy_began", owner=machine.name, lock=self.name)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(term.seconds):
                             await self._lead_again_and_again(machine, leadership, term)
                     self._since.pop(machine, None)
+                await witness.must_know()
                 self.world.note(machine.name, "candidacy_ended", owner=machine.name, lock=self.name)
             except LockClosed as error:
                 self._since.pop(machine, None)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, SingletonOptions
+from singleton import AsyncLockClient, ConfigurationError, Hold, LockClient, LockClosed, SingletonOptions
+from singleton.clients.worker import PeriodicWorker
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -21,8 +22,6 @@ from tests.support.world import now, until, virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from singleton import Hold
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 JOB = "cleanup"
@@ -168,6 +167,22 @@ async def test_work_whose_hold_is_lost_is_cancelled_and_comes_again(caplog: pyte
             assert len(ends) == 1
             await until(115)
     assert len(ends) == 2
+    assert "LockLost" in caplog.text
+
+
+@virtual
+async def test_work_does_not_begin_under_a_hold_that_is_lost_already(caplog: pytest.LogCaptureFixture) -> None:
+    worked: list[Hold] = []
+
+    async def attempt(_: object) -> Hold:
+        hold = Hold(JOB, lease=None)
+        hold.lost.fire("expired")
+        return hold
+
+    with InlineHost(MemoryLeaseStore()).here():
+        async with PeriodicWorker(JOB, worked.append, every=10, attempt=attempt):
+            await until(1)
+    assert worked == []
     assert "LockLost" in caplog.text
 
 

@@ -46,8 +46,6 @@ _CALL: Final = 5.0
 """Seconds for one request."""
 _RELEASE: Final = 5.0
 """Seconds for giving a lease back."""
-_SLOT: Final = 0.5
-"""Seconds that a slot may take to be asked for."""
 _DRAIN: Final = 2.0
 """Seconds after the end of a use within which its lease is renewed no more."""
 _LATE: Final = True
@@ -150,7 +148,7 @@ class Book:
     def _must_be_kept(self, use: Use, lock: str, lease_id: str | None, since: float) -> None:
         oracle, tenure = self.world.oracle, self.world.service.tenure(lock)
         lost = tenure is None or tenure.lease_id != lease_id
-        quiet = oracle.conduct.well(use.machine, since) and not use.machine.leaving
+        quiet = oracle.conduct.well(use.machine, since + AT_ONCE) and not use.machine.leaving
         if lost and quiet and not oracle.operated(lease_id):
             self._blame("kept too short", f"{use.owner} wants {lock} to be kept for a while, and it is given back")
 
@@ -260,8 +258,11 @@ class Book:
             mine = [lock for lock in sorted(use.locks) if sum(1 for _ in self._at(use.machine, lock)) == 1]
             for first, second in itertools.pairwise(mine):
                 tenure = self.world.service.tenure(second)
-                late = tenure is not None and tenure.machine is use.machine and tenure.since > use.since
-                if late and tenure and attempts.get((use.machine, first), 0.0) > tenure.since + _DRAIN:
+                if tenure is None or tenure.machine is not use.machine:
+                    continue
+                # An earlier one is that of another use, and so is one that another has left meanwhile.
+                mine_now = tenure.since > max(use.since, self._last.get((use.machine, second), 0.0))
+                if mine_now and attempts.get((use.machine, first), 0.0) > tenure.since + _DRAIN:
                     self._blame("out of order", f"{use.owner} has {second}, and asks for {first}")
 
     def _nobody_waits_for_nothing(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.workloads.clients.book import Book
+from simulator.virtual.workloads.clients.calls import Calls
 from simulator.virtual.workloads.clients.uses import Plan, User
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 
@@ -35,9 +36,10 @@ _CHANCES: Final = {
     "slot": 3,
     "try slot": 2,
     "hold": 3,
-    "holder": 1,
+    "hold slot": 1,
+    "holder": 2,
     "leader": 1,
-    "worker": 1,
+    "worker": 2,
 }
 _BLOCKING: Final = ("lock", "try", "set", "slot", "try slot")
 _THEN: Final = ("", "", "elsewhere", "twice", "dropped")
@@ -45,6 +47,7 @@ _PHASES: Final = ("begin", "begin", "inside", "leave")
 _KEY: Final = "c2ltdWxhdGVk"
 _URL: Final = "https://explored.blob.core.windows.net"
 _PLACES: Final = ("", "", "made", "named")
+_SWEEPERS: Final = 0.4
 _AFTER: Final = ("again", "twice")
 
 
@@ -76,15 +79,21 @@ def start_clients(world: World) -> None:
     rng = world.rng_work
     _tell(world)
     book = Book(world, {"pool": rng.choice([1, 2, 3, 100]), "made.pool": rng.choice([1, 6, 40]), "named.pool": 2})
-    keys = rng.choice([1, 1, 2, 4])
+    calls, keys = Calls(world), rng.choice([1, 1, 2, 4])
     few = rng.sample(_OPTIONS, rng.choice([1, 2, 3]))
+    sweepers = rng.random() < _SWEEPERS
     for machine in world.machines:
-        shop = _Shop(world, book, machine)
+        shop = _Shop(world, book, calls, machine)
         for user in range(rng.randint(1, 2)):
             sessions = [_session(rng, keys, few) for _ in range(rng.randint(1, 2))]
             seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 9 for each in sessions for plan in each.plans)
             world.start(machine, shop.visit(f"{machine.name}/{user}", sessions), seconds=seconds)
+        if sweepers:
+            sweeper = _sweeper(rng)
+            seconds = sum(plan.seconds for plan in sweeper.plans)
+            world.start(machine, shop.visit(f"{machine.name}/sweeper", [sweeper]), seconds=seconds)
     book.watch()
+    calls.watch()
 
 
 def _tell(world: World) -> None:
@@ -108,6 +117,16 @@ def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> 
     )
 
 
+def _sweeper(rng: random.Random) -> _Session:
+    """One whose work lasts for longer than its lease, unless that is renewed."""
+    plan = Plan(
+        pause=0.0, way="worker", names=(f"sweep-{rng.randrange(4)}",), seconds=rng.uniform(30.0, 90.0), then="long"
+    )
+    return _Session(
+        pause=rng.uniform(0.0, 5.0), place="", options=_BASIC, sync=False, plans=(plan,), together=False, seconds=None
+    )
+
+
 def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
     ways = [way for way in _CHANCES if not sync or way in _BLOCKING]
     way = rng.choices(ways, [_CHANCES[way] for way in ways])[0]
@@ -118,7 +137,7 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         case "set":
             every = [f"{stem}key-{number}" for number in range(keys)] + [f"{stem}extra"]
             names = tuple(rng.sample(every, rng.choice([0, 1, 2, len(every), len(every)])))
-        case "slot" | "try slot":
+        case "slot" | "try slot" | "hold slot":
             names = (f"{stem}pool",)
         case "leader":
             names, seconds, steps = (f"{stem}chief",), rng.uniform(2, 50), 1
@@ -132,18 +151,29 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         seconds=seconds,
         steps=steps,
         at_least=rng.choice([2.0, 8.0]) if way in ("lock", "try", "worker") and rng.random() < 0.2 else 0.0,
-        then=rng.choice(_THEN) if way == "hold" else rng.choice(_AFTER) if rng.random() < 0.2 else "",
+        then=_then(rng, way),
         cut=(rng.choice(_PHASES), rng.randrange(rng.choice([4, 12, 80]))) if rng.random() < 0.35 else None,
         closes=rng.randrange(12) if rng.random() < 0.05 else None,
     )
 
 
+def _then(rng: random.Random, way: str) -> str:
+    match way:
+        case "hold" | "hold slot":
+            return rng.choice(_THEN)
+        case "worker":
+            return rng.choice(("", "long"))
+        case _:
+            return rng.choice(_AFTER) if rng.random() < 0.2 else ""
+
+
 class _Shop:
     """A machine where users make clients; those of one place share what they bring along."""
 
-    def __init__(self, world: World, book: Book, machine: Machine) -> None:
+    def __init__(self, world: World, book: Book, calls: Calls, machine: Machine) -> None:
         self._world = world
         self._book = book
+        self._calls = calls
         self._machine = machine
 
     async def visit(self, name: str, sessions: list[_Session]) -> None:
@@ -156,7 +186,7 @@ class _Shop:
         client = self._make(session)
         brought = bool(session.place)
         customer = self._book.opened(self._machine, client._place, brought=brought)  # noqa: SLF001 - to know it again
-        user = User(self._world, self._book, customer, client, name, session.sync)
+        user = User(self._world, self._book, self._calls, customer, client, name, session.sync)
         early = session.seconds is not None
         closing = asyncio.create_task(self._close(session.seconds, user)) if early else None
         if session.together:

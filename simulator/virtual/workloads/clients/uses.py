@@ -16,26 +16,29 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.workloads.bodies import inside
+from simulator.virtual.workloads.witness import Witness
 from simulator.virtual.worlds.resource import Refused
-from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.process.registry import holds_in
 
 if TYPE_CHECKING:
     from simulator.virtual.workloads.clients.book import Book
+    from simulator.virtual.workloads.clients.calls import Calls
     from simulator.virtual.workloads.clients.customers import Customer, Kind, Use
     from simulator.virtual.worlds.world import World
     from singleton import AsyncLockClient, LockClient
     from singleton.base.hold import Hold, LossSignal
 
-_ALONE: Final = frozenset({"holder", "leader", "worker", "hold"})
+_ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One use, after a ``pause``.
 
-    ``way``: lock, try, set, slot, try slot, hold (acquired without a block), holder, leader, worker.
+    ``way``: lock, try, set, slot, try slot, hold and hold slot (acquired without a block), holder, leader, worker.
     ``then``: what becomes of a hold without a block: released, released elsewhere, twice, dropped; of a block: again.
+    Of a worker: long, if its work takes most of the time and looks at no loss by itself.
     ``closes``: how many callbacks after its beginning the client is closed.
     ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
     """
@@ -58,6 +61,7 @@ class User:
 
     world: World
     book: Book
+    calls: Calls
     customer: Customer
     client: AsyncLockClient | LockClient
     name: str
@@ -88,8 +92,7 @@ class User:
         """Use the client once; whatever comes of it is judged."""
         await asyncio.sleep(plan.pause)
         if plan.way == "holder":
-            with suppress(SingletonError, ValueError):
-                await self._look(plan)
+            await self._look(plan)
             return
         use = self.book.begin(self.customer, f"{self.name}/{number}", *self._of(plan))
         cutter = _Cutter(self, use, plan)
@@ -114,7 +117,7 @@ class User:
         match plan.way:
             case "try":
                 return "lock", plan.names, 0.0
-            case "slot" | "try slot":
+            case "slot" | "try slot" | "hold slot":
                 return "slot", self.book.slots(plan.names[0]), 0.0 if plan.way == "try slot" else plan.timeout
             case "set":
                 return "set", plan.names, plan.timeout
@@ -131,7 +134,7 @@ class User:
                 await self._lead(use, plan, cutter)
             case "worker":
                 await self._work_at_times(use, plan, cutter)
-            case "hold":
+            case "hold" | "hold slot":
                 await self._hold(use, plan, cutter)
             case _:
                 async with self._block(use, plan) as got:
@@ -139,11 +142,13 @@ class User:
                     if plan.then == "twice" and holds_in(got):
                         await self._async_client().release(holds_in(got)[0])
                     cutter.reach("leave")
+                self._released(use, plan, holds_in(got))
 
     async def _sync_work(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
         def work() -> None:
             with self._block(use, plan) as got:
                 Baton.wait(self._inside(use, holds_in(got), plan, cutter))
+            self._released(use, plan, holds_in(got))
 
         await Baton.run(work)
 
@@ -163,7 +168,8 @@ class User:
 
     async def _hold(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
         client = self._async_client()
-        hold: Hold | None = await client.acquire(plan.names[0], timeout=plan.timeout, owner=use.owner)
+        name, limit = plan.names[0], self.book.limits[plan.names[0]] if use.kind == "slot" else None
+        hold: Hold | None = await client.acquire(name, limit=limit, timeout=plan.timeout, owner=use.owner)
         assert hold is not None
         try:
             await self._inside(use, (hold,), plan, cutter)
@@ -178,17 +184,28 @@ class User:
                 await client.release(hold)
                 if plan.then == "twice":
                     await client.release(hold)
+            if hold is not None:
+                self._released(use, plan, (hold,))
+
+    def _released(self, use: Use, plan: Plan, holds: tuple[Hold, ...]) -> None:
+        if not plan.at_least:
+            self.calls.released(use, holds)
 
     async def _lead(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
-        async with self._async_client().leadership(plan.names[0], owner=use.owner) as leadership:
-            cutter.reach("inside")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(plan.seconds):
-                    while True:
-                        hold = await leadership
-                        if not hold.lost.is_set():
-                            await self._lead_once(use, hold)
-            cutter.reach("leave")
+        witness = Witness(self.world, use.machine)
+        try:
+            async with self._async_client().leadership(plan.names[0], owner=use.owner) as leadership:
+                witness.wait_for(leadership)
+                cutter.reach("inside")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(plan.seconds):
+                        while True:
+                            hold = await leadership
+                            if not hold.lost.is_set():
+                                await self._lead_once(use, hold)
+                cutter.reach("leave")
+        finally:
+            await witness.must_know(excused=use.cut)
 
     async def _lead_once(self, use: Use, hold: Hold) -> None:
         with suppress(Refused), inside(self.world, use.machine, hold, guarded=False):
@@ -197,12 +214,14 @@ class User:
 
     async def _work_at_times(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
         stopped = False
+        long = plan.then == "long"
+        lasts = plan.seconds * 0.7 if long else plan.seconds / 8
 
         async def work(hold: Hold) -> None:
             if stopped:
                 self.blame_stopped(use)
             with suppress(Refused), inside(self.world, use.machine, hold):
-                await self._step((hold,), plan.seconds / 8)
+                await (asyncio.sleep(lasts) if long else self._step((hold,), lasts))
 
         client = self._async_client()
         worker = client.periodic(plan.names[0], work, every=plan.seconds / 3.3, at_least=plan.at_least, owner=use.owner)
@@ -212,14 +231,22 @@ class User:
                 await asyncio.sleep(plan.seconds)
                 cutter.reach("leave")
                 asked = self.world.loop.now
-            self.must_have_stopped(use, asked, plan.seconds / 8 * self.world.oracle.bounds.drift + AT_ONCE)
+            self.must_have_stopped(use, asked, lasts * self.world.oracle.bounds.drift + AT_ONCE)
         else:
             asyncio.get_running_loop().call_later(plan.seconds, worker.stop)
             await worker.run()
         stopped = True
 
     async def _look(self, plan: Plan) -> None:
-        await self._async_client().holder(plan.names[0])
+        for _ in range(3 * plan.steps):
+            asked = self.world.loop.now
+            try:
+                await self._async_client().holder(plan.names[0])
+            except StorageUnavailable as error:
+                self.calls.not_answered(self.customer.machine, asked, error)
+            except (SingletonError, ValueError):
+                return
+            await asyncio.sleep(plan.seconds / 2)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -229,6 +256,7 @@ class User:
             if plan.way in ("try", "try slot"):
                 raise LockNotAcquired("it got None")
             return
+        self.calls.got(use, holds)
         self.book.got(use, tuple(hold.lock for hold in holds))
         for hold in holds:
             hold.raise_if_lost()
