@@ -99,6 +99,15 @@ async def _(host: Host) -> None:
     host.leave(host.enter(await host.take(), lost="expired"))
 
 
+@of("callback forgotten")
+async def _(host: Host) -> None:
+    hold = host.enter(await host.take())
+    hold.lost.add_callback = lambda _: lambda: None  # type: ignore[method-assign]
+    host.says("lost", hold=hold, reason="stolen")
+    await host.until(2.0)
+    host.leave(hold)
+
+
 @of("believes")
 async def _(host: Host) -> None:
     host.leave(host.enter(await host.take(lasts=15.5)))
