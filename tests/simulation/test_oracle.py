@@ -32,7 +32,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
-from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
+from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,15 @@ async def _(host: Host) -> None:
     host.says("lost", hold=hold, reason="stolen")
     await host.until(2.0)
     host.leave(hold)
+
+
+@of("label wiped")
+async def _(host: Host) -> None:
+    await host.store.create(LOCK)
+    host.scene.world.operate("label", 0)
+    etag = await host.store.acquire(LOCK, IDS[0], PERIOD)
+    await host.store.write(LOCK, IDS[0], {}, etag)
+    await host.store.release(LOCK, IDS[0])
 
 
 @of("believes")

@@ -107,7 +107,7 @@ class Oracle(Evidence):
             hold.lost.add_callback(called.append)
             self.reached["callbacks after a loss"] += 1
             if not called:
-                self.blame("callback forgotten", f"{hold.owner} was told of a loss of {hold.lock}, and its callback not")
+                self.blame("callback forgotten", f"{hold.owner} lost {hold.lock}, and its callback was not told")
 
     def leave(self, hold: Hold) -> None:
         """Take the end of the body under this hold."""
