@@ -102,7 +102,7 @@ async def _(host: Host) -> None:
 @of("callback forgotten")
 async def _(host: Host) -> None:
     hold = host.enter(await host.take())
-    hold.lost.add_callback = lambda _: lambda: None  # type: ignore[method-assign]
+    hold.lost.add_callback = lambda callback: lambda: None  # type: ignore[method-assign]  # noqa: ARG005
     host.says("lost", hold=hold, reason="stolen")
     await host.until(2.0)
     host.leave(hold)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,6 @@ from simulator.virtual.workloads.listeners.listeners import start_listeners
 from simulator.virtual.workloads.semaphores import start_semaphore
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from simulator.host.triggers.messages import Message
@@ -113,8 +113,9 @@ def _rounds(
             call.cancel_at_step = rng.randrange(12) if rng.random() < 0.7 else None
         work += seconds + 7.0
         plan.append(call)
-        if call.cancel_after is None and rng.random() < 0.15:
-            call.starts = Job(world.resource, 1, rng.choice([0.05, 1.0, 6.0]))
+        chance = random.Random(f"{machine.name}/{worker}/{seconds}")  # what is drawn from ``rng`` stays what it was
+        if call.cancel_after is None and chance.random() < 0.15:
+            call.starts = Job(world.resource, 1, chance.choice([0.05, 1.0, 6.0]))
             work += call.starts.pause + 7.0
     world.start(machine, _work(world, machine, worker, plan), seconds=work)
 

@@ -26,11 +26,27 @@ if TYPE_CHECKING:
     from simulator.virtual.workloads.listeners.app import Work
     from simulator.virtual.worlds.world import World
 
-_NEVER_DROPPED: Final = ("answer", "answer_sync", "both", "tally", "ship", "ship_sync", "attempt", "limited", "report")
+_NEVER_DROPPED: Final = (
+    "answer",
+    "answer_sync",
+    "both",
+    "twice",
+    "tally",
+    "ship",
+    "ship_sync",
+    "attempt",
+    "limited",
+    "report",
+)
 _SKIPPED: Final = ("sweep", "sweep_sync", "idle", "nightly")
 _ITEMS: Final = ("report", "report_sync", "tally")
 """Functions whose items the worker would go through."""
-_WAITS: Final = {"ship_sync": (20.0, 20.0), "limited": (WAITS_UNTIL, WAITS_UNTIL), "attempt": (9.0, 15.0 + 5 * ONCE)}
+_WAITS: Final = {
+    "ship_sync": (20.0, 20.0),
+    "limited": (WAITS_UNTIL, WAITS_UNTIL),
+    "attempt": (9.0, 15.0 + 5 * ONCE),
+    "twice": (0.0, WAITS_UNTIL),
+}
 """How long callers wait, at least and at most."""
 _EARLY: Final = 0.5
 _ONE_MORE: Final = 1.0
