@@ -49,6 +49,8 @@ _WAITS: Final = {
 }
 """How long callers wait, at least and at most."""
 _EARLY: Final = 0.5
+_GIVES_BACK: Final = 5.0
+"""Seconds for a release."""
 _ONE_MORE: Final = 1.0
 """Seconds for one request more."""
 
@@ -128,6 +130,8 @@ class Invoked:
             least, most = PATIENCE, PATIENCE + ONCE
         if not most or self.machine.stopped_since(self._age()):
             return
+        if self.kind == "twice" and not work.ran:
+            most += _GIVES_BACK  # what it got as it listened no longer
         waited = (work.began if work.ran else self.world.loop.now) - self.since
         if outcome == "LockNotAcquired" and not work.ran and waited < least / drift - _EARLY:
             self._blame("gave up early", f"{self.name} was told after {waited:.1f} s that the lock is taken")
