@@ -34,7 +34,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
-from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
+from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -99,6 +99,24 @@ async def _(host: Host) -> None:
 @of("entered lost")
 async def _(host: Host) -> None:
     host.leave(host.enter(await host.take(), lost="expired"))
+
+
+@of("callback forgotten")
+async def _(host: Host) -> None:
+    hold = host.enter(await host.take())
+    hold.lost.add_callback = lambda callback: lambda: None  # type: ignore[method-assign]  # noqa: ARG005
+    host.says("lost", hold=hold, reason="stolen")
+    await host.until(2.0)
+    host.leave(hold)
+
+
+@of("label wiped")
+async def _(host: Host) -> None:
+    await host.store.create(LOCK)
+    host.scene.world.operate("label", 0)
+    etag = await host.store.acquire(LOCK, IDS[0], PERIOD)
+    await host.store.write(LOCK, IDS[0], {}, etag)
+    await host.store.release(LOCK, IDS[0])
 
 
 @of("believes")

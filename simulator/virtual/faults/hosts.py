@@ -103,12 +103,13 @@ _ACTS: Final = {
     "break slowly": "breaks the lease, with ten seconds' notice,",
     "steal": "takes the lease away",
     "delete": "deletes the blob",
+    "label": "writes a key of his own on the blob, where nobody has it,",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator(Fault, kind="operator"):
-    """An operator breaks the lease of a lock, at once or with some notice, steals it, or deletes its blob."""
+    """An operator breaks the lease of a lock, at once or with notice, steals it, deletes its blob, or labels it."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"action": tuple(_ACTS)}
     action: str = "break_"

@@ -64,6 +64,8 @@ class _Candidate:
     silent_since: float | None = None
     """Since when it has asked without a usable answer."""
     told_no: float = _NEVER
+    gave_up: float = _NEVER
+    """When it gave back what it had asked for: nobody there reads the answer any more."""
     taken: float = _NEVER
     """When its lease was taken away: it may take that for the word that another listens."""
     lapsed: float = _NEVER
@@ -210,6 +212,8 @@ class Listening:
 
     def sent(self, request: Request) -> None:
         """Take a request."""
+        if request.call == "release" and (candidate := self._of(request)) is not None:
+            candidate.gave_up = self.evidence.loop.now
         if request.call == "acquire" and (candidate := self._of(request)) is not None:
             candidate.asked = self.evidence.loop.now
             if candidate.silent_since is None:
@@ -256,8 +260,10 @@ class Listening:
         window = self._knows_for(candidate) + STALE
         if self._has_led_all_along(candidate, one):
             self._blame("stands by as the leader", f"{told}, and {one.machine.name} has the lock of {one.function}")
-        elif max(candidate.lapsed, candidate.asked) < last_no < now - _A_MOMENT and self.conduct.well(
-            one.machine, now - last_no
+        elif (
+            max(candidate.lapsed, candidate.asked) < last_no < now - _A_MOMENT
+            and abs(candidate.gave_up - last_no) > _A_MOMENT
+            and self.conduct.well(one.machine, now - last_no)
         ):
             said = f"the service said {now - last_no:.1f} s ago that another process listens"
             self._blame("told of old trouble", f"{told}, and {said}")

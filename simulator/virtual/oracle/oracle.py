@@ -6,11 +6,12 @@ in the first run; "a stale token acted" does not in thousands.
 
     two inside         two bodies of one lock at once, neither of them paused, dead, or told that its hold is lost
     without lease      a body began although the service had not given its lease
-    entered lost       a body began although its hold was lost
+    entered lost       a body began although its hold was lost, or that of the listener around it
     believes           by its owner's clock a lease is held for longer than it is, or is held although it has ended
     inside after end   a lease ended and a running async body is inside
     cancellation ignored  a lease ended, and the user's body, which was cancelled before that, goes on
     not told           an operator ended a lease, and its owner's next renewal did not tell him
+    callback forgotten  the loss of a hold was told, and a callback that is added then is not called at once
     released inside    a lease was released while its body was inside
     wrong period       a host took a lease for longer, or shorter, than its options say
     taken away         a host ended the lease of another
@@ -90,11 +91,23 @@ class Oracle(Evidence):
             case "body_started":
                 shared = event.mode == "listener"
                 sync = Baton.held() or not self.callers.are_cancelled(event.function)
+                if not shared and self.listens_no_longer(machine, event.owner):
+                    self.blame("entered lost", f"{event.owner} began a body, and its process listens no longer")
                 self.enter(Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared))
             case "body_ended":
-                self.leave(hold := self._current_hold())
+                self._must_call_back(hold := self._current_hold())
+                self.leave(hold)
                 if event.mode == "listener":
                     self.listening.left(machine, event, hold)
+
+    def _must_call_back(self, hold: Hold) -> None:
+        """A body whose loss was told adds a callback, as it may do until its end."""
+        if any(body.hold is hold and body.told_at < self.loop.now for body in self._bodies[hold.lock]):
+            called: list[str] = []
+            hold.lost.add_callback(called.append)
+            self.reached["callbacks after a loss"] += 1
+            if not called:
+                self.blame("callback forgotten", f"{hold.owner} lost {hold.lock}, and its callback was not told")
 
     def leave(self, hold: Hold) -> None:
         """Take the end of the body under this hold."""

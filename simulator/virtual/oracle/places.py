@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simulator.virtual.oracle.callers import AT_ONCE
+from simulator.virtual.oracle.callers import AT_ONCE, ONCE
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Places:
 
     def _must_be_over(self, waiter: _Waiter) -> None:
         waited = self.oracle.loop.now - waiter.since
-        if not waiter.over and self.oracle.conduct.well(waiter.machine, waited + 1.0):
+        if not waiter.over and self.oracle.conduct.well(waiter.machine, waited + ONCE):  # or another's request is out
             self._blame("late answer", f"{waiter.owner} still waits for {waiter.lock.name} after {waited:.1f} s")
 
     # --- what they send -----------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from singleton.process.registry import Place
     from singleton.stores.protocol import BlobState
 
+_LABEL: Final = {"CostCentre": "4711"}
+"""What an operator writes on a lock's blob."""
 _NOTICE: Final = 10
 """Seconds for which a lease goes on that an operator breaks slowly."""
 
@@ -56,6 +58,7 @@ class Service(MemoryLeaseStore):
         self._nobody = contextvars.Context()
         self._made: dict[str, int] = {}
         self._held_until: dict[str, float] = {}
+        self._labelled: set[str] = set()
 
     def execute(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...]) -> Any:
         """Carry out one request at once. Raises ``StoreFailure`` for an answer that is an error."""
@@ -72,11 +75,19 @@ class Service(MemoryLeaseStore):
         return answer
 
     def operate(self, call: str, name: str) -> None:
-        """Do what an operator does: ``break_``, ``break slowly``, ``steal`` (break, and take it), or ``delete``."""
+        """Do what an operator does.
+
+        That is ``break_``, ``break slowly``, ``steal`` (break, and take it), ``delete``, or ``label``, where nobody has
+        the lock: write a key of one's own on it.
+        """
+        if call == "label":
+            self._label(name)
+            return
         if call == "delete":
             if self._made.get(name) == int(self._loop.now):
                 return  # twice in one second: then tokens may repeat, as docs/guarantees.md says
             self.delete(name)
+            self._labelled.discard(name)
             self._end(name, "operator")
             return
         try:
@@ -88,6 +99,21 @@ class Service(MemoryLeaseStore):
                 self.execute(None, "acquire", name, ("00000000-0000-4000-8000-000000000000", 15))
         except StoreFailure:
             return
+
+    def _label(self, name: str) -> None:
+        try:
+            self.edit(name, {**self._blobs[name].metadata, **_LABEL})
+            self._labelled.add(name)
+        except StoreFailure:
+            return
+
+    def unlabelled(self) -> list[str]:
+        """Return the locks that an operator has labelled, and whose label is gone."""
+        return [name for name in sorted(self._labelled) if not self._blobs[name].metadata.items() >= _LABEL.items()]
+
+    def free(self) -> list[str]:
+        """Return the locks whose lease nobody has and nobody breaks."""
+        return [name for name in self.names() if self._blobs[name].state(self._loop.now) not in ("leased", "breaking")]
 
     def names(self) -> list[str]:
         """Return the names of all locks; other blobs are notes on messages that were put back."""

@@ -32,6 +32,8 @@ class Job:
     pause: float
     careful: bool = True
     fails: bool = False
+    begins: Callable[[], object] | None = None
+    """Called as an async body begins."""
 
     def write(self) -> None:
         """Write to the resource under the current hold."""
@@ -42,6 +44,8 @@ class Job:
 
     async def run(self) -> None:
         """Work, as a coroutine."""
+        if self.begins is not None:
+            self.begins()
         for _ in range(self.steps):
             await asyncio.sleep(self.pause)
             self.write()

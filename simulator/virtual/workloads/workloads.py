@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,6 @@ from simulator.virtual.workloads.listeners.listeners import start_listeners
 from simulator.virtual.workloads.semaphores import start_semaphore
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from simulator.host.triggers.messages import Message
@@ -113,6 +113,10 @@ def _rounds(
             call.cancel_at_step = rng.randrange(12) if rng.random() < 0.7 else None
         work += seconds + 7.0
         plan.append(call)
+        chance = random.Random(f"{machine.name}/{worker}/{seconds}")  # what is drawn from ``rng`` stays what it was
+        if call.cancel_after is None and chance.random() < 0.15:
+            call.starts = Job(world.resource, 1, chance.choice([0.05, 1.0, 6.0]))
+            work += call.starts.pause + 7.0
     world.start(machine, _work(world, machine, worker, plan), seconds=work)
 
 
@@ -120,6 +124,7 @@ def _rounds(
 class _Call:
     """One call of a guarded function, after a ``pause``.
 
+    Its body ``starts`` a task that calls another for the same lock, and does not wait for it.
     It may be cancelled after some seconds, or so many steps of its loop after a body on its machine ended: just as the
     lock is handed on.
     """
@@ -130,12 +135,16 @@ class _Call:
     job: Job
     cancel_after: float | None = None
     cancel_at_step: int | None = None
+    starts: Job | None = None
 
 
 async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) -> None:
     for number, call in enumerate(plan):
         await asyncio.sleep(call.pause)
         invocation = f"{machine.name}/{worker}/{number}"
+        if call.starts is not None:
+            await _with_another(world, machine, call, invocation, call.starts)
+            continue
         invoked = _invoke(world, machine, call.kind, call.key, call.job, invocation)
         if call.cancel_after is None or call.kind == "ship_sync":
             await invoked
@@ -152,6 +161,21 @@ async def _work(world: World, machine: Machine, worker: int, plan: list[_Call]) 
             world.oracle.reached["invocation: cancelled"] += 1
             if not task.cancelled():
                 world.oracle.blame("cancellation swallowed", f"{invocation} was cancelled, and went on to its end")
+
+
+async def _with_another(world: World, machine: Machine, call: _Call, invocation: str, job: Job) -> None:
+    """Make a call whose body starts a task that asks for the same lock, and gets it when the body has ended."""
+    started: list[asyncio.Task[bool]] = []
+
+    def start() -> None:
+        another = _invoke(world, machine, "ship", call.key, job, f"{invocation}/started")
+        started.append(asyncio.create_task(another, name=f"ship {invocation}/started"))
+
+    call.job = replace(call.job, begins=start)
+    await _invoke(world, machine, call.kind, call.key, call.job, invocation)
+    if started:
+        world.oracle.reached["invocation: started inside another"] += 1
+        await started[0]
 
 
 async def _ticks(world: World, machine: Machine, rng: random.Random, every: float, rounds: int) -> None:

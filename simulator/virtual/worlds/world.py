@@ -8,6 +8,7 @@ deadlock                 somebody waits for what can never come, or time stands 
 task left behind         a host that has closed its locks still has a task of theirs
 connection left open     a host that has closed its locks still has a store or queue open
 unhandled error          an exception that nobody caught
+label wiped              a lock's blob that was not deleted has lost what an operator wrote on it
 broken                   a job raised what no function of it raises
 cancellation swallowed   an invocation was cancelled, and went on to its end
 cancelled by nobody      an invocation ended with a cancellation that nobody had asked for
@@ -171,6 +172,8 @@ class World:
     def operate(self, action: str, number: int) -> None:
         """Do to one of the locks what operators do."""
         names = sorted(tenure.lock for tenure in self.service.tenures()) or sorted(self.service.names())
+        if action == "label":
+            names = sorted(self.service.free())
         if names:
             lock = names[number % len(names)]
             self.note("world", "operator", action=action, lock=lock)
@@ -291,6 +294,8 @@ class World:
         for machine in self.machines:
             if not machine.crashed and (left := self.openings.left(machine)):
                 self.oracle.blame("connection left open", f"{machine.name} has closed its locks, and not {left[0]}")
+        for lock in self.service.unlabelled():
+            self.oracle.blame("label wiped", f"what an operator wrote on {lock} is gone")
         for report in self.loop.errors:
             self.oracle.blame("unhandled error", f"{report.get('message')}: {report.get('exception')!r}")
         for reason in broken_promises(self.records):

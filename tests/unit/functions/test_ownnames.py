@@ -92,3 +92,11 @@ def test_a_policy_is_told_the_messages_own_id_and_count_or_none() -> None:
     assert contention(b'{"Id": "k", "MessageId": "k"}') == (None, 3)
     assert contention(b'{"dequeueCount": 9, "DeliveryCount": 9}') == ("shown", 0)
     assert contention(None) == ("shown", 3)
+
+
+def test_a_policy_is_told_the_delivery_count_of_a_service_bus_message() -> None:
+    received = Mock(spec=["get_body", "message_id", "delivery_count"], message_id="m-1", delivery_count=3)
+    received.get_body.return_value = b"{}"
+    call: Any = Mock(arguments={"msg": received}, function="job", lock="lock", owner="inv-1")
+    asked = Contention.over(call, Trigger("serviceBusTrigger", "msg", {}))
+    assert (asked.message_id, asked.dequeue_count) == ("m-1", 3)

@@ -43,6 +43,7 @@ _CARRIED_OUT: Final = {
 _OPERATORS: Final = {
     "break_": "breaks the lease of {lock}",
     "break slowly": "breaks the lease of {lock}, with ten seconds' notice",
+    "label": "writes a key of his own on {lock}",
     "steal": "takes the lease of {lock} away",
     "delete": "deletes the blob of {lock}",
 }

@@ -26,13 +26,31 @@ if TYPE_CHECKING:
     from simulator.virtual.workloads.listeners.app import Work
     from simulator.virtual.worlds.world import World
 
-_NEVER_DROPPED: Final = ("answer", "answer_sync", "both", "tally", "ship", "ship_sync", "attempt", "limited", "report")
+_NEVER_DROPPED: Final = (
+    "answer",
+    "answer_sync",
+    "both",
+    "twice",
+    "tally",
+    "ship",
+    "ship_sync",
+    "attempt",
+    "limited",
+    "report",
+)
 _SKIPPED: Final = ("sweep", "sweep_sync", "idle", "nightly")
 _ITEMS: Final = ("report", "report_sync", "tally")
 """Functions whose items the worker would go through."""
-_WAITS: Final = {"ship_sync": (20.0, 20.0), "limited": (WAITS_UNTIL, WAITS_UNTIL), "attempt": (9.0, 15.0 + 5 * ONCE)}
+_WAITS: Final = {
+    "ship_sync": (20.0, 20.0),
+    "limited": (WAITS_UNTIL, WAITS_UNTIL),
+    "attempt": (9.0, 15.0 + 5 * ONCE),
+    "twice": (0.0, WAITS_UNTIL),
+}
 """How long callers wait, at least and at most."""
 _EARLY: Final = 0.5
+_GIVES_BACK: Final = 5.0
+"""Seconds for a release."""
 _ONE_MORE: Final = 1.0
 """Seconds for one request more."""
 
@@ -112,6 +130,8 @@ class Invoked:
             least, most = PATIENCE, PATIENCE + ONCE
         if not most or self.machine.stopped_since(self._age()):
             return
+        if self.kind == "twice" and not work.ran:
+            most += _GIVES_BACK  # what it got as it listened no longer
         waited = (work.began if work.ran else self.world.loop.now) - self.since
         if outcome == "LockNotAcquired" and not work.ran and waited < least / drift - _EARLY:
             self._blame("gave up early", f"{self.name} was told after {waited:.1f} s that the lock is taken")

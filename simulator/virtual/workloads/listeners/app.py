@@ -52,6 +52,8 @@ VARIANTS: Final = (
     Variant(15, None),
     Variant(15, None, timeout=12),
 )
+WITHOUT_END: Final = Variant(15, None)
+"""Whoever is no listener waits for as long as he may."""
 
 
 @dataclass(slots=True)
@@ -193,6 +195,7 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
             "idle": listener()(_on_timer),
             # Sync: the release of its inner lock, after a loss, counts as a part of its listener's body.
             "both": listener()(singleton(scope="Order:Id")(_on_message_sync)),
+            "twice": listener()(singleton(scope="Order:Id")(_on_message_sync)),
             "ship": customer()(_on_message),
             "ship_sync": customer(timeout=20)(_on_message_sync),
             "ask": customer(on_contention=ask_policy, timeout=PATIENCE)(_on_message),
@@ -206,6 +209,7 @@ def listening_app(variant: Variant) -> dict[str, Callable[..., Any]]:
         }
         functions = {name: _function(each) for name, each in declared.items()}
         _limit_wait(functions["limited"])
+        _limit_wait(functions["twice"])
     return functions
 
 

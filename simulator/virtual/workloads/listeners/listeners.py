@@ -21,7 +21,16 @@ from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import WITNESS, invoke, run_function, told_of
 from simulator.virtual.workloads.jobs import Context, Job, message
 from simulator.virtual.workloads.listeners.answers import Invoked
-from simulator.virtual.workloads.listeners.app import LIMIT, QUEUE, UNDER_WAY, VARIANTS, Variant, Work, listening_app
+from simulator.virtual.workloads.listeners.app import (
+    LIMIT,
+    QUEUE,
+    UNDER_WAY,
+    VARIANTS,
+    WITHOUT_END,
+    Variant,
+    Work,
+    listening_app,
+)
 from singleton.decorator import guards_of
 
 if TYPE_CHECKING:
@@ -57,6 +66,9 @@ def start_listeners(world: World) -> None:
         *rng.sample(_ORDINARY, rng.choice([0, 1, 1])),
     ]
     kinds += rng.sample(["nightly", *_TIMERS], rng.choice([0, 0, 0, 1]))
+    if rng.random() < 0.35:  # waits for who listens, and for the lock
+        variant = rng.choice((variant, WITHOUT_END))
+        kinds.append("twice")
     queue = ""
     if variant.timeout is None and rng.random() < 0.4:
         queue = rng.choice((*_QUEUES, *_QUEUES, *_OTHER_QUEUES))
@@ -70,7 +82,7 @@ def start_listeners(world: World) -> None:
                 world.start(machine, app.ticks(machine, kind, begin), seconds=20.0)
             else:
                 # Attempts are made by each for itself, in no order.
-                for worker in range(1 if kind == "attempt" else rng.choice([1, 1, 3] if kind in _CALLS else [1, 1, 2])):
+                for worker in range(_workers(rng, kind)):
                     world.start(machine, app.calls(machine, kind, worker, begin), seconds=40.0)
     if queue:
         hosting = QueueWorld(world)
@@ -108,7 +120,7 @@ class _App:
             if len(guards_of(function)) > 1:
                 listener = guards_of(function)[0]
                 told["listener"] = {"lease": listener.period, "poll": listener.poll}
-            if kind == "limited":
+            if kind in ("limited", "twice"):
                 told["limit"] = LIMIT
             if kind == "attempt":
                 told["timeout"], told["on_contention"] = 30.0, "custom"  # it tries some times
@@ -133,7 +145,7 @@ class _App:
         while now.now < _SECONDS:
             number += 1
             await asyncio.sleep(rng.choice([0.1, 5.0, 12.0]) * rng.random())
-            key = f"key-{rng.randrange(2)}"
+            key = "key-0" if kind == "twice" else f"key-{rng.randrange(2)}"
             given: dict[str, Any] = {"timer": object()} if kind == "idle" else {"msg": message(key)}
             await self._invoke(machine, kind, f"{machine.name}/{kind}/{worker}/{number}", key=key, **given)
             await asyncio.sleep(rng.choice([1.0, 6.0, 12.0]))
@@ -205,6 +217,8 @@ class _App:
         longest = (
             rng.choice([0.05, 0.05, 1.0, 4.0, 12.0, 25.0]) if rng.random() < self.long else rng.choice([0.05, 1.0])
         )
+        if kind == "twice":
+            longest = rng.choice([1.0, 12.0, 25.0])
         steps, seconds = rng.randint(1, 3), longest * rng.uniform(0.6, 1.0)
         fails = rng.random() < 0.06
         job = Job(self.world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=fails)
@@ -221,6 +235,13 @@ class _App:
 
     def _chance(self, name: str) -> random.Random:
         return random.Random(f"{self.chance}/{name}")
+
+
+def _workers(rng: random.Random, kind: str) -> int:
+    """Draw how many call a function on a machine."""
+    if kind in ("attempt", "twice"):
+        return 1 if kind == "attempt" else 3
+    return rng.choice([1, 1, 3] if kind in _CALLS else [1, 1, 2])
 
 
 def _listens(function: Callable[..., Any]) -> bool:
