@@ -53,7 +53,7 @@ from simulator.virtual.workloads.workloads import WORKLOADS
 from simulator.virtual.worlds.runtime import prepare_process
 
 prepare_process()
-plan = Plan(scenarios=0, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=20, app=sys.argv[1])
+plan = Plan(scenarios=0, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=22, app=sys.argv[1])
 for number in range(int(sys.argv[2])):
     run = plan.scenario(number).run()
     print(json.dumps([[str(each) for each in run.violations], run.reached]))
