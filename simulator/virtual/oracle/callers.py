@@ -262,11 +262,7 @@ class Callers:
         """Take a lease's beginning, as the service knows it."""
         now = self.evidence.loop.now
         run = self._runs.get(tenure.lock)
-        if (
-            run is None
-            or run.machine is not tenure.machine
-            or now - run.ended > self.evidence.bounds.shortest_poll * 0.9
-        ):
+        if run is None or run.machine is not tenure.machine or now - run.ended > self.evidence.bounds.longest_gap:
             self._runs[tenure.lock] = _Run(tenure.machine, now)
         else:
             run.free += now - run.ended

@@ -87,9 +87,16 @@ class Bounds:
     periods: frozenset[float] = frozenset({15.0})
     renewal: float = 7.5
     shortest_poll: float = 5.0
+    forgets: bool = False
+    """Whether processes keep so few locks that one which is idle for a moment is forgotten, and its turn with it."""
     poll: float = 5.0
     handoff_window: float = 30.0
     drift: float = 1.07
+
+    @property
+    def longest_gap(self) -> float:
+        """For how long a lock may be free in a process's turn."""
+        return 0.0 if self.forgets else self.shortest_poll * 0.9
 
     def know(self, guards: Iterable[Guarded]) -> None:
         """Take the bounds of these declarations together."""

@@ -113,9 +113,10 @@ class World:
             partial(self.openings.store, machine),
             _stream(seed, machine.name),
             open_queue=lambda _, name: self.openings.queue(machine, name),
-            keep=_stream(seed, "registry").choice(_KEPT),
+            keep=(keep := _stream(seed, "registry").choice(_KEPT)),
             wall=self.loop.time,  # no machine is a copy of another
         )
+        self.oracle.bounds.forgets = keep != max(_KEPT)
         return VirtualRuntime(self.loop, machine, registry)
 
     # --- for workloads and faults -------------------------------------------------------------------------------------

@@ -99,13 +99,6 @@ CLIENTS: tuple[Mutant, ...] = (
         breaks="a set that could not be had keeps its first lock",
     ),
     Mutant(
-        name="each lock of a set has the whole time",
-        file="singleton/clients/locksets.py",
-        old="            left = None if ends is None else ends - loop.time()",
-        new="            left = timeout",
-        breaks="a set waits for its time-out once for each of its locks",
-    ),
-    Mutant(
         name="a leader who never entered goes on",
         file="singleton/clients/leadership.py",
         old="            with suppress(SingletonError):\n                await to_its_end(",
@@ -138,33 +131,6 @@ CLIENTS: tuple[Mutant, ...] = (
         old="        if isinstance(error, LockClosed):\n            raise error",
         new="        if isinstance(error, Exception):\n            raise error",
         breaks="a worker ends for good when the storage does not answer once",
-    ),
-    Mutant(
-        name="a stop waits for the next tick",
-        file="singleton/clients/worker.py",
-        old="        self._stopped.set()\n        if self._tick_task",
-        new="        if self._tick_task",
-        breaks="a worker that is stopped goes on to its next tick",
-    ),
-    Mutant(
-        name="a slot is found taken by an error",
-        file="singleton/locking/semaphore.py",
-        old=(
-            "        except SingletonError as error:\n"
-            "            self._judge(error)\n"
-            "            return False\n"
-            "        else:\n"
-            "            self._deliver(number, hold)\n"
-            "        return True"
-        ),
-        new=(
-            "        except SingletonError:\n"
-            "            self._state.see_taken()\n"
-            "        else:\n"
-            "            self._deliver(number, hold)\n"
-            "        return True"
-        ),
-        breaks="storage that fails is told as a semaphore whose slots are all taken",
     ),
     Mutant(
         name="a semaphore stops at its first page",

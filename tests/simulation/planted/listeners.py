@@ -200,13 +200,6 @@ LISTENERS: tuple[Mutant, ...] = (
         breaks="what a body gives item by item is made without the lock",
     ),
     Mutant(
-        name="a loss is taken for a cancellation",
-        file=CANCELLING,
-        old="        if ours and task.uncancel() <= cancelled_before:\n",
-        new="        if ours and task.uncancel() < cancelled_before:\n",
-        breaks="an invocation that lost its lock ends as cancelled",
-    ),
-    Mutant(
         name="a cancellation is taken for a loss",
         file=CANCELLING,
         old="        if ours and task.uncancel() <= cancelled_before:\n",

@@ -122,13 +122,6 @@ NAMES: tuple[Mutant, ...] = (
         breaks="the blob's name is another than a .NET host's",
     ),
     Mutant(
-        name="longest delay of Dequeueable ignored",
-        file=DEQUEUEABLE,
-        old="            longest=self.options.longest,\n",
-        new="            longest=120,\n",
-        breaks="who waits asks less often than its section says",
-    ),
-    Mutant(
         name="one retry less",
         file=DEQUEUEABLE,
         old="            retries=self.options.retries,\n",
@@ -183,12 +176,5 @@ NAMES: tuple[Mutant, ...] = (
         old='    return f"{name}/slot-{number}"\n',
         new='    return f"{name}/slot-{number // 2}"\n',
         breaks="fewer run at once than the limit says",
-    ),
-    Mutant(
-        name="durations without their fractions",
-        file=DURATIONS,
-        old="        return float(number)\n",
-        new="        return float(int(number))\n",
-        breaks="a duration loses its fraction",
     ),
 )
