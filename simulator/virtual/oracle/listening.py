@@ -214,7 +214,8 @@ class Listening:
         """Take a request."""
         if request.call == "release" and (candidate := self._of(request)) is not None:
             candidate.gave_up = self.evidence.loop.now
-        if request.call == "acquire" and (candidate := self._of(request)) is not None:
+        # A lock that is new to it may be made first.
+        if request.call in ("acquire", "create") and (candidate := self._of(request)) is not None:
             candidate.asked = self.evidence.loop.now
             if candidate.silent_since is None:
                 candidate.silent_since = candidate.asked
