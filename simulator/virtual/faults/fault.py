@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Sequence
 
-    from simulator.virtual.storage.network import Network
+    from simulator.virtual.storage.network import Network, Passage
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
 
@@ -136,3 +136,22 @@ def fault_from(data: dict[str, Any]) -> Fault:
         if allowed is not None and value not in allowed:
             raise ValueError(f"fault {kind!r}: {each.name} is {value!r}: it must be one of {', '.join(allowed)}")
     return fault
+
+
+def befallen(passage: Passage, fate: str, seconds: float) -> bool:
+    """Let one of the fates that any request may have befall it; tell whether this is one of them."""
+    passage.reset = fate.endswith("reset")
+    match fate:
+        case "request lost" | "request reset":
+            passage.lost = True
+        case "reply lost" | "reply reset":
+            passage.reply_lost = True
+        case "late":
+            passage.out += seconds
+        case "reply late":
+            passage.back += seconds
+        case "twice":
+            passage.copies, passage.copy_delay = 2, seconds
+        case _:
+            return False
+    return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from simulator.virtual.faults.fault import Fault, Lasting, about, drawn, sometimes
+from simulator.virtual.faults.fault import Fault, Lasting, about, befallen, drawn, sometimes
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -195,20 +195,9 @@ class OneMessage(Fault, kind="one message"):
             self._befall(passage)
 
     def _befall(self, passage: Passage) -> None:
-        passage.reset = self.fate.endswith("reset")
-        match self.fate:
-            case "request lost" | "request reset":
-                passage.lost = True
-            case "reply lost" | "reply reset":
-                passage.reply_lost = True
-            case "late":
-                passage.out += self.seconds
-            case "reply late":
-                passage.back += self.seconds
-            case "twice":
-                passage.copies, passage.copy_delay = 2, self.seconds
-            case status:
-                passage.answer = StoreFailure(int(status), None, "simulated", self.seconds if status == "503" else None)
+        if not befallen(passage, self.fate, self.seconds):
+            status = self.fate
+            passage.answer = StoreFailure(int(status), None, "simulated", self.seconds if status == "503" else None)
 
     def words(self) -> str:
         what = _FATES.get(self.fate, f"is answered {self.fate}").format(f"{self.seconds:g}")

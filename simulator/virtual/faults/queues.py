@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from simulator.virtual.faults.fault import Fault
+from simulator.virtual.faults.fault import Fault, befallen
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -95,18 +95,9 @@ class OneQueueRequest(Fault, kind="queue request"):
         world.loop.later(_PATIENCE, give_up)
 
     def _befall(self, world: Target, passage: Passage) -> None:
-        passage.reset = self.fate.endswith("reset")
+        if befallen(passage, self.fate, self.seconds):
+            return
         match self.fate:
-            case "request lost" | "request reset":
-                passage.lost = True
-            case "reply lost" | "reply reset":
-                passage.reply_lost = True
-            case "late":
-                passage.out += self.seconds
-            case "reply late":
-                passage.back += self.seconds
-            case "twice":
-                passage.copies, passage.copy_delay = 2, self.seconds
             case "host dies before":
                 passage.lost = True
                 world.crash(self.host)
