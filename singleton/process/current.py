@@ -38,6 +38,15 @@ A child that inherits half a module could never import it, and a lock that the S
 make a client (``platform`` does, on 3.11) stays taken in the child for ever.
 """
 
+_NEEDED = (
+    "azure.storage.blob.aio",
+    "azure.core.rest._aiohttp",
+    "concurrent.futures.thread",
+    "encodings.idna",
+    "encodings.utf_8_sig",
+)
+"""What a request needs. All but the first would be imported at the first request, while anybody may fork."""
+
 
 def provide_runtime(
     provider: Callable[[], LockRuntime] | None, accounts: Callable[[str], GivenClients] | None = None
@@ -58,7 +67,8 @@ def provided_account(connection: str) -> GivenClients | None:
 def _load_sdk() -> None:
     """Import the SDK while no loop waits for it. It is said where it is first needed that it is not installed."""
     with _loading, contextlib.suppress(ImportError):
-        importlib.import_module("azure.storage.blob.aio")
+        for module in _NEEDED:
+            importlib.import_module(module)
         if "singleton.stores.messages" in sys.modules:  # some function puts messages back
             importlib.import_module("azure.storage.queue.aio")
 

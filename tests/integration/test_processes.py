@@ -285,6 +285,23 @@ def test_a_fork_while_a_client_is_being_made_hangs_nobody(place: Place) -> None:
     assert said == ["7"]
 
 
+def test_nothing_is_imported_on_the_lock_thread_where_a_fork_could_cut_it_in_two(place: Place) -> None:
+    said = place.run(
+        """
+        from singleton.process import current
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if threading.current_thread().name == "singleton-locks" and not current._loading._is_owned():
+                    say("imported", name)
+        sys.meta_path.insert(0, Finder())
+        for name in ("first", "second"):
+            with locks.lock(name): pass
+        say("done")
+        """
+    )
+    assert said == ["done"]
+
+
 def test_processes_of_a_pool_exclude_one_another(place: Place) -> None:
     said = place.run(
         """
