@@ -79,7 +79,7 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
     from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
-    from simulator.virtual.workloads.workloads import WORKLOADS
+    from simulator.virtual.search.workloads import WORKLOADS
 
     for name, (least, most) in _LIMITS.items():
         if not least <= options[name] <= most:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.clients.baseclient import BaseClient, checked_hold, checked_limit, checked_wanted
+from singleton.clients.baseclient import checked_hold, checked_limit
+from singleton.operatorclient import OperatorClient, checked_wanted
 from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on, inside
 from singleton.process.registry import holds_in
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class LockClient(BaseClient):
+class LockClient(OperatorClient):
     """Locks on the blobs of one container, for any thread.
 
     Args:
@@ -225,7 +226,7 @@ class LockClient(BaseClient):
         return runtime().call(work)
 
 
-class AsyncLockClient(BaseClient):
+class AsyncLockClient(OperatorClient):
     """Locks on the blobs of one container, for coroutines on any event loop.
 
     Its methods are those of ``LockClient``, with ``async with`` and ``await``; only ``close`` needs neither.

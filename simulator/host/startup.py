@@ -16,8 +16,8 @@ from simulator.host.app.loading import check_folder, load_functions
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
 from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded
+from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
-from singleton.settings.appsettings import filled
 from singleton.settings.options import SingletonOptions, load_options
 
 if TYPE_CHECKING:

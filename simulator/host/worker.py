@@ -21,8 +21,8 @@ from simulator.host.context import Context, RetryContext
 from simulator.host.triggers.bindings import Out
 from simulator.host.triggers.typed import given_back
 from simulator.witness.asking import invoked
+from singleton.base.appsettings import filled
 from singleton.base.errors import SingletonError
-from singleton.settings.appsettings import filled
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:

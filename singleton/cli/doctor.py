@@ -13,7 +13,7 @@ from singleton.operating.doctor import clean_up, examine
 from singleton.operating.keeping import keeping_of
 from singleton.operating.listing import next_page
 from singleton.process.current import runtime
-from singleton.process.registry import Place
+from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from singleton.locking.holder import holder
 from singleton.locking.slots import MOST, slot_name
 from singleton.process.current import provided_account
 from singleton.process.door import Door
-from singleton.process.registry import Address, Place
+from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import Limits, seconds
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions
+from singleton.settings.place import Place
 
 _T = TypeVar("_T")
-_NOTICE = Limits(maximum=60, note=", or None to let the rest of the lease run out")
 _TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
 if TYPE_CHECKING:
@@ -36,15 +36,11 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.base.kinds import Level, Use
-    from singleton.operating.breaking import Broken
-    from singleton.operating.lifting import Lifted
-    from singleton.operating.listing import Wanted
+    from singleton.base.kinds import Use
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
-    from singleton.stores.keeping import Page
 
     Seconds: TypeAlias = float | timedelta
 
@@ -90,37 +86,6 @@ class BaseClient:
         from singleton.layouts.safename import safe_name
 
         return safe_name(text)
-
-    def lock_name(
-        self,
-        function: str,
-        scope: str | Iterable[str] = (),
-        *,
-        level: Level = "function",
-        listener: bool = False,
-        scope_hash: bool = False,
-    ) -> str:
-        """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
-
-        The app is that of the client's option ``host_id``, else the one whose settings and host.json are found here, as
-        the Functions host finds them: elsewhere give ``SingletonOptions(host_id=…)``. In the container
-        ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
-
-        Args:
-            function: the function's name.
-            scope: the value of the scope, or its values in order; none for a function without a scope.
-            level: ``"host"`` for the lock that functions share.
-            listener: for the lock of ``mode="listener"``.
-            scope_hash: for a function that is declared with ``scope_hash=True``.
-
-        Raises:
-            ConfigurationError, ScopeError: no lock can have such a name.
-        """
-        from singleton.operating.naming import app_id, name_in
-
-        scopes = (scope,) if isinstance(scope, str) else tuple(scope)
-        app, container = app_id(self._options), self._place.container
-        return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash)
 
     def periodic(
         self,
@@ -250,36 +215,6 @@ class BaseClient:
         address = self._address(name)
         return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
-    def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
-        from singleton.operating.breaking import break_hold
-
-        address = self._address(name)
-        warning = None if notice is None else _NOTICE.check(notice, "notice")
-        return self._through(name, lambda registry: break_hold(registry.store(address.place), name, warning))
-
-    def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
-        from singleton.operating.lifting import Lift
-
-        place = self._place
-
-        async def lift(registry: Registry) -> Lifted:
-            going = Lift(registry.store(place), place.container, function=function, dry_run=dry_run)
-            while await going.go_on():
-                pass
-            return going.result
-
-        return self._through(place.container, lift)
-
-    def _page(self, prefix: str, marker: str | None) -> Work[Page]:
-        from singleton.operating.keeping import keeping_of
-        from singleton.operating.listing import next_page
-
-        place = self._place
-        return self._through(
-            prefix or place.container,
-            lambda registry: next_page(keeping_of(registry.store(place)), place.container, prefix, marker),
-        )
-
     def _through(self, names: str, work: Work[_T]) -> Work[_T]:
         """Do this work while the client is open; what it brought along is kept open for so long."""
         self._door.check(names)
@@ -316,14 +251,6 @@ def _checked_options(options: object) -> SingletonOptions:
 def _check_owner(owner: object) -> None:
     if not isinstance(owner, str):
         raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
-
-
-def checked_wanted(function: str | None, *, held: bool, older_than: Seconds | None) -> Wanted:
-    """Return which locks are asked for."""
-    from singleton.operating.listing import Wanted
-
-    age = None if older_than is None else seconds(older_than, "older_than")
-    return Wanted(function=function, held=held, older_than=age)
 
 
 def checked_hold(hold: object) -> Hold:

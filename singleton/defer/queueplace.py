@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.appsettings import setting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:

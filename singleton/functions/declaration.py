@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from singleton.functions.contention import OnContention
     from singleton.functions.triggers import Trigger
     from singleton.layouts.layout import Layout
-    from singleton.process.registry import Address, Place
+    from singleton.process.registry import Address
     from singleton.scopes.scope import ScopeTemplate
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
+    from singleton.settings.place import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,7 @@ class Declaration:
     @property
     def _place(self) -> Place:
         from singleton.process.current import provided_account
-        from singleton.process.registry import Place
+        from singleton.settings.place import Place
 
         return Place(provided_account(self.connection) or self._account, self.options.container)
 

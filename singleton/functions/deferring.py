@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
     from singleton.process.onthread import Locks
-    from singleton.process.registry import Place, Registry
+    from singleton.process.registry import Registry
+    from singleton.settings.place import Place
 
 _T = TypeVar("_T")
 

@@ -23,12 +23,13 @@ from singleton.base.words import quoted
 from singleton.functions.waiting import WaitLimit
 from singleton.layouts.naming import lock_name
 from singleton.process.current import provided_account, runtime
-from singleton.process.registry import Address, Place
+from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
 from singleton.settings.hostid import host_id
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import find_app_dir, load_options
+from singleton.settings.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

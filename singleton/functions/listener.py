@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from singleton.base import naming
+from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.base.events import tell
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
-from singleton.settings.appsettings import filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.appsettings import section
 from singleton.base.errors import ConfigurationError
 from singleton.base.names import check_container_name
 from singleton.base.words import did_you_mean, quoted
-from singleton.settings.appsettings import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.process.calls import LockRuntime
-    from singleton.process.registry import Place
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenClients
+    from singleton.settings.place import Place
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 

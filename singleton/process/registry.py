@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Stamp
     from singleton.process.door import Door
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.given import GivenAccount, GivenClients
     from singleton.settings.options import SingletonOptions
+    from singleton.settings.place import Place
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
@@ -43,14 +43,6 @@ _GUESSES = 256
 """Kinds of locks of which is remembered whether they are new."""
 _LOOKS = 2
 """Of those remembered that are looked at when a new one comes: more of them than come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A container of a storage account."""
-
-    account: StorageAccount | GivenAccount | GivenClients
-    container: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import listed, quoted
 from singleton.scopes.json_values import kind_of, lacks, plain_text
-from singleton.settings.appsettings import setting
 
 
 class BoundNames(Mapping[str, object]):

@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.appsettings import filled, section
 from singleton.settings.credentials import CredentialSpec, credential_of
 from singleton.settings.storagestring import checked_url, development_storage, parse_connection_string
 

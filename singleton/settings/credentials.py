@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.appsettings import filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from singleton.base.appsettings import filled, setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import parse_timespan
-from singleton.settings.appsettings import filled, setting
 from singleton.settings.hostid import on_flex_consumption
 from singleton.settings.hostjson import read_object
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
-from singleton.settings.appsettings import filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.settings.appsettings import filled, section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

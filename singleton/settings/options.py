@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
 from singleton.base.words import did_you_mean, quoted
-from singleton.settings.appsettings import filled, section
 from singleton.settings.durations import Limits
 
 if TYPE_CHECKING:

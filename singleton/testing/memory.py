@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
     from singleton.process.calls import LockRuntime
-    from singleton.process.registry import Place, Registry
+    from singleton.process.registry import Registry
+    from singleton.settings.place import Place
 
 _GRACE = 0.5
 """Real seconds that the lock thread has to give back what nobody took."""

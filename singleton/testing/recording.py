@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
-from singleton.process.registry import Address, Place, Registry
+from singleton.process.registry import Address, Registry
 from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.settings.place import Place
     from singleton.stores.memory import MemoryLeaseStore
 
 Manner = Literal["as it is", "busy", "off"]

@@ -67,7 +67,7 @@ def _explore(scenarios: int, seed: int, first: int) -> dict[str, object]:
     """Run scenario after scenario until one breaks a promise, number ``first`` before all others."""
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.explore import Plan
-    from simulator.virtual.workloads.workloads import WORKLOADS
+    from simulator.virtual.search.workloads import WORKLOADS
     from simulator.virtual.worlds.runtime import prepare_process
 
     prepare_process()

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.workloads.workloads import WORKLOADS
+from simulator.virtual.search.workloads import WORKLOADS
 from tests.simulation.planting import ROOT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ EXPLORED = """
 from dataclasses import replace
 from simulator.virtual.search.explore import Plan, explore
 from simulator.virtual.faults import KINDS
-from simulator.virtual.workloads.workloads import WORKLOADS
+from simulator.virtual.search.workloads import WORKLOADS
 
 if __name__ == "__main__":
     for jobs in (1, 2):

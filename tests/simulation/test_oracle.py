@@ -16,7 +16,7 @@ from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import leaders, semaphores, workloads
+from simulator.virtual.workloads import callers, leaders, semaphores
 from simulator.virtual.workloads.clients import book as clientbook
 from simulator.virtual.workloads.clients import calls as clientcalls
 from simulator.virtual.workloads.clients import customers
@@ -29,8 +29,8 @@ from simulator.virtual.workloads.witness import Witness
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold
-from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
+from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.storage.network import Passage, Request
 
-VIRTUAL = Path(workloads.__file__).parents[1]
+VIRTUAL = Path(leaders.__file__).parents[1]
 SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING}
 
 
@@ -668,10 +668,10 @@ async def _invoke(scene: Scene, outcome: BaseException | None) -> bool:
 
     job = Job(scene.world.resource, 1, 1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workloads, "_jobs", lambda: {"ship": function})
-        call = workloads._Call(0.0, "ship", "key", job)
+        patch.setattr(callers, "guarded", lambda: {"ship": function})
+        call = callers._Call(0.0, "ship", "key", job)
         call.cancel_after = 1.0 if outcome is None else None
-        await workloads._work(scene.world, scene.a.machine, 0, [call])
+        await callers._work(scene.world, scene.a.machine, 0, [call])
     return True
 
 

@@ -12,8 +12,8 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.worlds.sdk import Containers, open_store, read_request
 from simulator.virtual.worlds.world import World
-from singleton.process.registry import Place
 from singleton.settings.connection import StorageAccount
+from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 from tests.support.mutants import Mutant, applied
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
     from singleton.stores.protocol import LeaseStore
 
 T = TypeVar("T")

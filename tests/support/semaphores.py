@@ -11,9 +11,10 @@ import pytest
 
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import release
-from singleton.process.registry import Address, Place, Registry
+from singleton.process.registry import Address, Registry
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
+from singleton.settings.place import Place
 from tests.support.network import Network
 from tests.support.world import eventually
 

@@ -10,11 +10,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.appsettings import section, setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import FOREVER, parse_timespan
 from singleton.base.words import quoted
 from singleton.defer.queueplace import Encoding, max_dequeue_count, message_encoding
-from singleton.settings.appsettings import section, setting
 from singleton.settings.hostid import in_development
 from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import AppError
 from simulator.host.app.indexing import index_function
-from singleton.settings.appsettings import setting
+from singleton.base.appsettings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

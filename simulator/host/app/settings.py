@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.errors import SettingsError
+from singleton.base.appsettings import normalised, setting
 from singleton.base.words import did_you_mean, quoted
-from singleton.settings.appsettings import normalised, setting
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostjson import read_object
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, Fault, fault_from
-from simulator.virtual.workloads.workloads import WORKLOADS, start_workload
+from simulator.virtual.search.workloads import WORKLOADS, start_workload
 from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:

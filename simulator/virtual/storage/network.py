@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
 
 
 SOON: Final = 0.4

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Network
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
     from singleton.stores.protocol import BlobState
 
 _LABEL: Final = {"CostCentre": "4711"}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulator.virtual.time.machine import Machine
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 

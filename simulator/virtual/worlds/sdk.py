@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Network
     from simulator.virtual.storage.service import Service
     from simulator.virtual.time.machine import Machine
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
     from singleton.stores.protocol import LeaseStore
 
 _CONTAINER: Final = "webjobshost"

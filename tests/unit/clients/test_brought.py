@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
 KEY = "c2VjcmV0LWtleQ=="

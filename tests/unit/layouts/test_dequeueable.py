@@ -14,8 +14,9 @@ from singleton.functions.attempts import acquire_by_attempts, delays
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.locking.timing import Timing
-from singleton.process.registry import Address, Place, Registry
+from singleton.process.registry import Address, Registry
 from singleton.settings.connection import StorageAccount
+from singleton.settings.place import Place
 from tests.support.network import Network, answered
 from tests.support.world import foreign_id, now, occupy, until, virtual
 

@@ -13,9 +13,10 @@ import pytest
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking.lock import Lock
 from singleton.locking.timing import Timing
-from singleton.process.registry import Address, Place, Registry
+from singleton.process.registry import Address, Registry
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
+from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import Fate, Network, answered
 from tests.support.world import NAME, now, occupy, until, virtual

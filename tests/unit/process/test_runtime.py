@@ -17,10 +17,11 @@ from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.process import current
 from singleton.process.calls import Phase
 from singleton.process.lockloop import LockLoop
-from singleton.process.registry import Address, Place, Registry
+from singleton.process.registry import Address, Registry
 from singleton.process.runtime import Runtime
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
+from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from simulator.virtual.workloads.clients.customers import Kind
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
 
 _CALL: Final = 5.0
 """Seconds for one request."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
-    from singleton.process.registry import Place
+    from singleton.settings.place import Place
 
 Kind = Literal["lock", "set", "slot", "leader", "worker"]
 Doing = Literal["waits", "inside", "leaves", "over"]

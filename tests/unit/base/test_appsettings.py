@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from singleton.settings.appsettings import section, setting
+from singleton.base.appsettings import section, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

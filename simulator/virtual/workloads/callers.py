@@ -1,4 +1,4 @@
-"""What the hosts of a virtual world do: drawn from the seed, so that a seed is a world."""
+"""Callers of guarded functions: workers, timers and queue messages, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ import json
 import random
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.workloads.clients.clients import start_clients
-from simulator.virtual.workloads.deferring.deferrals import start_deferrals
-from simulator.virtual.workloads.deployments.deployed import start_deployed
 from simulator.virtual.workloads.hosting import QueueWorld, orders
-from simulator.virtual.workloads.invocations import declare, invoke_one
+from simulator.virtual.workloads.invocations import invoke_one
 from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
-from simulator.virtual.workloads.leaders import start_leader
-from simulator.virtual.workloads.listeners.listeners import start_listeners
-from simulator.virtual.workloads.semaphores import start_semaphore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,25 +20,21 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
 
-_MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
-_jobs = cache(guarded_jobs)
+
+@cache
+def guarded() -> dict[str, Callable[..., Any]]:
+    """Return the guarded functions, which all worlds of a process share."""
+    return guarded_jobs()
 
 
-def start_workload(name: str, world: World) -> None:
-    """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed", "clients"):
-        declare(world, _jobs(), queue="orders" if name == "queue" else "")
-    _WORKLOADS[name](world)
-
-
-def _chain(world: World) -> None:
-    """Many short sections of one lock on each host: handing on, and standing back."""
+def start_chain(world: World) -> None:
+    """Start many short sections of one lock on each host: handing on, and standing back."""
     for machine in world.machines[: world.rng_work.randint(1, len(world.machines))]:
         for worker in range(world.rng_work.randint(3, 8)):
             _rounds(world, machine, worker, rounds=4, keys=1, kinds=("ship",), longest=4.0, think=0.3, cancels=0.2)
 
 
-def _skip(world: World) -> None:
+def start_skip(world: World) -> None:
     """Timers: the hosts are apps of their own, so all fire together; one runs, the others skip."""
     every = world.rng_work.choice([5.0, 10.0, 20.0])
     for machine in world.machines:
@@ -52,7 +42,7 @@ def _skip(world: World) -> None:
         world.start(machine, work, seconds=8 * every)
 
 
-def _queue(world: World) -> None:
+def start_queue(world: World) -> None:
     """Messages of some customers in a queue, to which all hosts listen."""
     rng = world.rng_work
     hosting = QueueWorld(world)
@@ -71,7 +61,7 @@ async def _on_message(world: World, machine: Machine, kind: str, jobs: list[Job]
     return await _invoke(world, machine, kind, body["Order"]["Id"], job, invocation, received=received.id)
 
 
-def _workers(
+def start_workers(
     world: World,
     *,
     workers: tuple[int, int],
@@ -191,26 +181,8 @@ async def _invoke(
 ) -> bool:
     """Run one invocation as the worker does, for the message of the id ``received``; tell whether it succeeded."""
     text = message(key)
-    outcome = await invoke_one(world, machine, _jobs(), kind, invocation, key=key, message=received, msg=text, job=job)
+    outcome = await invoke_one(
+        world, machine, guarded(), kind, invocation, key=key, message=received, msg=text, job=job
+    )
     world.oracle.reached[f"invocation: {outcome}"] += 1
     return outcome == "ok"
-
-
-_WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
-    # Few workers a host, one lock, bodies of all lengths.
-    "mutex": partial(_workers, workers=(1, 2), rounds=(1, 4), keys=1, kinds=("ship", "ship_sync")),
-    # Orders of some customers, several at once on each host.
-    "keys": partial(_workers, workers=(2, 4), rounds=(1, 3), keys=3, kinds=("ship", "ship_soon", "ship_sync")),
-    "chain": _chain,
-    "skip": _skip,
-    # All kinds of callers for two locks; some give up, some are cancelled.
-    "mixed": partial(_workers, workers=(1, 3), rounds=(1, 4), keys=2, kinds=_MIXED, cancels=0.2),
-    "queue": _queue,
-    "semaphore": start_semaphore,
-    "leader": start_leader,
-    "defer": start_deferrals,
-    "listener": start_listeners,
-    "deployed": start_deployed,
-    "clients": start_clients,
-}
-WORKLOADS: Final = tuple(_WORKLOADS)

@@ -1,0 +1,95 @@
+"""What an operator asks of a lock client: names of functions' locks, the list of all locks, breaks, lifted epochs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from singleton.clients.baseclient import BaseClient
+from singleton.settings.durations import Limits, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from singleton.base.kinds import Level
+    from singleton.clients.baseclient import Seconds
+    from singleton.operating.breaking import Broken
+    from singleton.operating.lifting import Lifted
+    from singleton.operating.listing import Wanted
+    from singleton.process.onthread import Work
+    from singleton.process.registry import Registry
+    from singleton.stores.keeping import Page
+
+_NOTICE = Limits(maximum=60, note=", or None to let the rest of the lease run out")
+
+
+class OperatorClient(BaseClient):
+    """A lock client that can do what an operator does. Nothing of it is imported before it is used."""
+
+    def lock_name(
+        self,
+        function: str,
+        scope: str | Iterable[str] = (),
+        *,
+        level: Level = "function",
+        listener: bool = False,
+        scope_hash: bool = False,
+    ) -> str:
+        """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
+
+        The app is that of the client's option ``host_id``, else the one whose settings and host.json are found here, as
+        the Functions host finds them: elsewhere give ``SingletonOptions(host_id=…)``. In the container
+        ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
+
+        Args:
+            function: the function's name.
+            scope: the value of the scope, or its values in order; none for a function without a scope.
+            level: ``"host"`` for the lock that functions share.
+            listener: for the lock of ``mode="listener"``.
+            scope_hash: for a function that is declared with ``scope_hash=True``.
+
+        Raises:
+            ConfigurationError, ScopeError: no lock can have such a name.
+        """
+        from singleton.operating.naming import app_id, name_in
+
+        scopes = (scope,) if isinstance(scope, str) else tuple(scope)
+        app, container = app_id(self._options), self._place.container
+        return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash)
+
+    def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
+        from singleton.operating.breaking import break_hold
+
+        address = self._address(name)
+        warning = None if notice is None else _NOTICE.check(notice, "notice")
+        return self._through(name, lambda registry: break_hold(registry.store(address.place), name, warning))
+
+    def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
+        from singleton.operating.lifting import Lift
+
+        place = self._place
+
+        async def lift(registry: Registry) -> Lifted:
+            going = Lift(registry.store(place), place.container, function=function, dry_run=dry_run)
+            while await going.go_on():
+                pass
+            return going.result
+
+        return self._through(place.container, lift)
+
+    def _page(self, prefix: str, marker: str | None) -> Work[Page]:
+        from singleton.operating.keeping import keeping_of
+        from singleton.operating.listing import next_page
+
+        place = self._place
+        return self._through(
+            prefix or place.container,
+            lambda registry: next_page(keeping_of(registry.store(place)), place.container, prefix, marker),
+        )
+
+
+def checked_wanted(function: str | None, *, held: bool, older_than: Seconds | None) -> Wanted:
+    """Return which locks are asked for."""
+    from singleton.operating.listing import Wanted
+
+    age = None if older_than is None else seconds(older_than, "older_than")
+    return Wanted(function=function, held=held, older_than=age)
