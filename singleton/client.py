@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.clients.baseclient import BaseClient, checked_hold, checked_limit, checked_wanted
+from singleton.clients.baseclient import BaseClient
+from singleton.clients.checking import checked_hold, checked_limit, checked_wanted
 from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on, inside
 from singleton.process.registry import holds_in
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.clients.baseclient import Seconds
+    from singleton.clients.checking import Seconds
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
     from singleton.operating.locks import LockInfo
@@ -39,6 +40,8 @@ class LockClient(BaseClient):
         credential: what ``azure.storage.blob.aio`` takes; an identity from ``azure.identity.aio``. The lock thread uses
             it, so keep it for this.
         options: container, lease period, polling and so on; ``SingletonOptions()`` by default.
+        failover: after how many seconds of a holder's silence another process may take a lock, from 2 to 10; 0: off.
+            Default: what the options say. Semaphores don't go with it.
 
     Raises:
         ConfigurationError: nothing is set for the connection, or what is set is wrong.
