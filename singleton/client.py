@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.clients.baseclient import checked_hold, checked_limit
+from singleton.clients.checking import checked_hold, checked_limit
 from singleton.operatorclient import OperatorClient, checked_wanted
 from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on, inside
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.clients.baseclient import Seconds
+    from singleton.clients.checking import Seconds
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
     from singleton.operating.locks import LockInfo
@@ -40,6 +40,8 @@ class LockClient(OperatorClient):
         credential: what ``azure.storage.blob.aio`` takes; an identity from ``azure.identity.aio``. The lock thread uses
             it, so keep it for this.
         options: container, lease period, polling and so on; ``SingletonOptions()`` by default.
+        failover: after how many seconds of a holder's silence another process may take a lock, from 2 to 10; 0: off.
+            Default: what the options say. Semaphores don't go with it.
 
     Raises:
         ConfigurationError: nothing is set for the connection, or what is set is wrong.

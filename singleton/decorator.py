@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from singleton.functions.contention import OnContention
     from singleton.functions.triggers import Trigger
+    from singleton.layouts.layout import Layout
+    from singleton.settings.options import SingletonOptions
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -62,6 +64,7 @@ def singleton(
     layout: LayoutName = "default",
     dotnet_name: str | None = None,
     scope_hash: bool = False,
+    failover: float | timedelta | None = None,
 ) -> Callable[[_F], _F]: ...
 
 
@@ -79,6 +82,7 @@ def singleton(
     layout: LayoutName = "default",
     dotnet_name: str | None = None,
     scope_hash: bool = False,
+    failover: float | timedelta | None = None,
 ) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
@@ -109,6 +113,9 @@ def singleton(
             the same name, in whichever language (W-32).
         scope_hash: True: a hash of the scope stands in the lock's name, and not its value, which names of blobs and
             logs would show. It keeps a value from being read, not from being guessed.
+        failover: after how many seconds of a holder's silence another process may take the lock, from 2 to 10, instead
+            of waiting for its lease to run out; 0: off. Default: the option ``failover``. Not with the layouts
+            ``"webjobs"`` and ``"dequeueable"``, nor without fencing tokens.
 
     Raises:
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
@@ -182,7 +189,7 @@ def singleton(
             on_contention=on_contention,
             timeout=patience,
             connection=connection,
-            options=laid.adapted(options),
+            options=_with_failover(laid.adapted(options), failover, laid, layout),
             app_dir=app_dir,
             layout=laid,
             template=ScopeTemplate(scope_id, dotnet=laid.dotnet),
@@ -289,6 +296,18 @@ def _check_scope_hash(value: object, layout: LayoutName, *, scoped: bool) -> Non
         )
     if not scoped:
         raise ConfigurationError("scope_hash=True needs a scope or a scope_id: there is nothing to hash")
+
+
+def _with_failover(
+    options: SingletonOptions, failover: float | timedelta | None, laid: Layout, name: str
+) -> SingletonOptions:
+    from singleton.settings.options import refuse_failover
+
+    if failover is not None:
+        options = options.replace(failover=failover or None)
+    if laid.foreign:
+        refuse_failover(options, f"layout={name!r}, whose locks other libraries take as well")
+    return options
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

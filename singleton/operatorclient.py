@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from singleton.base.kinds import Level
-    from singleton.clients.baseclient import Seconds
+    from singleton.clients.checking import Seconds
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
     from singleton.operating.listing import Wanted

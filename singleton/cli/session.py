@@ -103,7 +103,9 @@ class Session:
 
     def acquire(self, name: str, *, timeout: float | None, owner: str) -> Hold:
         """Take a lock, as any process of the app would, and leave a stamp, even where the app leaves none."""
-        address = Address.of(self.place, name, self.options.replace(fencing_tokens=True), self.layout.stamp())
+        failover = None if self.layout.foreign else self.options.failover
+        options = self.options.replace(fencing_tokens=True, failover=failover)
+        address = Address.of(self.place, name, options, self.layout.stamp())
         return runtime().call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
 
     def release(self, hold: Hold) -> None:

@@ -9,40 +9,38 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
+from singleton.clients.checking import check_owner, checked_limit, checked_options, checked_timeout
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
 from singleton.clients.telling import told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
 from singleton.locking.holder import holder
-from singleton.locking.slots import MOST, slot_name
+from singleton.locking.slots import slot_name
 from singleton.process.current import provided_account
 from singleton.process.door import Door
 from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
-from singleton.settings.durations import Limits, seconds
+from singleton.settings.durations import seconds
 from singleton.settings.localrun import warn_of_local_run
-from singleton.settings.options import SingletonOptions
+from singleton.settings.options import refuse_failover
 from singleton.settings.place import Place
 
 _T = TypeVar("_T")
-_TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import timedelta
-    from typing import TypeAlias
 
     from azure.storage.blob.aio import ContainerClient
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
     from singleton.base.kinds import Use
+    from singleton.clients.checking import Seconds
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.settings.connection import StorageAccount
     from singleton.settings.given import GivenAccount, GivenClients
-
-    Seconds: TypeAlias = float | timedelta
+    from singleton.settings.options import SingletonOptions
 
 
 class BaseClient:
@@ -54,8 +52,9 @@ class BaseClient:
         *,
         credential: Any = None,
         options: SingletonOptions | None = None,
+        failover: Seconds | None = None,
     ) -> None:
-        self._options = _checked_options(options)
+        self._options = checked_options(options, failover)
         account = _account(connection, credential)
         self._place = Place(account, self._options.container)
         self._brought = credential is not None or callable(connection)
@@ -139,12 +138,13 @@ class BaseClient:
                     while not hold.lost.wait(1):
                         poll()
         """
-        recovery = self._options.listener_lock_recovery_polling_interval
+        recovery = self._options.recovery
         timeout = self._options.lock_acquisition_timeout if recovery is None else 0
         options = self._options.replace(lock_period=self._options.listener_lock_period)
         attempt = self._asked(name, timeout, owner, options=options)
         asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
-        return Leadership(name, attempt=asking, recovery=recovery)
+        address = self._address(name, options)
+        return Leadership(name, attempt=asking, recovery=recovery, pause=lambda there, s: there.pause(address, s))
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
@@ -175,10 +175,11 @@ class BaseClient:
         options: SingletonOptions | None = None,
     ) -> Work[Hold]:
         address, patience = self._address(name, options), checked_timeout(timeout)
-        _check_owner(owner)
+        check_owner(owner)
         kept = seconds(at_least, "at_least")
         if limit is not None:
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
+            refuse_failover(self._options, f"semaphore {name!r}")
         return self._through(
             name,
             lambda registry: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept),
@@ -202,7 +203,7 @@ class BaseClient:
         if isinstance(names, str):
             raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
         addresses, patience = [self._address(name) for name in names], checked_timeout(timeout)
-        _check_owner(owner)
+        check_owner(owner)
         given = [address.name for address in addresses]
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
@@ -238,37 +239,3 @@ def _account(
     from singleton.settings.given import given
 
     return given(connection, credential)
-
-
-def _checked_options(options: object) -> SingletonOptions:
-    if options is None:
-        return SingletonOptions()
-    if not isinstance(options, SingletonOptions):
-        raise ConfigurationError(f"options is a value of type {type(options).__name__}: give SingletonOptions(…)")
-    return options
-
-
-def _check_owner(owner: object) -> None:
-    if not isinstance(owner, str):
-        raise ConfigurationError(f"owner is {quoted(owner)}: give a text")
-
-
-def checked_hold(hold: object) -> Hold:
-    """Return what is to be released if it is a hold."""
-    from singleton.base.hold import Hold
-
-    if not isinstance(hold, Hold):
-        raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
-    return hold
-
-
-def checked_timeout(timeout: Seconds | None) -> float | None:
-    """Return a time-out in seconds if it is one."""
-    return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
-
-
-def checked_limit(limit: object) -> int:
-    """Return a semaphore's limit if it is one."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
-        raise ConfigurationError(f"limit is {quoted(limit)}: give a whole number from 1 to {MOST:,}")
-    return limit

@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
@@ -16,7 +17,7 @@ from singleton.process.current import runtime
 from singleton.process.reentry import ask_for_nobody, from_now_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator
 
     from singleton.base.hold import Hold
     from singleton.process.onthread import Work
@@ -47,10 +48,12 @@ class Leadership:
         *,
         attempt: Work[Hold],
         recovery: float | None,
+        pause: Callable[[Registry, float], Awaitable[None]],
     ) -> None:
         self.name = name
         self._attempt = attempt
         self._recovery = recovery
+        self._pause = pause
         self._guard = threading.Lock()
         self._hold: Hold | None = None
         self._over: SingletonError | None = None
@@ -168,7 +171,12 @@ class Leadership:
 
         ask_for_nobody()
         self._campaign = Campaign(
-            self.name, recovery=self._recovery, ask=ask, give_back=give_back, finished=self._finish
+            self.name,
+            recovery=self._recovery,
+            ask=ask,
+            give_back=give_back,
+            finished=self._finish,
+            pause=partial(self._pause, registry),
         )
         registry.accompany(self._campaign.begin())
 

@@ -110,6 +110,7 @@ class Candidacy:
             ask=self._ask,
             give_back=self._give_back,
             finished=lambda _: None,
+            pause=lambda seconds: registry.pause(address, seconds),
         )
         registry.accompany(self._campaign.begin())
 

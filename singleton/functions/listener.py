@@ -73,10 +73,11 @@ class ListenerGuard(Guard):
                 f"on_contention={self.on_contention!r} doesn't go with it: leave it out, and where another process "
                 "listens a timer is skipped and a queue's message put back; or give 'raise', and the invocation fails"
             )
-        if self.timeout is not None and self._recovery is not None:
+        interval = self.options.listener_lock_recovery_polling_interval
+        if self.timeout is not None and interval is not None:
             return (
                 f"timeout={self.timeout:g} has no effect while listenerLockRecoveryPollingInterval is "
-                f"{self._recovery:g} s, as the lock is asked for once in each such interval: leave it out"
+                f"{interval:g} s, as the lock is asked for once in each such interval: leave it out"
             )
         return None
 
@@ -97,7 +98,7 @@ class ListenerGuard(Guard):
 
     @cached_property
     def _recovery(self) -> float | None:
-        return self.options.listener_lock_recovery_polling_interval
+        return self.options.recovery
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages are put back while another process listens: those of a storage queue."""

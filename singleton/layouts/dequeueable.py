@@ -40,6 +40,7 @@ class DequeueableLayout(Layout):
     """See the module."""
 
     by_host: ClassVar[bool] = False
+    foreign: ClassVar[bool] = True
 
     options: DequeueableOptions
 

@@ -40,12 +40,14 @@ class Layout:
 
     Attributes:
         by_host: whether the host id is part of its locks' names.
+        foreign: whether other libraries take its locks, too.
         dotnet: whether scopes are printed as .NET does it, which makes nothing of some values.
     """
 
     __slots__ = ()
 
     by_host: ClassVar[bool] = True
+    foreign: ClassVar[bool] = False
     dotnet: ClassVar[bool] = False
 
     @property

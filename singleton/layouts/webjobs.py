@@ -50,6 +50,7 @@ class WebJobsLayout(Layout):
 
     __slots__ = ("_dotnet_name", "_warned")
 
+    foreign: ClassVar[bool] = True
     dotnet: ClassVar[bool] = True
 
     def __init__(self, dotnet_name: str | None = None) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.naming import log as _log
 from singleton.locking.lease import Lease, as_failure
+from singleton.locking.mark import good_for
+from singleton.locking.touch import keep_touching
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Acquisition:
         self._renewal = timing.renewal
         self._rng = rng
         self._fencing = fencing
+        self._failover = timing.failover
         self._id = self._new_id()
         self._unknown = False
 
@@ -76,14 +79,28 @@ class Acquisition:
             self._unknown = doubt or failure.meaning == "transient"
             raise
         try:
-            if (fencing := self._fencing) is not None and not await within(_CALL, fencing.stamp(lease.id, etag, owner)):
-                lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner or owner))
+            if (fencing := self._fencing) is not None:
+                await self._stamp(fencing, lease, etag, owner)
         except BaseException:
             await self.give_back(lease)
             raise
         finally:
             self._unknown = False
         return lease
+
+    async def _stamp(self, fencing: FencingCounter, lease: Lease, etag: str, owner: str) -> None:
+        if (failover := self._failover) is not None:
+            good = good_for(failover)
+            await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
+            lease.touched(fencing.touched, good)
+            lease.accompany(keep_touching(lease, fencing, failover, owner))
+        elif not await within(_CALL, fencing.stamp(lease.id, etag, owner)):
+            lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner or owner))
+
+    @property
+    def in_doubt(self) -> bool:
+        """Tell whether a request under this id may have been carried out, or may still be."""
+        return self._unknown
 
     async def give_up(self) -> None:
         """If a request under this id may have been carried out, or may still be, release its lease.

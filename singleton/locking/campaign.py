@@ -30,6 +30,7 @@ class Campaign:
         ask: makes one attempt to acquire the lock, and takes the hold.
         give_back: releases the hold when it is lost, or the campaign ends.
         finished: told, with the reason, that there will be no more attempts.
+        pause: sleeps between two attempts.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class Campaign:
         ask: Callable[[], Awaitable[Hold]],
         give_back: Callable[[Hold], Awaitable[None]],
         finished: Callable[[SingletonError], None],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._name = name
         self._recovery = recovery
         self._ask = ask
         self._give_back = give_back
         self._finished = finished
+        self._pause = pause
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> asyncio.Task[None]:
@@ -67,7 +70,7 @@ class Campaign:
                 if reason == "closed":
                     return
                 if reason != "expired":
-                    await asyncio.sleep(_PAUSE if self._recovery is None else self._recovery)
+                    await self._pause(_PAUSE if self._recovery is None else self._recovery)
         except LockNotAcquired as error:
             _log.info(
                 *("leadership %s: another process has it, and recovery is off: idle from now on", self._name),

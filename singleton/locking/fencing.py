@@ -19,6 +19,7 @@ one; then the blob is stamped.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import socket
@@ -26,6 +27,7 @@ import time
 from typing import TYPE_CHECKING
 
 from singleton.base.naming import current
+from singleton.locking.mark import MARK_KEY, written_mark
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ PID_KEY = "SingletonPid"
 """The key of the owner's process id there."""
 FUNCTION_KEY = "SingletonFunction"
 """The key of the function whose invocation asked, where one did."""
-STAMP_KEYS = frozenset(key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY))
+STAMP_KEYS = frozenset(key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, MARK_KEY))
 """All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
 SECTIONS = 1_000
 """Tokens per epoch, one of them unused."""
@@ -50,14 +52,26 @@ _STEADY = 0.5
 
 
 class FencingCounter:
-    """The epoch of one lock, as this process last saw it; without ``counts``, only who has it."""
+    """The epoch of one lock, as this process last saw it; without ``counts``, only who has it.
+
+    Attributes:
+        touched: when its last write that succeeded was sent, by the loop's clock.
+    """
 
     def __init__(
-        self, store: LeaseStore, name: str, *, counts: bool = True, wall: Callable[[], float] = time.time
+        self,
+        store: LeaseStore,
+        name: str,
+        *,
+        counts: bool = True,
+        failover: float | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._name = name
         self.counts = counts
+        self.touched = -math.inf
+        self._failover = failover
         self._wall = wall
         self._epoch = -1  # none is known
         self._section = 0
@@ -81,7 +95,8 @@ class FencingCounter:
         """Write the next epoch and the owner under the lease, beside what others wrote; tell whether that was needed.
 
         No request if nobody else has stamped since our last turn and the epoch has tokens left; one while the blob is
-        as we left it (its ETag tells), else two; none where there is nothing to write.
+        as we left it (its ETag tells), else two; none where there is nothing to write. With ``failover`` it is the
+        hold's first touch, and always needed: somebody may have read that ETag long ago.
         It is written on condition of that ETag: a stamp that arrives late, even under its own lease, changes nothing,
         so the epoch only ever goes up. Where the condition does not hold, that may be a stamp of our own whose reply
         was lost: it is read, and counted on from.
@@ -90,7 +105,7 @@ class FencingCounter:
             return True
         if etag != self._etag:
             await self._read()
-        elif self.counts and not self.spent and self._steady():
+        elif self.counts and self._failover is None and not self.spent and self._steady():
             return False
         self._section = SECTIONS
         try:
@@ -109,6 +124,25 @@ class FencingCounter:
         self._etag = await self._store.write(self._name, lease_id, metadata, etag)
         self._metadata = metadata
 
+    async def touch(self, lease_id: str, owner: str) -> float:
+        """Write the stamp of this hold again; return when that was sent, by the loop's clock.
+
+        Where the blob is not as we left it, that may be a touch of ours whose reply was lost.
+
+        Raises:
+            StoreFailure: it was not written, or that is not known. Where another epoch stands there, the lock is lost.
+        """
+        try:
+            return await self._put(lease_id, owner, self._epoch)
+        except StoreFailure as failure:
+            if failure.meaning != "changed":
+                raise
+        state = await self._store.read(self._name)
+        if recorded_epoch(state) != self._epoch:
+            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", "another process has stamped the lock")
+        self._etag, self._metadata = state.etag, state.metadata
+        return await self._put(lease_id, owner, self._epoch)
+
     async def _read(self) -> None:
         state = await self._store.read(self._name)
         self._etag = state.etag
@@ -117,13 +151,21 @@ class FencingCounter:
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
+        self.touched = await self._put(lease_id, owner, epoch)
+        self._epoch, self._section = epoch, 0
+        self._clocks = self._difference()
+
+    async def _put(self, lease_id: str, owner: str, epoch: int) -> float:
+        """Write owner and epoch, and the mark of a hold that is touched; return when that was sent."""
         metadata = self._signed(self._metadata, owner)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
+        if self._failover is not None:
+            metadata[MARK_KEY] = written_mark(self._failover, epoch)
+        sent = asyncio.get_running_loop().time()
         self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
         self._metadata = metadata
-        self._epoch, self._section = epoch, 0
-        self._clocks = self._difference()
+        return sent
 
     def _signed(self, metadata: Mapping[str, str], owner: str) -> dict[str, str]:
         """Return metadata with the owner in the place of an earlier one, and without an epoch."""

@@ -18,6 +18,7 @@ from singleton.locking.fencing import (
     recorded_epoch,
 )
 from singleton.locking.lease import as_failure
+from singleton.locking.suspicion import failover_of_holder
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -55,13 +56,14 @@ def recorded(name: str, state: BlobState) -> Holder:
     """Return what stands on a lock's blob: who has it, or had it last where nobody has."""
     epoch = recorded_epoch(state)
     pid = metadata_value(state, PID_KEY) or ""
+    stamped = epoch is not None and failover_of_holder(state) is None  # else that was its last touch
     return Holder(
         lock=name,
         owner=metadata_value(state, OWNER_KEY),
         host=metadata_value(state, HOST_KEY),
         pid=int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 20 else None,
         function=metadata_value(state, FUNCTION_KEY),
-        since=datetime.fromtimestamp(state.modified, UTC) if epoch is not None else None,
+        since=datetime.fromtimestamp(state.modified, UTC) if stamped else None,
         token=epoch * SECTIONS + 1 if epoch is not None else None,
     )
 

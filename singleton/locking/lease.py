@@ -5,6 +5,7 @@ The promise: at no instant does ``Lease`` claim a lease that the service has alr
 * The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
   the period for clocks that drift (B4). A reply tells when the service acted at the latest; the send, at the earliest.
 * The deadline is a timer of its own, one hop on the loop: a renewal that hangs can't hold it up (B5).
+* A lease that is touched, too (``touch.py``), has the earlier of two deadlines: no touch stands for a renewal.
 * Gone is not unknown. A definitive answer (by error code) ends the lease at once; anything else is asked again, faster
   and faster, until the deadline (B1, B2).
 * Lost and stopped are final. Nothing revives the lease, whatever reply still arrives (B22).
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from singleton.base.naming import current, speaking_of
 from singleton.base.naming import log as _log
@@ -22,7 +24,7 @@ from singleton.base.tasks import being_cancelled
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from singleton.base.kinds import LossReason
     from singleton.base.naming import Invocation
@@ -67,13 +69,16 @@ class Lease:
         self._after: Callable[[], Awaitable[None]] | None = None
         self._loop = asyncio.get_running_loop()
         self._fence: asyncio.TimerHandle | None = None
+        self._touched = -math.inf
+        self._touch_ends = math.inf
         self._extend(sent)
         self._renewer = self._loop.create_task(self._keep_alive(sent), name=f"renew {name}")
+        self._toucher: asyncio.Task[None] | None = None
 
     @property
     def deadline(self) -> float:
-        """The loop's time at which this lease counts as lost unless renewed."""
-        return self._deadline
+        """The loop's time at which this lease counts as lost unless renewed, and touched where it has to be."""
+        return min(self._deadline, self._touch_ends)
 
     @property
     def lapses(self) -> float:
@@ -82,7 +87,7 @@ class Lease:
 
     def overdue(self) -> bool:
         """Tell from any thread whether the deadline has passed, even if the loop had no chance to notice."""
-        return self._loop.time() >= self._deadline
+        return self._loop.time() >= self.deadline
 
     def alive(self) -> bool:
         """Tell whether the lease is still ours beyond doubt."""
@@ -98,6 +103,18 @@ class Lease:
     def when_renewed(self, write: Callable[[], Awaitable[None]]) -> None:
         """Make one more request after the first renewal that succeeds, until it has an answer."""
         self._after = write
+
+    def touched(self, sent: float, good: float) -> None:
+        """A touch that was sent at ``sent`` has succeeded: without another, the hold is over ``good`` seconds later."""
+        if self.overdue():
+            self.lose("expired")
+        elif self.lost is None and not self._stopped:
+            self._touched, self._touch_ends = sent, sent + good
+            self._arm()
+
+    def accompany(self, touches: Coroutine[Any, Any, None]) -> None:
+        """Run this beside the renewals; ``stop`` joins it, too."""
+        self._toucher = self._loop.create_task(touches, name=f"touch {self.name}")
 
     def lose(self, reason: LossReason, cause: StoreFailure | None = None) -> None:
         """Declare the lease lost. Only the first call, and none after ``stop``, has an effect."""
@@ -123,12 +140,17 @@ class Lease:
             return ""
         ago = self._loop.time() - self._granted
         granted = f"; its lease of {self._period:g} s was last granted {ago:.1f} s ago"
+        if self._touch_ends < math.inf:
+            granted += f", and last touched {self._loop.time() - self._touched:.1f} s ago"
         return f": {self.cause}{granted}" if self.cause else granted
 
     async def stop(self) -> None:
-        """End the renewals and wait until none is under way, so that none can follow the release (B22)."""
+        """End renewals and touches, and wait until none is under way, so that none can follow the release (B22)."""
         self._stopped = True
         self._disarm()
+        if self._toucher is not None:
+            self._toucher.cancel()
+            await asyncio.wait({self._toucher})
         self._renewer.cancel()
         await asyncio.wait({self._renewer})
 
@@ -140,8 +162,11 @@ class Lease:
         """Move the deadline: a request sent at ``sent`` was granted."""
         self._granted = sent
         self._deadline = sent + self._period * (1 - MARGIN)
+        self._arm()
+
+    def _arm(self) -> None:
         self._disarm()
-        self._fence = self._loop.call_at(self._deadline, self.lose, "expired")
+        self._fence = self._loop.call_at(self.deadline, self.lose, "expired")
 
     async def _keep_alive(self, sent: float) -> None:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
@@ -149,7 +174,7 @@ class Lease:
         while True:
             await self._until(sent + delay)
             sent = self._loop.time()
-            if self.lost is not None or sent >= self._deadline:
+            if self.lost is not None or sent >= self.deadline:
                 return
             before, self._sent = self._sent, sent
             try:
@@ -163,7 +188,7 @@ class Lease:
                     self._sent = before  # it was not carried out
                 if failure.loss is not None:
                     self.lose(failure.loss, failure)
-                self._note(failure)
+                self.note(failure)
                 delay = self._sooner(delay, failure, sent)
             else:
                 self._renewed(sent, replied)
@@ -195,14 +220,20 @@ class Lease:
             self.cause = None
             self._extend(sent)
 
-    def _note(self, failure: StoreFailure) -> None:
+    def end_of(self, trouble: StoreFailure | None) -> None:
+        """Trouble that was noted is over."""
+        if self.lost is None and self.cause is trouble:
+            self.cause = None
+
+    def note(self, failure: StoreFailure, what: str = "renewal") -> None:
+        """Say of what failed that it is tried again; if the lease is lost in the end, it was because of that."""
         if self.lost is not None:
             return
         level = logging.DEBUG if self.cause else logging.WARNING
-        left = self._deadline - self._loop.time()
+        left = self.deadline - self._loop.time()
         with speaking_of(self.whose):
             _log.log(
-                *(level, "lock %s: renewal failed (%s), trying again; %.1f s left", self.name, failure, left),
+                *(level, "lock %s: %s failed (%s), trying again; %.1f s left", self.name, what, failure, left),
                 extra={**self._fields(), "cause": str(failure)},
             )
         self.cause = failure

@@ -21,6 +21,7 @@ Deterministic: the running loop's clock, a seeded random source, and the store; 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
 from singleton.locking.section import Gate, Section, Turn
+from singleton.locking.takeover import Takeover
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -79,8 +81,12 @@ class Lock:
         self._gate = gate or Gate()
         self._timing = timing
         self._rng = rng
-        self._fencing = None if stamp == "none" else FencingCounter(store, name, counts=stamp == "token", wall=wall)
+        failover, counts = timing.failover, stamp == "token"
+        self._fencing = (
+            None if stamp == "none" else FencingCounter(store, name, counts=counts, failover=failover, wall=wall)
+        )
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess)
+        self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
@@ -95,6 +101,12 @@ class Lock:
     def idle(self) -> bool:
         """Tell whether nobody here waits for or holds this lock."""
         return self._server is None
+
+    @property
+    def next_look(self) -> float:
+        """When to look at a lock that somebody else has, as it may show that he has fallen silent; infinite: never."""
+        due = math.inf if self._takeover is None else self._takeover.due
+        return due if due > asyncio.get_running_loop().time() else math.inf
 
     async def at_rest(self) -> None:
         """Wait until that is so for a moment."""
@@ -186,7 +198,7 @@ class Lock:
                 speak_of(first.whose)
                 self._state.ask()
                 try:
-                    lease = await self._acquisition.ask(first.owner)
+                    lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
                     _log.debug("lock %s: not acquired: %s", self.name, failure)
                     self._judge(failure)
@@ -194,8 +206,9 @@ class Lock:
                 else:
                     self._state.win()
                     return lease
-                await self._line.sleep_until(loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait))
-                pause = min(pause * 2, self._timing.poll_max)
+                due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
+                await self._line.sleep_until(min(due, self.next_look))
+                pause = min(pause * 2, self._timing.longest_pause)
             return None
         finally:
             await self._acquisition.give_up()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from singleton.base.failover import LOOKS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
@@ -14,3 +16,9 @@ class Timing:
     poll_min: float = 0.1
     poll_max: float = 5.0
     handoff_window: float = 30.0
+    failover: float | None = None
+
+    @property
+    def longest_pause(self) -> float:
+        """The longest time between two polls."""
+        return self.poll_max if self.failover is None else min(self.poll_max, self.failover / LOOKS)

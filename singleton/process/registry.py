@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 import weakref
@@ -68,6 +69,7 @@ class Address:
             poll_min=options.lock_acquisition_min_polling_interval,
             poll_max=options.lock_acquisition_polling_interval,
             handoff_window=options.handoff_window,
+            failover=options.failover,
         )
         return cls(place, name, timing, stamp if options.fencing_tokens else "none")
 
@@ -167,6 +169,12 @@ class Registry:
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
         return self._lock(address).why_not(since, elsewhere=elsewhere)
+
+    async def pause(self, address: Address, seconds: float) -> None:
+        """Sleep before the next attempt; not past the moment at which it may find that the holder is silent."""
+        lock = self._locks.get(address)  # none where its store could not be opened
+        due = math.inf if lock is None else lock.next_look
+        await asyncio.sleep(min(seconds, due - asyncio.get_running_loop().time()))
 
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
+from singleton.base.failover import LONGEST, LOOKS, SHORTEST
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
 from singleton.base.words import did_you_mean, quoted
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+FAILOVER: Final = Limits(SHORTEST, LONGEST)
 _UNLIMITED: Final = f", or None ({host_json_timespan(FOREVER)} in host.json) for no limit"
 
 DURATIONS: Final[dict[str, Limits]] = {
@@ -29,6 +31,7 @@ DURATIONS: Final[dict[str, Limits]] = {
     "handoff_window": Limits(0),
     "renewal_interval": Limits(1),
     "defer_delay": Limits(1, 604_800),
+    "failover": FAILOVER,
 }
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
 _SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
@@ -67,6 +70,9 @@ class SingletonOptions:
         handoff_window: how long one process may hand a lease on among its own waiters before other hosts get a turn.
         defer_delay: how long a message stays away that was put back because its lock was busy, give or take a quarter;
             from 1 to seven days. Deferred messages come back in no particular order.
+        failover: after how many seconds of silence another process may take the lock, from 2 to 10, instead of waiting
+            for the lease to run out. The holder then writes on the lock's blob three times in that time. It needs
+            fencing tokens. None: off.
         fencing_tokens: number the sections and record their owners, for one more storage call each.
         cancel_on_loss: cancel an async body when its lock is lost.
         container: the blob container that has the locks; other layouts than ``default`` have one of their own.
@@ -87,6 +93,7 @@ class SingletonOptions:
     renewal_interval: float | None = None
     handoff_window: float = 30.0
     defer_delay: float = 10.0
+    failover: float | None = None
     fencing_tokens: bool = True
     cancel_on_loss: bool = True
     container: str = "webjobshost"
@@ -103,6 +110,11 @@ class SingletonOptions:
                 f"lock_acquisition_min_polling_interval is {first:g}, more than lock_acquisition_polling_interval, "
                 f"{longest:g}: lower the first or raise the second"
             )
+        if self.failover is not None and not self.fencing_tokens:
+            raise ConfigurationError(
+                f"failover is {self.failover:g}, and fencing_tokens is False: a holder that may be taken for "
+                "dead needs its tokens. Turn them on, or leave failover out"
+            )
         for name in ("lock_period", "listener_lock_period"):
             latest = getattr(self, name) * _LATEST_RENEWAL
             if self.renewal_interval is not None and self.renewal_interval > latest:
@@ -117,6 +129,12 @@ class SingletonOptions:
         shown = {key: host_json_timespan(FOREVER if value is None else value) for key, value in values.items()}
         return json.dumps(shown, indent=2)
 
+    @property
+    def recovery(self) -> float | None:
+        """Seconds between a candidate's attempts to become the listener or leader; None: there is only one."""
+        interval = self.listener_lock_recovery_polling_interval
+        return interval if interval is None or self.failover is None else min(interval, self.failover / LOOKS)
+
     def replace(self, **changes: object) -> SingletonOptions:
         """Return a copy with these options changed, checked like new ones."""
         unknown = next((name for name in changes if name not in _NAMES), None)
@@ -125,12 +143,25 @@ class SingletonOptions:
         return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks the types
 
 
+def refuse_failover(options: SingletonOptions, what: str) -> None:
+    """Refuse the option for something that does not go with it.
+
+    Raises:
+        ConfigurationError: it is on.
+    """
+    if options.failover is not None:
+        raise ConfigurationError(
+            f"failover is {options.failover:g}, and doesn't go with {what}: leave it out there; "
+            "@singleton(failover=0) turns off what host.json turns on"
+        )
+
+
 _NAMES: Final = tuple(field.name for field in fields(SingletonOptions))
 
 
 def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
     """Return the option's value if it is allowed; ``label`` is what errors call it."""
-    if value is None and name in (*_MAY_BE_NONE, "host_id", "renewal_interval"):
+    if value is None and name in (*_MAY_BE_NONE, "host_id", "renewal_interval", "failover"):
         return None
     if name in DURATIONS:
         return DURATIONS[name].check(value, label, shown)

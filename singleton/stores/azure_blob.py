@@ -46,9 +46,9 @@ class AzureBlobLeaseStore:
         """See ``LeaseStore.release``."""
         await judged(self._lease(name, lease_id).release())
 
-    async def break_(self, name: str) -> None:
+    async def break_(self, name: str, etag: str | None = None) -> None:
         """See ``LeaseStore.break_``."""
-        await judged(self._lease(name, None).break_lease(lease_break_period=0))
+        await judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
@@ -71,11 +71,7 @@ class AzureBlobLeaseStore:
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
-        from azure.core import MatchConditions
-
-        request = self._client(name).set_blob_metadata(
-            dict(metadata), lease=lease_id, etag=etag, match_condition=MatchConditions.IfNotModified
-        )
+        request = self._client(name).set_blob_metadata(dict(metadata), lease=lease_id, **if_it_is(etag))
         reply = await judged(request)
         return str(reply["etag"])
 
@@ -117,6 +113,13 @@ class AzureBlobLeaseStore:
         from azure.storage.blob.aio import BlobLeaseClient
 
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
+
+
+def if_it_is(etag: str | None) -> dict[str, Any]:
+    """Return the SDK's arguments for a request that is carried out only if the blob has this ETag."""
+    from azure.core import MatchConditions
+
+    return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
 
 async def judged(request: Awaitable[_T]) -> _T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from singleton.stores.azure_blob import clock, judged
+from singleton.stores.azure_blob import clock, if_it_is, judged
 from singleton.stores.keeping import MOST_LISTED, Listed, Page
 
 if TYPE_CHECKING:
@@ -42,17 +42,11 @@ class AzureKeeping:
         from azure.storage.blob.aio import BlobLeaseClient
 
         lease = BlobLeaseClient(self._container.get_blob_client(name))
-        return int(await judged(lease.break_lease(lease_break_period=after, **_if_it_is(etag))))
+        return int(await judged(lease.break_lease(lease_break_period=after, **if_it_is(etag))))
 
     async def erase(self, name: str, etag: str) -> None:
         """See ``LockKeeping.erase``."""
-        await judged(self._container.get_blob_client(name).delete_blob(**_if_it_is(etag)))
-
-
-def _if_it_is(etag: str | None) -> dict[str, Any]:
-    from azure.core import MatchConditions
-
-    return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+        await judged(self._container.get_blob_client(name).delete_blob(**if_it_is(etag)))
 
 
 def _listed(blob: BlobProperties) -> Listed:

@@ -85,9 +85,9 @@ class MemoryLeaseStore:
         blob = self._owned(name, lease_id)
         blob.lease_id, blob.breaks = None, None
 
-    async def break_(self, name: str, after: int | None = 0) -> None:
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> None:
         """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
-        self._shorten(name, after)
+        self._shorten(name, after, etag)
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         """See ``LockKeeping.shorten``."""

@@ -162,8 +162,8 @@ class LeaseStore(Protocol):
     async def release(self, name: str, lease_id: str) -> None:
         """End the lease, so that anybody can take it at once."""
 
-    async def break_(self, name: str) -> None:
-        """End anybody's lease at once, without its id."""
+    async def break_(self, name: str, etag: str | None = None) -> None:
+        """End anybody's lease at once, without its id. With an ETag, only if the blob has it (judged before all)."""
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """Make an empty blob with this metadata, and its container where missing; return it.

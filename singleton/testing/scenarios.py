@@ -162,6 +162,19 @@ async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place
 
 
 @_begins("leased", QUICK)
+async def a_break_on_condition_of_an_etag_ends_no_lease_of_a_blob_that_has_changed_since(place: Place) -> None:
+    store, name = place.store, place.name
+    before = (await store.read(name)).etag
+    etag = await written(store, name, A, One="1")
+    assert await outcome(place.other.break_(name, before)) == "412 changed"
+    assert await state_of(store, name) == "leased"
+    await place.other.break_(name, etag)
+    assert await state_of(store, name) == "broken"
+    await store.acquire(name, B, 15)
+    assert await loss(store.write(name, A, {"One": "2"}, etag)) == "stolen"
+
+
+@_begins("leased", QUICK)
 async def a_released_lease_is_not_the_owners_any_more(place: Place) -> None:
     store, name = place.store, place.name
     await store.release(name, A)

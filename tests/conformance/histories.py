@@ -194,7 +194,7 @@ class ModelBlob(Blob):
         self.loop = VirtualLoop()  # type: ignore[abstract]
 
     async def break_after(self, period: int | None) -> None:
-        await self.store.break_(self.name, period)
+        await self.store.break_(self.name, after=period)
 
     async def edit(self, metadata: dict[str, str]) -> None:
         self.store.edit(self.name, metadata)

@@ -38,14 +38,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline ignored",
         file=LEASE,
-        old='        self._fence = self._loop.call_at(self._deadline, self.lose, "expired")\n',
+        old='        self._fence = self._loop.call_at(self.deadline, self.lose, "expired")\n',
         new="",
         breaks="nobody declares a lease lost whose renewals hang",
     ),
     Mutant(
         name="deadline ignored by the clock",
         file=LEASE,
-        old="        return self._loop.time() >= self._deadline\n",
+        old="        return self._loop.time() >= self.deadline\n",
         new="        return False\n",
         breaks="a process that slept believes in its lease until a timer fires",
     ),
@@ -569,14 +569,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="polling without pause",
         file=LOCK,
-        old="                pause = min(pause * 2, self._timing.poll_max)\n",
+        old="                pause = min(pause * 2, self._timing.longest_pause)\n",
         new="                pause = self._timing.poll_min / 10\n",
         breaks="waiters flood the service",
     ),
     Mutant(
         name="polls ever more seldom",
         file=LOCK,
-        old="                pause = min(pause * 2, self._timing.poll_max)\n",
+        old="                pause = min(pause * 2, self._timing.longest_pause)\n",
         new="                pause *= 2\n",
         breaks="a free lock finds nobody who asks for it",
     ),

@@ -118,8 +118,8 @@ class Network:
     async def release(self, name: str, lease_id: str) -> None:
         await self._send("release", name, lease_id, lambda: self.service.release(name, lease_id))
 
-    async def break_(self, name: str) -> None:
-        await self._send("break", name, None, lambda: self.service.break_(name))
+    async def break_(self, name: str, etag: str | None = None) -> None:
+        await self._send("break", name, None, lambda: self.service.break_(name, etag))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         return await self._send("create", name, None, lambda: self.service.create(name, metadata))

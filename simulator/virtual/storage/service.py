@@ -92,7 +92,7 @@ class Service(MemoryLeaseStore):
             return
         try:
             slowly = call == "break slowly"
-            self.execute(None, "break_", name, (_NOTICE if slowly else 0,))
+            self.execute(None, "break_", name, (None, _NOTICE if slowly else 0))
             if slowly:
                 self._held_until[name] = max(self.held_until(name), self._blobs[name].breaks or 0.0)
             if call == "steal":
@@ -217,9 +217,9 @@ class NetworkStore:
         """See ``LeaseStore.release``."""
         await self._send("release", name, lease_id)
 
-    async def break_(self, name: str) -> None:
+    async def break_(self, name: str, etag: str | None = None) -> None:
         """See ``LeaseStore.break_``."""
-        await self._send("break_", name)
+        await self._request("break_", name, etag)
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""

@@ -85,7 +85,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         """
         call, name, args = read_request(request)
         execute = partial(self._containers.execute, self._machine, call, name, args)
-        lease_id = args[0] if args and call not in ("create", "note") else None
+        lease_id = args[0] if args and call not in ("break_", "create", "note") else None
         asked = "create" if call == "container" else call
         try:
             answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id))
@@ -129,7 +129,7 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
         case "PUT", "lease", "renew" | "release" as action:
             return action, name, (headers["x-ms-lease-id"],)
         case "PUT", "lease", "break":
-            return "break_", name, (int(headers["x-ms-lease-break-period"]),)
+            return "break_", name, (headers.get("if-match"), int(headers["x-ms-lease-break-period"]))
         case "PUT", "metadata", None:
             return "write", name, (headers.get("x-ms-lease-id", ""), _metadata(request), headers.get("if-match", ""))
         case "PUT", None, None if query.get("restype") == "container":

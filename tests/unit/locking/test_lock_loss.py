@@ -300,7 +300,7 @@ async def test_a_lease_that_is_being_broken_is_given_back_when_its_section_ends(
     network = Network()
     lock, other = lock_on(network, 1, period=60.0), lock_on(network, 2, period=60.0)
     hold = await lock.acquire()
-    await network.service.break_(NAME, 60)
+    await network.service.break_(NAME, after=60)
     assert await hold.lost == "broken"
     await release(hold)
     start = now()

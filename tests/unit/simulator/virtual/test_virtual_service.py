@@ -51,7 +51,7 @@ async def test_a_lease_without_end_does_not_end() -> None:
 async def test_a_break_only_shortens_a_lease(at: float, notice: int | None, ends: float) -> None:
     service = await leased()
     await until(at)
-    await service.break_(NAME, notice)
+    await service.break_(NAME, after=notice)
     if ends > at:
         await until(math.nextafter(ends, 0.0))
         assert await state(service) == "breaking"
@@ -63,8 +63,8 @@ async def test_a_break_only_shortens_a_lease(at: float, notice: int | None, ends
 @virtual
 async def test_a_second_break_does_not_prolong_the_first() -> None:
     service = await leased(60)
-    await service.break_(NAME, 5)
-    await service.break_(NAME, 30)
+    await service.break_(NAME, after=5)
+    await service.break_(NAME, after=30)
     await until(5.0)
     assert await state(service) == "broken"
 
@@ -72,7 +72,7 @@ async def test_a_second_break_does_not_prolong_the_first() -> None:
 @virtual
 async def test_a_breaking_lease_is_neither_renewed_nor_taken_by_anybody_and_is_released_by_its_owner() -> None:
     service = await leased()
-    await service.break_(NAME, 10)
+    await service.break_(NAME, after=10)
     with pytest.raises(StoreFailure, match="LeaseIsBrokenAndCannotBeRenewed"):
         await service.renew(NAME, A)
     with pytest.raises(StoreFailure, match="LeaseIsBreakingAndCannotBeAcquired"):

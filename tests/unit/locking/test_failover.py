@@ -1,0 +1,417 @@
+"""Failover: a holder touches its lock, and a waiter takes it from one that has fallen silent, not sooner."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton.base.errors import LockNotAcquired
+from singleton.locking.fencing import EPOCH_KEY, OWNER_KEY
+from singleton.locking.holder import holder
+from singleton.locking.lock import release
+from singleton.locking.mark import MARK_KEY
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
+from tests.support.world import NAME, eventually, foreign_id, held, lock_on, now, section, settled, until, virtual
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
+    from singleton.locking.lock import Lock
+    from singleton.stores.memory import MemoryLeaseStore
+
+F = 2.0
+GOOD, SILENT, TOUCH = F * 14 / 15, F * 16 / 15, F / 3
+
+
+def touched(network: Network, seed: int = 1, failover: float = F, **timing: Any) -> Lock:
+    return lock_on(network, seed, failover=failover, **timing)
+
+
+def cut_off(network: Network) -> None:
+    """Let nothing reach the storage any more: to others its process is dead."""
+    network.decide = lambda _: LOST_REQUEST
+
+
+async def metadata(service: MemoryLeaseStore) -> dict[str, str]:
+    return dict((await service.read(NAME)).metadata)
+
+
+async def waiting(lock: Lock, after: float = 0.0) -> asyncio.Task[Hold]:
+    await asyncio.sleep(after)
+    return asyncio.create_task(lock.acquire())
+
+
+# --- the holder -------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_hold_begins_with_a_write_and_is_touched_three_times_in_its_failover() -> None:
+    network = Network()
+    lock = touched(network)
+    async with held(lock, owner="me"):
+        assert len(network.sent("write")) == 1
+        await asyncio.sleep(10.0)
+    writes = [request.sent for request in network.sent("write")]
+    assert len(writes) == 16
+    assert all(later - earlier == pytest.approx(TOUCH) for earlier, later in itertools.pairwise(writes))
+    assert len(network.sent("renew")) == 1
+
+
+@virtual
+async def test_a_touch_carries_failover_and_epoch_and_who_has_the_lock_now() -> None:
+    network = Network()
+    lock = touched(network, failover=2.5)
+    first = await lock.acquire(owner="one")
+    before = await metadata(network.service)
+    assert before[MARK_KEY] == f"2500/{before[EPOCH_KEY]}"
+    next_one = asyncio.create_task(lock.acquire(owner="two"))
+    await asyncio.sleep(0.1)
+    await release(first)
+    await asyncio.sleep(1.0)
+    after = await metadata(network.service)
+    assert after[OWNER_KEY] == "two"
+    assert after | {OWNER_KEY: "one"} == before
+    await release(await next_one)
+
+
+@virtual
+async def test_without_failover_nothing_is_touched_and_no_mark_is_left() -> None:
+    network = Network()
+    await section(touched(network))
+    network.requests.clear()
+    await section(lock_on(network, 2), 4.0)
+    assert network.calls() == ["acquire", "read", "write", "release"]
+    assert MARK_KEY not in await metadata(network.service)
+
+
+@virtual
+async def test_a_warm_cycle_writes_all_the_same() -> None:
+    """Somebody may have read the ETag of our last touch long ago."""
+    network = Network()
+    lock = touched(network)
+    await section(lock)
+    network.requests.clear()
+    await section(lock)
+    assert network.calls() == ["acquire", "write", "release"]
+
+
+@virtual
+async def test_a_hold_ends_so_long_after_its_last_touch_was_sent() -> None:
+    network = Network()
+    hold = await touched(network).acquire()
+    await asyncio.sleep(5.0)
+    last = network.sent("write")[-1].sent
+    network.always("write", LOST_REQUEST)
+    await hold.lost
+    assert hold.lost.reason == "expired"
+    assert now() == pytest.approx(last + GOOD)
+    await release(hold)
+
+
+@virtual
+async def test_a_touch_does_not_extend_the_lease() -> None:
+    network = Network()
+    hold = await touched(network).acquire()
+    acquired = network.sent("acquire")[-1].sent
+    network.always("renew", LOST_REQUEST)
+    await hold.lost
+    assert hold.lost.reason == "expired"
+    assert now() == pytest.approx(acquired + 14.0)
+    await release(hold)
+
+
+@pytest.mark.parametrize("fate", [LOST_REQUEST, LOST_REPLY, answered(503), answered(500, executed=True)])
+@virtual
+async def test_one_touch_that_goes_wrong_loses_nothing(fate: Fate) -> None:
+    network = Network()
+    async with held(touched(network)) as hold:
+        for _ in range(4):
+            await asyncio.sleep(1.5)
+            network.plan("write", fate)
+        await asyncio.sleep(3.0)
+        assert not hold.lost.is_set()
+
+
+@virtual
+async def test_a_touch_whose_reply_was_late_does_not_revive_a_hold() -> None:
+    network = Network()
+    hold = await touched(network).acquire()
+    network.always("write", Fate(down=GOOD + 1.0))
+    await hold.lost
+    await asyncio.sleep(5.0)
+    assert hold.lost.reason == "expired"
+    await release(hold)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [("stolen", "stolen"), ("broken", "expired"), ("deleted", "blob gone"), ("made again", "stolen")],
+)
+@virtual
+async def test_a_touch_tells_what_became_of_the_lock(how: str, reason: str) -> None:
+    network = Network()
+    service = network.service
+    hold = await touched(network).acquire()
+    if how in ("stolen", "broken"):
+        await service.break_(NAME)
+    if how == "stolen":
+        await section(lock_on(Network(service), 2), 1.0)
+    if how in ("deleted", "made again"):
+        service.delete(NAME)
+    if how == "made again":
+        await section(lock_on(Network(service), 2), 1.0)
+    began = now()
+    await hold.lost
+    assert hold.lost.reason == reason
+    assert now() - began < TOUCH + 0.1
+    await release(hold)
+
+
+@virtual
+async def test_a_touch_that_arrives_in_a_later_hold_changes_nothing() -> None:
+    network = Network()
+    lock = touched(network)
+    hold = await lock.acquire()
+    network.plan("write", Fate(up=1.0))
+    await eventually(lambda: len(network.sent("write")) == 2)
+    await release(hold)
+    async with held(touched(Network(network.service), 2)):
+        before = await metadata(network.service)
+        await asyncio.sleep(1.5)
+        assert (await metadata(network.service)) == before
+    await settled(network.service, lock)
+
+
+@virtual
+async def test_touches_end_with_the_hold() -> None:
+    network = Network()
+    lock = touched(network)
+    await section(lock, 1.0)
+    writes = len(network.sent("write"))
+    await asyncio.sleep(5.0)
+    assert len(network.sent("write")) == writes
+
+
+@virtual
+async def test_an_acquisition_whose_first_touch_fails_begins_no_section() -> None:
+    network = Network()
+    network.always("write", LOST_REQUEST)
+    lock = touched(network)
+    with pytest.raises(Exception, match="no answer within"):
+        await lock.acquire(timeout=4)
+    network.heal()
+    await settled(network.service, lock)
+
+
+# --- the waiter -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failover", [2.0, 5.0])
+@virtual
+async def test_a_waiter_takes_the_lock_of_a_process_that_died(failover: float) -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network, failover=failover).acquire()
+    waiter = await waiting(touched(other, 2), after=1.0)
+    await asyncio.sleep(9.0)
+    cut_off(network)
+    died = now()
+    hold = await waiter
+    assert failover * 16 / 15 - failover / 3 < now() - died < failover * 16 / 15 + F / 4 + 0.2
+    assert (hold.token or 0) > (dead.token or 0)
+    assert dead.lost.is_set()
+    await release(hold)
+    await release(dead)
+
+
+@virtual
+async def test_the_second_reading_is_sent_so_long_after_the_reply_to_the_first() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network).acquire()
+    cut_off(network)
+    other.always("read", Fate(up=0.2, down=0.2))
+    hold = await touched(other, 2).acquire()
+    reads = [request.sent for request in other.sent("read")]
+    (broken,) = other.sent("break")
+    first_reply, second_sent = reads[0] + 0.4, broken.sent - 0.4
+    assert second_sent - first_reply == pytest.approx(SILENT)
+    await release(hold)
+    await release(dead)
+
+
+@virtual
+async def test_a_waiter_counts_with_the_failover_of_the_holder_not_its_own() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network, failover=8.0).acquire()
+    cut_off(network)
+    began = now()
+    hold = await touched(other, 2).acquire()
+    assert now() - began > 8 * 16 / 15
+    await release(hold)
+    await release(dead)
+
+
+@virtual
+async def test_a_holder_that_does_not_touch_keeps_its_lock() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    await section(touched(other, 2))
+    async with held(lock_on(network)) as hold:
+        waiter = await waiting(touched(other, 2))
+        await asyncio.sleep(60.0)
+        assert not hold.lost.is_set()
+        assert not other.sent("break")
+    await release(await waiter)
+
+
+@virtual
+async def test_an_older_version_that_keeps_the_mark_has_another_epoch_and_keeps_its_lock() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    await section(touched(other, 2))
+    state = await network.service.read(NAME)
+    etag = await network.service.acquire(NAME, foreign_id(), 60)
+    epoch = int(state.metadata[EPOCH_KEY]) + 1
+    await network.service.write(NAME, foreign_id(), {**state.metadata, EPOCH_KEY: str(epoch)}, etag)
+    waiter = await waiting(touched(other, 2))
+    await asyncio.sleep(30.0)
+    assert network.service.leased() == {NAME: foreign_id()}
+    await network.service.release(NAME, foreign_id())
+    await release(await waiter)
+
+
+@virtual
+async def test_a_lease_without_end_is_respected() -> None:
+    network = Network()
+    await section(touched(network))
+    await network.service.acquire(NAME, foreign_id(), -1)
+    with pytest.raises(LockNotAcquired):
+        await touched(network, 2).acquire(timeout=20)
+    assert not network.sent("break")
+
+
+@virtual
+async def test_a_touch_on_its_way_wins_over_the_break() -> None:
+    """It arrives between the second reading and the break."""
+    network, other = Network(), Network()
+    other.service = network.service
+    hold = await touched(network).acquire()
+    network.plan("write", Fate(up=1.75), *[LOST_REQUEST] * 20)
+    other.plan("break", Fate(up=0.3))
+    waiter = await waiting(touched(other, 2))
+    await eventually(lambda: bool(other.sent("break")))
+    etag, lease = (await network.service.read(NAME)).etag, network.service.leased()
+    await asyncio.sleep(0.35)
+    assert (await network.service.read(NAME)).etag != etag
+    assert network.service.leased() == lease
+    await release(hold)
+    await release(await waiter)
+
+
+@virtual
+async def test_after_a_break_what_was_read_is_forgotten() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network).acquire()
+    cut_off(network)
+    other.always("break", LOST_REQUEST)
+    waiter = await waiting(touched(other, 2))
+    await asyncio.sleep(8.0)
+    breaks = [request.sent for request in other.sent("break")]
+    assert len(breaks) >= 2
+    assert all(later - earlier > SILENT for earlier, later in itertools.pairwise(breaks))
+    other.heal()
+    await release(await waiter)
+    await release(dead)
+
+
+@virtual
+async def test_single_attempts_remember_what_was_read_before() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network).acquire()
+    cut_off(network)
+    ticks = touched(other, 2)
+    with pytest.raises(LockNotAcquired):
+        await ticks.acquire(timeout=0)
+    await asyncio.sleep(1.0)
+    with pytest.raises(LockNotAcquired):
+        await ticks.acquire(timeout=0)
+    assert other.calls().count("acquire") == 1
+    await asyncio.sleep(2.0)
+    await release(await ticks.acquire(timeout=0))
+    await release(dead)
+
+
+@virtual
+async def test_a_waiter_looks_four_times_in_its_failover_and_asks_once_it_is_free() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    hold = await touched(network).acquire()
+    waiter = await waiting(touched(other, 2))
+    await until(20.0)
+    assert other.calls().count("acquire") == 1
+    reads = [request.sent for request in other.sent("read") if request.sent > 5.0]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(reads)]
+    assert max(gaps) < F / 4 + 0.05
+    await release(hold)
+    released = now()
+    await release(await waiter)
+    assert now() - released < F / 4 + 0.2
+
+
+@virtual
+async def test_a_lease_of_ours_whose_answer_was_lost_is_asked_for_and_not_waited_out() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    async with held(touched(network)):
+        waiter = await waiting(touched(other, 2))
+        await asyncio.sleep(3.0)
+        other.plan("acquire", LOST_REPLY)
+    began = now()
+    hold = await waiter
+    assert now() - began < 6.0
+    assert not other.sent("break")
+    await release(hold)
+
+
+@virtual
+async def test_a_blob_that_is_gone_is_made_again() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    hold = await touched(network).acquire()
+    waiter = await waiting(touched(other, 2))
+    await asyncio.sleep(2.0)
+    network.service.delete(NAME)
+    await release(await waiter)
+    await hold.lost
+    assert hold.lost.reason in ("blob gone", "stolen")
+    await release(hold)
+
+
+@virtual
+async def test_trouble_while_looking_is_no_contention() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    async with held(touched(network)):
+        ticks = touched(other, 2)
+        with pytest.raises(LockNotAcquired):
+            await ticks.acquire(timeout=0)
+        other.always("read", Fate(up=math.inf))
+        with pytest.raises(Exception, match="no usable answer"):
+            await ticks.acquire(timeout=0)
+
+
+@virtual
+async def test_who_has_a_lock_that_is_touched_is_known_but_not_since_when() -> None:
+    network = Network()
+    async with held(touched(network), owner="me"):
+        await asyncio.sleep(3.0)
+        found = await holder(network.service, NAME)
+    assert found is not None
+    assert (found.owner, found.since) == ("me", None)
