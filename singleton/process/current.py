@@ -55,10 +55,10 @@ def provided_account(connection: str) -> GivenClients | None:
     return None if _accounts is None else _accounts(connection)
 
 
-def _load_sdk() -> None:
-    """Import the SDK while no loop waits for it. It is said where it is first needed that it is not installed."""
+def _load_http() -> None:
+    """Import what sends requests while no loop waits for it. Where one is missing, it is said when it is needed."""
     with _loading, contextlib.suppress(ImportError):
-        importlib.import_module("azure.storage.blob.aio")
+        importlib.import_module("singleton.stores.wire")
         if "singleton.stores.messages" in sys.modules:  # some function puts messages back
             importlib.import_module("azure.storage.queue.aio")
 
@@ -67,7 +67,7 @@ def _open_store(place: Place) -> LeaseStore:
     from singleton.process.opening import open_container
 
     with _loading:
-        return counted(open_container(place.account, place.container), "blob")
+        return counted(open_container(place.account, place.container, place.http), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
@@ -86,7 +86,7 @@ def runtime() -> LockRuntime:
         if _current is None or _current.phase is Phase.OVER:  # it could not start: perhaps it can now
             with _loading:
                 importlib.import_module("singleton.process.opening")
-            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_sdk, log=LogThread())
+            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
         return _current
 
 

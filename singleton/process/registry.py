@@ -7,8 +7,8 @@ import random
 import time
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
@@ -47,10 +47,14 @@ _LOOKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A container of a storage account."""
+    """A container of a storage account. How requests travel there is no part of which it is.
+
+    ``http`` is that of ``SingletonOptions``; who opens the store decides.
+    """
 
     account: StorageAccount | GivenAccount | GivenClients
     container: str
+    http: Literal["direct", "sdk"] = field(default="direct", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
