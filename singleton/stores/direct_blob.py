@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from singleton.stores.keeping import MOST_LISTED, Page
 from singleton.stores.listing import read_page
-from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure, within
 from singleton.stores.replies import date
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PATHS: Final = 1024
 """Names whose paths are kept."""
 _META: Final = "x-ms-meta-"
+_PATIENCE: Final = 60.0
+"""Seconds for a request of an operator's, who gives it no end. Locks do."""
 _LONGEST_PAGE: Final = 64 * 2**20
 """Bytes of a page of a listing, at most: 5,000 blobs with 8 kB of metadata each are 40 MB."""
 
@@ -113,7 +115,8 @@ class DirectBlobStore:
         query = "restype=container&comp=list" + "".join(
             f"&{key}={quote(text, '')}" for key, text in asked.items() if text
         )
-        reply = await self._wire.ask("GET", self._container, query, {}, 200, most=_LONGEST_PAGE)
+        asking = self._wire.ask("GET", self._container, query, {}, 200, most=_LONGEST_PAGE)
+        reply = await within(_PATIENCE, asking)
         return read_page(reply.body, reply.headers)
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
@@ -121,7 +124,7 @@ class DirectBlobStore:
         headers = {} if etag is None else {"If-Match": etag}
         if after is not None:
             headers["x-ms-lease-break-period"] = str(after)
-        replied = await self._break(name, headers)
+        replied = await within(_PATIENCE, self._break(name, headers))
         try:
             return int(_needed(replied, "x-ms-lease-time"))
         except ValueError:
@@ -129,7 +132,7 @@ class DirectBlobStore:
 
     async def erase(self, name: str, etag: str) -> None:
         """See ``LockKeeping.erase``."""
-        await self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202)
+        await within(_PATIENCE, self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202))
 
     # ------------------------------------------------------------------------------------------------------------------
 

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 VERSION: Final = "2021-12-02"
 """Version of the service's interface: all that locks ask is older."""
 _CONNECTING: Final = 20.0
-"""Seconds to connect, at most, as azure-storage-blob has it. A lock gives each request less."""
-_SILENCE: Final = 60.0
-"""Seconds without a byte, at most, as azure-storage-blob has it."""
+"""Seconds to connect, at most, as azure-storage-blob has it. Who asks gives each request less, as a whole."""
 _NO_BODY: Final = 16_384
 """Bytes of a body that are read where none was asked for: an error's has its code."""
 _CODE: Final = re.compile(rb"<Code>(\w{1,80})</Code>")
@@ -123,7 +121,7 @@ class Wire:
             auto_decompress=False,
             trust_env=False,
             proxy=proxy_for(self._scheme, self._host),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING),
             middlewares=(_once,),
         )
         return self._open
