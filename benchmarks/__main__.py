@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import bench_observing, bench_storage, bench_virtual, drift, sweep_storm
+from benchmarks import bench_lean, bench_observing, bench_storage, bench_virtual, drift, sweep_storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _ALL: dict[str, Callable[[], None]] = {
     "virtual": bench_virtual.main,
     "storage": bench_storage.main,
+    "lean": bench_lean.main,
     "drift": drift.main,
     "observing": bench_observing.main,
     "sweep": sweep_storm.main,

@@ -18,7 +18,7 @@ from benchmarks.measuring import heading, machine, say, table
 from simulator.azurite.server import Azurite
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
-from singleton.process.opening import open_container
+from singleton.process.opening import open_through_sdk
 from singleton.settings.connection import StorageAccount
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _dequeueable(blob: BlobClient) -> Cycle:
 
 async def measure(connection_string: str, cycles: int) -> dict[str, list[float]]:
     """Return the seconds of each cycle of each kind."""
-    store = open_container(StorageAccount(connection_string=connection_string), "webjobshost")
+    store = open_through_sdk(StorageAccount(connection_string=connection_string), "webjobshost")
     kinds: dict[str, Cycle] = {}
     try:
         for name in ("webjobs", "dequeueable"):

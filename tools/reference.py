@@ -107,6 +107,8 @@ def _default(value: object) -> str:
 
 
 def _range(name: str) -> str:
+    if name in options.CHOICES:
+        return " or ".join(code(choice) for choice in options.CHOICES[name])
     if name not in options.DURATIONS:
         return ""
     limits = options.DURATIONS[name]

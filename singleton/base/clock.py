@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,8 +15,7 @@ def suspend_aware_clock() -> Callable[[], float]:
     """Return a monotonic clock that goes on while the machine is suspended, where the system has one (B19)."""
     for clock in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
         if hasattr(time, clock):
-            number = getattr(time, clock)
-            return lambda: time.clock_gettime(number)
+            return functools.partial(time.clock_gettime, getattr(time, clock))
     return time.monotonic
 
 

@@ -37,7 +37,7 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
     """
     own = scratch is None
     mark = f"singleton-doctor-{secrets.token_hex(4)}"
-    place = Place(session.place.account, scratch or mark)
+    place = Place(session.place.account, scratch or mark, "sdk")  # it also looks at what only the SDK asks for
     prefix = f"{mark}/"
 
     def ask(work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:

@@ -72,10 +72,10 @@ class Session:
         """The container."""
         if self._account is None:
             account = provided_account(self._connection) or resolve_blob_account(self._connection, os.environ)
-            return Place(account, self.container)
+            return Place(account, self.container, self.options.http)
         key = "blobServiceUri" if "://" in self._account else "accountName"
         settings = {**os.environ, f"{_BY_IDENTITY}__{key}": self._account}
-        return Place(resolve_blob_account(_BY_IDENTITY, settings), self.container)
+        return Place(resolve_blob_account(_BY_IDENTITY, settings), self.container, self.options.http)
 
     @property
     def container(self) -> str:

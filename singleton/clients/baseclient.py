@@ -56,7 +56,7 @@ class BaseClient:
     ) -> None:
         self._options = checked_options(options, failover)
         account = _account(connection, credential)
-        self._place = Place(account, self._options.container)
+        self._place = Place(account, self._options.container, self._options.http)
         self._brought = credential is not None or callable(connection)
         self._told = False
         self._door = Door()

@@ -128,7 +128,8 @@ class Declaration:
         from singleton.process.current import provided_account
         from singleton.settings.place import Place
 
-        return Place(provided_account(self.connection) or self._account, self.options.container)
+        account = provided_account(self.connection) or self._account
+        return Place(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
         from singleton.process.registry import Address

@@ -143,7 +143,7 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
         return
     account = provided_account(connection) or resolve_blob_account(connection, os.environ)
     warn_of_local_run(os.environ, account.endpoint, options, app)
-    place = Place(account, options.container)
+    place = Place(account, options.container, options.http)
     patience = options.lock_acquisition_timeout if timeout is None else timeout
     locks = runtime()
     address = Address.of(place, name, options)

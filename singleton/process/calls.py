@@ -21,7 +21,7 @@ from singleton.process.reentry import asking
 from singleton.process.registry import Registry, holds_in
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
 
@@ -47,7 +47,7 @@ class Calls:
     """The registry of this process, for callers on any thread and any loop.
 
     Whose loop it is says how a thread waits (``_refuse_itself``, ``_wait``), and how something is done there
-    (``_soon``, ``_begin``).
+    (``_soon``, ``_begun``).
     """
 
     def __init__(self, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
@@ -161,28 +161,30 @@ class Calls:
         self,
         coro: Coroutine[Any, Any, _T],
         future: concurrent.futures.Future[_T],
-        undo: Callable[[_T], Awaitable[None]] | None = None,
+        undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        async def run() -> None:
-            task = asyncio.create_task(coro)
+        def begin() -> None:
+            task = self._begun(coro)
             future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
-            try:
-                await asyncio.wait({task})
-                if not future.set_running_or_notify_cancel():
-                    if undo is not None and not task.cancelled() and task.exception() is None:
-                        await undo(task.result())
-                elif task.cancelled():
-                    future.set_exception(self._refusal())
-                elif (error := task.exception()) is not None:
-                    future.set_exception(error)
-                else:
-                    future.set_result(task.result())
-            except asyncio.CancelledError:
-                if not future.done():
-                    future.set_exception(self._refusal())
-                raise
+            task.add_done_callback(lambda task: self._ended(task, future, undo))
 
-        self._begin(run())
+        self._soon(begin)
+
+    def _ended(
+        self,
+        task: asyncio.Task[_T],
+        future: concurrent.futures.Future[_T],
+        undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
+    ) -> None:
+        """Tell the caller what came of its work; undo it if the caller has gone."""
+        error = self._refusal() if task.cancelled() else task.exception()
+        if not future.set_running_or_notify_cancel():
+            if undo is not None and error is None:
+                self._begun(undo(task.result()))
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(task.result())
 
     # --- whose loop it is ---------------------------------------------------------------------------------------------
 
@@ -197,9 +199,9 @@ class Calls:
         """Call this on the loop."""
         self._loop.call_soon_threadsafe(callback)
 
-    def _begin(self, coro: Coroutine[Any, Any, None]) -> None:
-        """Run this on the loop."""
-        asyncio.run_coroutine_threadsafe(coro, self._loop)
+    def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Begin to run this, on the loop."""
+        return self._loop.create_task(coro)
 
 
 class LockRuntime(Protocol):

@@ -38,14 +38,8 @@ A child that inherits half a module could never import it, and a lock that the S
 make a client (``platform`` does, on 3.11) stays taken in the child for ever.
 """
 
-_NEEDED = (
-    "azure.storage.blob.aio",
-    "azure.core.rest._aiohttp",
-    "concurrent.futures.thread",
-    "encodings.idna",
-    "encodings.utf_8_sig",
-)
-"""What a request needs. All but the first would be imported at the first request, while anybody may fork."""
+_NEEDED = ("singleton.stores.wire", "concurrent.futures.thread", "encodings.idna")
+"""What a request needs. The loop would import the last two at the first request, while anybody may fork."""
 
 
 def provide_runtime(
@@ -64,8 +58,8 @@ def provided_account(connection: str) -> GivenClients | None:
     return None if _accounts is None else _accounts(connection)
 
 
-def _load_sdk() -> None:
-    """Import the SDK while no loop waits for it. It is said where it is first needed that it is not installed."""
+def _load_http() -> None:
+    """Import what sends requests while no loop waits for it. Where one is missing, it is said when it is needed."""
     with _loading, contextlib.suppress(ImportError):
         for module in _NEEDED:
             importlib.import_module(module)
@@ -77,7 +71,7 @@ def _open_store(place: Place) -> LeaseStore:
     from singleton.process.opening import open_container
 
     with _loading:
-        return counted(open_container(place.account, place.container), "blob")
+        return counted(open_container(place.account, place.container, place.http), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
@@ -96,7 +90,7 @@ def runtime() -> LockRuntime:
         if _current is None or _current.phase is Phase.OVER:  # it could not start: perhaps it can now
             with _loading:
                 importlib.import_module("singleton.process.opening")
-            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_sdk, log=LogThread())
+            _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
         return _current
 
 

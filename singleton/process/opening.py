@@ -1,11 +1,15 @@
-"""Opens the stores of an account, on the lock thread: here settings become clients of the SDK.
+"""Opens the stores of an account, on the lock thread: here settings become clients.
 
-The SDK does not ask twice (``retry_total=0``): the lock does. Nothing is sent before a store is used.
+A lock's requests go straight to the service (``stores/direct_blob.py``), or through the SDK: where the options say so,
+and where the caller brings clients of its own. Neither asks twice: the lock does. Nothing is sent before a store is
+used.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.process.identity import open_credential
 from singleton.settings.given import GivenAccount, GivenClients
@@ -16,23 +20,44 @@ if TYPE_CHECKING:
 
     from singleton.settings.connection import StorageAccount
     from singleton.stores.azure_queue import AzureMessageStore
+    from singleton.stores.direct_blob import DirectBlobStore
 
     Account: TypeAlias = StorageAccount | GivenAccount | GivenClients
 
 
-def open_container(account: Account, container: str, **transport: Any) -> AzureBlobLeaseStore:
+def open_container(
+    account: Account, container: str, http: Literal["direct", "sdk"] = "direct"
+) -> DirectBlobStore | AzureBlobLeaseStore:
     """Make a store for a container. Call it on the loop that will use it.
 
     Args:
         account: by its connection, or what the caller brought along. A credential object stays the caller's, and is
             not closed with the store; the caller's client is.
         container: the container's name.
-        transport: options of the SDK's client that say how requests travel, ``transport`` above all.
+        http: see ``SingletonOptions``.
+
+    Raises:
+        ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
     if isinstance(account, GivenClients):
+        _load_the_rest_of_the_sdk()
         return AzureBlobLeaseStore(account.make(container))
+    if http == "sdk":
+        return open_through_sdk(account, container)
+    from singleton.process.opening_direct import way_to
+    from singleton.stores.direct_blob import DirectBlobStore
+
+    return DirectBlobStore(way_to(account, open_credential), container)
+
+
+def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **transport: Any) -> AzureBlobLeaseStore:
+    """Make a store for a container that asks through azure-storage-blob.
+
+    ``transport``: options of the SDK's client that say how requests travel, ``transport`` above all.
+    """
     from azure.storage.blob.aio import BlobServiceClient
 
+    _load_the_rest_of_the_sdk()
     options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
     own = None
     if isinstance(account, GivenAccount):
@@ -48,14 +73,22 @@ def open_container(account: Account, container: str, **transport: Any) -> AzureB
 
 
 def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMessageStore:
-    """Make a store for a queue. Call it on the loop that will use it; ``transport`` as for ``open_container``."""
+    """Make a store for a queue. Call it on the loop that will use it; ``transport`` as for ``open_through_sdk``."""
     from azure.storage.queue.aio import QueueClient
 
     from singleton.stores.azure_queue import AzureMessageStore
 
+    _load_the_rest_of_the_sdk()
     options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
     if account.connection_string is not None:
         return AzureMessageStore(QueueClient.from_connection_string(account.connection_string, queue, **options))
     credential = open_credential(account.credential) if account.credential is not None else None
     client = QueueClient(account.account_url or "", queue, credential=credential, **options)
     return AzureMessageStore(client, close_with=(credential,) if credential else ())
+
+
+def _load_the_rest_of_the_sdk() -> None:
+    """Import what the SDK would import at its first request, while anybody may fork."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("azure.core.rest._aiohttp")
+    importlib.import_module("encodings.utf_8_sig")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
@@ -34,6 +34,7 @@ DURATIONS: Final[dict[str, Limits]] = {
     "failover": FAILOVER,
 }
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
+CHOICES: Final = {"http": ("direct", "sdk")}
 _SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
 
 _WEBJOBS: Final = {  # W-22
@@ -78,6 +79,8 @@ class SingletonOptions:
         container: the blob container that has the locks; other layouts than ``default`` have one of their own.
         host_id: the id under which locks are kept; None takes the Functions host's id.
         enabled: False runs bodies without locking.
+        http: how requests travel to the storage: ``direct`` over aiohttp, or ``sdk`` through azure-storage-blob, which
+            takes more time. Of one container, the first lock of a process decides.
         local_run_warning: warn when a process on a developer's machine uses the locks of an account in the cloud (B24).
 
     Raises:
@@ -99,6 +102,7 @@ class SingletonOptions:
     container: str = "webjobshost"
     host_id: str | None = None
     enabled: bool = True
+    http: Literal["direct", "sdk"] = "direct"
     local_run_warning: bool = True
 
     def __post_init__(self) -> None:
@@ -168,6 +172,10 @@ def _checked(name: str, value: object, label: str, shown: str | None = None) -> 
     if name in _SWITCHES:
         if not isinstance(value, bool):
             raise ConfigurationError(f"{label} is {shown or quoted(value)}: give true or false")
+        return value
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            raise ConfigurationError(f"{label} is {shown or quoted(value)}: give {' or '.join(CHOICES[name])}")
         return value
     if not isinstance(value, str) or not value.strip():
         raise ConfigurationError(f"{label} is {shown or quoted(value)}: give a text that is not blank")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from singleton.settings.connection import StorageAccount
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A container of a storage account."""
+    """A container of a storage account. How requests travel there is no part of which it is.
+
+    ``http`` is that of ``SingletonOptions``; who opens the store decides.
+    """
 
     account: StorageAccount | GivenAccount | GivenClients
     container: str
+    http: Literal["direct", "sdk"] = field(default="direct", compare=False)

@@ -26,10 +26,16 @@ _KNOWN_KEYS: Final = {
 
 
 class StorageString(NamedTuple):
-    """A connection string that is complete: ``text`` as the SDK takes it, and the blob service's URL in it."""
+    """A connection string that is complete: ``text`` as the SDK takes it, the blob service's URL in it, the way in.
+
+    Of ``key``, with the account's name, and ``signature`` one is there; the key counts where both are.
+    """
 
     text: str
     endpoint: str
+    account: str
+    key: str
+    signature: str
 
 
 def parse_connection_string(text: str, label: str) -> StorageString:
@@ -49,8 +55,14 @@ def parse_connection_string(text: str, label: str) -> StorageString:
         parts = {"defaultendpointsprotocol": "https", "endpointsuffix": "core.windows.net"} | parts
         url = "{defaultendpointsprotocol}://{accountname}.blob.{endpointsuffix}".format_map(parts)
         checked_url(url, f"the blob endpoint that {label} makes")
-    endpoint = url.partition("?")[0]
-    return StorageString(";".join(f"{_KNOWN_KEYS.get(key, key)}={value}" for key, value in parts.items()), endpoint)
+    endpoint, _, signature = url.partition("?")
+    return StorageString(
+        ";".join(f"{_KNOWN_KEYS.get(key, key)}={value}" for key, value in parts.items()),
+        endpoint,
+        account=parts.get("accountname", ""),
+        key=parts.get("accountkey", ""),
+        signature=parts.get("sharedaccesssignature") or signature,
+    )
 
 
 def _check_way_in(parts: dict[str, str], label: str) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
+from singleton.stores.replies import clock, clock_trouble, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -154,7 +154,8 @@ def _failure(error: AzureError) -> StoreFailure:
     headers: Mapping[str, str] = getattr(response, "headers", None) or {}
     code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
     code = str(getattr(code, "value", code)) if code else None
-    return StoreFailure(status, code, "", _seconds(headers.get("Retry-After")), clock(headers))
+    at = clock(headers)
+    return StoreFailure(status, code, clock_trouble(status, at), seconds(headers.get("Retry-After")), at)
 
 
 def _unanswered(error: AzureError) -> str:
@@ -165,25 +166,6 @@ def _unanswered(error: AzureError) -> str:
     if not isinstance(host, str):
         return type(error).__name__
     return f"{type(error).__name__}: {host}:{port}" + (f", {why}" if isinstance(why, str) else "")
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Read a Retry-After in seconds; the form with a date is not used by storage."""
-    try:
-        seconds = float(retry_after or "")
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def clock(headers: Mapping[str, str]) -> float | None:
-    """Read the service's clock in the headers of a reply; a date that is none is no clock."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(headers.get("Date") or "").timestamp()
-    except ValueError:
-        return None
 
 
 def quiet_logger() -> logging.Logger:

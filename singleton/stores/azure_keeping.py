@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from singleton.stores.azure_blob import clock, if_it_is, judged
+from singleton.stores.azure_blob import if_it_is, judged
 from singleton.stores.keeping import MOST_LISTED, Listed, Page
+from singleton.stores.replies import clock
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from singleton.stores.azure_blob import clock, done, judged
+from singleton.stores.azure_blob import done, judged
 from singleton.stores.messages import Hidden, Sent
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.replies import clock
 
 if TYPE_CHECKING:
     from datetime import datetime

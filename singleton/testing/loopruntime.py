@@ -24,24 +24,17 @@ class LoopRuntime(Calls):
 
     def __init__(self, loop: VirtualLoop, registry: Registry) -> None:
         super().__init__(registry, loop)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
         return self._loop.wait_for(_answered(answer))
 
-    def _begin(self, coro: Coroutine[Any, Any, None]) -> None:
+    def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Keep the task from being collected as it runs, and no longer: it has the hold that it brought (M-37)."""
-
-        async def run() -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.add(task)
-            try:
-                await coro
-            finally:
-                self._tasks.discard(task)
-
-        super()._begin(run())
+        task = super()._begun(coro)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _answered(answer: concurrent.futures.Future[_T]) -> _T:

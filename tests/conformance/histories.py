@@ -167,21 +167,23 @@ class Blob(ABC):
 
 
 class RealBlob(Blob):
-    """A blob of a real service."""
+    """A blob of a real service; an operator does, through the SDK, what no lock asks."""
 
-    store: AzureBlobLeaseStore
+    def __init__(self, store: LeaseStore, operator: AzureBlobLeaseStore, name: str) -> None:
+        super().__init__(store, name)
+        self._operator = operator
 
     async def break_after(self, period: int | None) -> None:
-        await judged(self.store._lease(self.name, None).break_lease(lease_break_period=period))
+        await judged(self._operator._lease(self.name, None).break_lease(lease_break_period=period))
 
     async def edit(self, metadata: dict[str, str]) -> None:
-        await judged(self.store._client(self.name).set_blob_metadata(metadata))
+        await judged(self._operator._client(self.name).set_blob_metadata(metadata))
 
     async def delete(self) -> None:
         with contextlib.suppress(StoreFailure):
             await self.store.break_(self.name)
         with contextlib.suppress(StoreFailure):
-            await judged(self.store._client(self.name).delete_blob())
+            await judged(self._operator._client(self.name).delete_blob())
 
 
 class ModelBlob(Blob):

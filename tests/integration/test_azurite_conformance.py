@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from singleton.process.opening import open_container
+from singleton.process.opening import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -18,38 +18,49 @@ from singleton.testing.states import A, Call, ask, request, state_of, written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from typing import TypeAlias
 
     from singleton.stores.azure_blob import AzureBlobLeaseStore
+    from singleton.stores.direct_blob import DirectBlobStore
     from singleton.stores.protocol import LeaseStore
 
+    Store: TypeAlias = DirectBlobStore | AzureBlobLeaseStore
 
-@pytest.fixture
-async def stores(connection_string: str, container_name: str) -> AsyncIterator[list[AzureBlobLeaseStore]]:
+
+@pytest.fixture(params=["direct", "sdk"])
+async def stores(
+    request: pytest.FixtureRequest, connection_string: str, container_name: str
+) -> AsyncIterator[list[Store]]:
     account = StorageAccount(connection_string=connection_string)
-    opened = [open_container(account, container_name) for _ in range(2)]
+    opened = [open_container(account, container_name, request.param) for _ in range(2)]
     yield opened
     for store in opened:
         await store.aclose()
 
 
 class TestAzurite(StoreConformance):
+    http: Literal["direct", "sdk"] = "direct"
     divergences = frozenset({"A-1"})
 
     @pytest.fixture(autouse=True)
     def account(self, connection_string: str, container_name: str) -> None:
         self.where = StorageAccount(connection_string=connection_string), container_name
 
-    def open_store(self) -> AzureBlobLeaseStore:
-        return open_container(*self.where)
+    def open_store(self) -> Store:
+        return open_container(*self.where, self.http)
 
     @pytest.mark.slow
     def test_leases_end_and_are_prolonged_as_documented(self) -> None:
         super().test_leases_end_and_are_prolonged_as_documented()
 
 
+class TestAzuriteThroughTheSdk(TestAzurite):
+    http = "sdk"
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_random_requests_get_the_same_answers_from_azurite_as_from_the_model(
-    seed: int, stores: list[AzureBlobLeaseStore]
+    seed: int, stores: list[Store]
 ) -> None:
     rng = random.Random(seed)
     model = MemoryLeaseStore()
@@ -78,18 +89,20 @@ async def answer(store: LeaseStore, name: str, call: Call, lease_id: str) -> str
 
 
 async def test_a_container_that_is_missing_is_made_and_one_that_vanishes_is_told_from_contention(
-    stores: list[AzureBlobLeaseStore],
+    stores: list[Store], connection_string: str, container_name: str
 ) -> None:
     store = stores[0]
     for call in ("acquire", "renew", "release", "break", "write", "read"):
         assert await ask(store, "locks/job", call, A) == "404 missing", call
     await store.create("locks/job")
     await store.acquire("locks/job", A, 15)
-    await store._container.delete_container()
+    operator = open_through_sdk(StorageAccount(connection_string), container_name)
+    await operator.container.delete_container()
+    await operator.aclose()
     assert (await ask(store, "locks/job", "renew", A)).endswith(("missing", "deleting"))
 
 
-async def test_many_hosts_that_find_no_container_make_it_together(stores: list[AzureBlobLeaseStore]) -> None:
+async def test_many_hosts_that_find_no_container_make_it_together(stores: list[Store]) -> None:
     await asyncio.gather(*(stores[number % 2].create(f"locks/{number}") for number in range(10)))
     for number in range(10):
         assert await state_of(stores[0], f"locks/{number}") == "available"

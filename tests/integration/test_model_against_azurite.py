@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton.process.opening import open_container
+from singleton.process.opening import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -36,6 +36,8 @@ from tests.conformance.histories import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from singleton.stores.protocol import LeaseStore
 
 BLOBS: Final = 180
 ROUNDS: Final = 6
@@ -148,16 +150,18 @@ async def _ask_in_lock_step(
     connection_string: str, container_name: str, histories: list[list[list[Ask]]]
 ) -> list[list[Answer]]:
     """Ask all blobs in each round; between the rounds time passes for all of them."""
-    store = open_container(StorageAccount(connection_string=connection_string), container_name)
+    account = StorageAccount(connection_string=connection_string)
+    store, operator = open_container(account, container_name), open_through_sdk(account, container_name)
     try:
         await store.create("locks/first")
         begin = asyncio.get_running_loop().time()
         times = [begin + APART * number for number in range(ROUNDS)]
-        blobs = [RealBlob(store, f"locks/{number}") for number in range(BLOBS)]
+        blobs = [RealBlob(store, operator, f"locks/{number}") for number in range(BLOBS)]
         line = asyncio.Semaphore(4)
         return await asyncio.gather(*(live(*each, times, line) for each in zip(blobs, histories, strict=True)))
     finally:
         await store.aclose()
+        await operator.aclose()
 
 
 def _enough(compared: list[Comparison]) -> None:
@@ -178,24 +182,29 @@ def _enough(compared: list[Comparison]) -> None:
 def test_requests_in_any_order_get_the_same_answers_from_azurite_and_from_the_model(
     connection_string: str, container_name: str
 ) -> None:
-    """No time passes here, so Hypothesis can shrink what it finds."""
+    """No time passes here, so Hypothesis can shrink what it finds. Both ways to the service get the same answers."""
     numbers = itertools.count()
     with asyncio.Runner() as runner:
-        store = open_container(StorageAccount(connection_string=connection_string), container_name)
+        account = StorageAccount(connection_string=connection_string)
+        store, operator = open_container(account, container_name), open_through_sdk(account, container_name)
+        sdk = open_through_sdk(account, container_name)
 
-        async def ask_all(asks: list[Ask]) -> list[Answer]:
-            blob = RealBlob(store, f"locks/{next(numbers)}")
+        async def ask_all(asks: list[Ask], way: LeaseStore) -> list[Answer]:
+            blob = RealBlob(way, operator, f"locks/{next(numbers)}")
             return [await blob.ask(ask) for ask in asks]
 
         @settings(max_examples=60, deadline=None)
         @given(st.lists(ASKS, min_size=1, max_size=12), st.booleans())
         def check(asks: list[Ask], made: bool) -> None:
             history = [Ask(call="create"), Ask(call="acquire"), *asks] if made else asks
-            outcome = compare(history, runner.run(ask_all(history)))
+            direct, through_sdk = (runner.run(ask_all(history, way)) for way in (store, sdk))
+            outcome = compare(history, direct)
             assert outcome.differs is None, outcome.differs
+            assert direct == through_sdk
 
         runner.run(store.create("locks/first"))
         try:
             check()
         finally:
-            runner.run(store.aclose())
+            for opened in (store, operator, sdk):
+                runner.run(opened.aclose())

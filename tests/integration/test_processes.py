@@ -285,7 +285,9 @@ def test_a_fork_while_a_client_is_being_made_hangs_nobody(place: Place) -> None:
     assert said == ["7"]
 
 
-def test_nothing_is_imported_on_the_lock_thread_where_a_fork_could_cut_it_in_two(place: Place) -> None:
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+def test_nothing_is_imported_on_the_lock_thread_where_a_fork_could_cut_it_in_two(place: Place, http: str) -> None:
+    place.options = place.options.replace(http=http)
     said = place.run(
         """
         from singleton.process import current

@@ -101,8 +101,8 @@ class ScriptedServer:
                 await writer.drain()
                 return False
         body = b"" if method == "HEAD" else answer.body.encode()
-        lines = [f"HTTP/1.1 {answer.status} X", f"Content-Length: {len(body)}", f"Date: {DATE}"]
-        lines += [f"{key}: {value}" for key, value in answer.headers.items()]
+        headers = {"Content-Length": str(len(body)), "Date": DATE, **answer.headers}
+        lines = [f"HTTP/1.1 {answer.status} X", *(f"{key}: {value}" for key, value in headers.items())]
         writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         await writer.drain()
         return True

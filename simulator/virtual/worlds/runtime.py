@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time.baton import Baton
@@ -18,7 +18,7 @@ from singleton.process.calls import Calls
 if TYPE_CHECKING:
     import concurrent.futures
     import contextvars
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from simulator.virtual.storage.network import Network
     from simulator.virtual.storage.service import Service
@@ -52,9 +52,6 @@ class VirtualRuntime(Calls):
 
     def _soon(self, callback: Callable[[], object]) -> None:
         self._there().run(super()._soon, callback)
-
-    def _begin(self, coro: Coroutine[Any, Any, None]) -> None:
-        self._there().run(super()._begin, coro)
 
     def _there(self) -> contextvars.Context:
         """Return the caller's context, on its machine where the locks live."""

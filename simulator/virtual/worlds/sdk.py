@@ -19,7 +19,7 @@ from azure.core.pipeline.transport import AsyncHttpResponse, AsyncHttpTransport
 from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.storage.network import Request
-from singleton.process.opening import open_container
+from singleton.process.opening import open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import BlobState, StoreFailure
 
@@ -114,7 +114,7 @@ def open_store(
 ) -> LeaseStore:
     """Make a machine's store as the lock thread does, but for the transport: all accounts are one."""
     transport = VirtualTransport(network, containers, machine, closed)
-    return open_container(_ACCOUNT, _CONTAINER, transport=transport)
+    return open_through_sdk(_ACCOUNT, _CONTAINER, transport=transport)
 
 
 def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:

@@ -8,8 +8,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="what comes too late is kept",
         file="singleton/process/calls.py",
-        old="                    if undo is not None and not task.cancelled()",
-        new="                    if undo is None and not task.cancelled()",
+        old="            if undo is not None and error is None:",
+        new="            if undo is None and error is None:",
         breaks="a hold that comes just as its caller is cancelled is never given back",
     ),
     Mutant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -198,11 +198,12 @@ def test_requests_are_counted_by_operation_and_status(recorded: Metrics) -> None
     }
 
 
-async def test_what_an_operator_asks_for_is_counted_too(recorded: Metrics) -> None:
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+async def test_what_an_operator_asks_for_is_counted_too(recorded: Metrics, http: Literal["direct", "sdk"]) -> None:
     nowhere = StorageAccount(
         "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://[::1]:1/a"
     )
-    async with aclosing(open_container(nowhere, "locks")) as store:
+    async with aclosing(counted(open_container(nowhere, "locks", http), "blob")) as store:
         with pytest.raises(StoreFailure):
             await keeping_of(store).shorten("a", None)
     assert recorded.counts("singleton.storage.requests", "operation", "status") == {("blob.shorten", "none"): 1}

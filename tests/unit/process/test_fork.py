@@ -34,7 +34,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockClien
     an_app(tmp_path, monkeypatch)
     store = MemoryLeaseStore()
     monkeypatch.setattr(current, "_open_store", lambda _: store)
-    monkeypatch.setattr(current, "_load_sdk", lambda: None)
+    monkeypatch.setattr(current, "_load_http", lambda: None)
     current.shutdown()
     yield LockClient()
     current.shutdown()

@@ -11,7 +11,7 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ServiceRequestError
 from azure.core.pipeline.transport import AsyncHttpTransport
 
-from singleton.process.opening import open_container, open_queue
+from singleton.process.opening import open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores.protocol import StoreFailure
@@ -19,7 +19,6 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.process.opening import Account
 
 URL = "https://shop.blob.core.windows.net"
 QUEUES = "https://shop.queue.core.windows.net"
@@ -68,9 +67,9 @@ class Credential:
     ],
     ids=["a connection string", "a URL with a signature", "a credential of the user's"],
 )
-def test_an_acquire_is_one_request_whoever_gave_the_account(account: Account) -> None:
+def test_an_acquire_is_one_request_whoever_gave_the_account(account: StorageAccount | GivenAccount) -> None:
     def sent(transport: Nowhere) -> Any:
-        return open_container(account, "locks", transport=transport)
+        return open_through_sdk(account, "locks", transport=transport)
 
     assert _requests(sent, lambda store: store.acquire("job", "00000000-0000-4000-8000-000000000000", 15)) == 1
 

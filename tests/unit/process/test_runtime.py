@@ -365,11 +365,11 @@ def test_where_the_lock_thread_can_not_start_nobody_waits_and_the_cause_is_told(
 def test_after_a_lock_thread_that_could_not_start_the_next_use_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = ["once"]
 
-    def load_sdk() -> None:
+    def load() -> None:
         if failing:
             raise OSError(failing.pop())
 
-    monkeypatch.setattr(current, "_load_sdk", load_sdk)
+    monkeypatch.setattr(current, "_load_http", load)
     current.shutdown()
 
     async def nothing(_: Registry) -> None: ...

@@ -168,7 +168,7 @@ def failures(account: StorageAccount) -> list[BaseException]:
         finally:
             await store.aclose()
 
-    with pytest.raises(Exception, match="ServiceRequestError") as beneath:
+    with pytest.raises(Exception, match=r"ClientConnectorError|ServiceRequestError") as beneath:
         asyncio.run(acquire())
     with LockThread() as thread:
 

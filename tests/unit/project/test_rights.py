@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from aiohttp import ClientSession
 from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.operating.keeping import keeping_of
-from singleton.process.opening import open_container, open_queue
+from singleton.process.opening import open_container, open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.keeping import LockKeeping
 from singleton.stores.messages import MessageStore
@@ -88,8 +89,8 @@ def methods(protocol: type) -> set[str]:
     return {name for name in vars(protocol) if not name.startswith("_")} - {"aclose"}
 
 
-async def locks(wire: Wire, *, keeper: bool) -> set[str]:
-    store = open_container(ACCOUNT, "locks", transport=wire)
+async def locks(wire: Wire, http: str, *, keeper: bool) -> set[str]:
+    store = open_through_sdk(ACCOUNT, "locks", transport=wire) if http == "sdk" else open_container(ACCOUNT, "locks")
     requests: dict[str, Callable[[], Awaitable[object]]] = {
         "acquire": lambda: store.acquire("job", LEASE, 15),
         "renew": lambda: store.renew("job", LEASE),
@@ -115,12 +116,23 @@ async def locks(wire: Wire, *, keeper: bool) -> set[str]:
         }
         assert set(asked) == methods(LockKeeping), "a request whose right is not known"
         requests |= failures | asked
-    return await rights_of(*requests.values(), wire=wire, service="blob")
+    async with aclosing(store):
+        return await rights_of(*requests.values(), wire=wire, service="blob")
 
 
 @pytest.mark.parametrize(("role", "keeper"), [("useLocks", False), ("keepLocks", True)])
-async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(role: str, keeper: bool) -> None:
-    assert await locks(Wire(), keeper=keeper) == granted(role)
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(
+    role: str, keeper: bool, http: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire()
+
+    async def sent(_: object, method: str, url: object, **__: object) -> None:
+        wire.sent.append((method, str(url)))
+        raise OSError
+
+    monkeypatch.setattr(ClientSession, "_request", sent)
+    assert await locks(wire, http, keeper=keeper) == granted(role)
 
 
 async def test_the_role_of_deferring_allows_what_is_sent_and_no_more() -> None:

@@ -50,6 +50,7 @@ def test_the_defaults_are_those_of_webjobs_and_ours() -> None:
         "container": "webjobshost",  # D-8
         "host_id": None,
         "enabled": True,
+        "http": "direct",
         "local_run_warning": True,
     }
 
@@ -66,6 +67,7 @@ RANGES: list[tuple[str, list[object], list[object]]] = [  # option, accepted, re
     ("cancel_on_loss", [True, False], ["no", None]),
     ("enabled", [True, False], [1, "false"]),
     ("container", ["abc", "a1-b2", "a" * 63], ["ab", "Abc", "a--b", "-ab", "a" * 64, "", None, 5]),  # S-5
+    ("http", ["direct", "sdk"], ["SDK", "", None, True]),
     ("host_id", ["orders", "Any Text", None], ["", " ", 5]),
 ]
 

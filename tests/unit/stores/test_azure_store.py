@@ -1,11 +1,12 @@
-"""The Azure store over the real SDK, against a server that answers as told: one request a call, judged by its code."""
+"""Both Azure stores, against a server that answers as told: one request a call, judged by its code."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
@@ -21,25 +22,45 @@ from tests.support.scripted_server import DATE, LEASED, Answer, ScriptedServer, 
 from tests.unit.stores.test_store_protocol import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
+    from typing import TypeAlias
 
     from singleton.stores.azure_blob import AzureBlobLeaseStore
+    from singleton.stores.direct_blob import DirectBlobStore
+
+    Store: TypeAlias = DirectBlobStore | AzureBlobLeaseStore
+    Http: TypeAlias = Literal["direct", "sdk"]
 
 MINE = LEASED["x-ms-lease-id"]
 CALLS: list[Call] = ["acquire", "renew", "release", "break", "write", "read"]
 
 
+_HTTP: ContextVar[Http] = ContextVar("http")
+
+
+@pytest.fixture(autouse=True, params=["direct", "sdk"])
+def http(request: pytest.FixtureRequest) -> Iterator[Http]:
+    """How requests travel, in each of these tests."""
+    token = _HTTP.set(request.param)
+    yield request.param
+    _HTTP.reset(token)
+
+
+def opened(connection_string: str) -> Store:
+    return open_container(StorageAccount(connection_string=connection_string), "locks", _HTTP.get())
+
+
 @asynccontextmanager
-async def answering(*answers: Answer) -> AsyncIterator[tuple[AzureBlobLeaseStore, ScriptedServer]]:
+async def answering(*answers: Answer) -> AsyncIterator[tuple[Store, ScriptedServer]]:
     async with ScriptedServer(*answers) as server:
-        store = open_container(StorageAccount(connection_string=server.connection_string), "locks")
+        store = opened(server.connection_string)
         try:
             yield store, server
         finally:
             await store.aclose()
 
 
-async def failure_of(store: AzureBlobLeaseStore, call: Call) -> StoreFailure:
+async def failure_of(store: Store, call: Call) -> StoreFailure:
     with pytest.raises(StoreFailure) as caught:
         async with asyncio.timeout(5.0):
             await request(store, "job", call, MINE)
@@ -84,11 +105,13 @@ async def test_a_connection_that_breaks_says_nothing_about_the_lease(call: Call,
 async def test_nobody_there_says_nothing_about_the_lease(call: Call) -> None:
     async with ScriptedServer(Answer()) as server:
         text = server.connection_string
-    store = open_container(StorageAccount(connection_string=text), "locks")
+    store = opened(text)
     failure = await failure_of(store, call)
     assert failure.status is None
     assert failure.meaning == "transient"
-    assert "ServiceRequestError: 127.0.0.1:" in str(failure)
+    error = {"direct": "ClientConnectorError", "sdk": "ServiceRequestError"}[_HTTP.get()]
+    assert f"{error}: 127.0.0.1:" in str(failure)
+    assert "Connection refused" in str(failure) or "Connect call failed" in str(failure)
     assert "AccountKey" not in str(failure)
     await store.aclose()
 
@@ -205,7 +228,9 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> CredentialSpec:
 
 
 @pytest.mark.parametrize("way", ["string", "identity", "credential"])
-async def test_of_locks_it_asks_once(way: str, identity: CredentialSpec) -> None:
+async def test_of_locks_it_asks_once(way: str, identity: CredentialSpec, http: Http) -> None:
+    if (http, way) == ("direct", "identity"):
+        return  # this identity has no token: see test_access.py
     async with ScriptedServer(error(503, "ServerBusy")) as server:
         url = StorageAccount(server.connection_string).endpoint
         accounts: dict[str, StorageAccount | GivenAccount] = {
@@ -213,7 +238,7 @@ async def test_of_locks_it_asks_once(way: str, identity: CredentialSpec) -> None
             "identity": StorageAccount(account_url=url, credential=identity),
             "credential": GivenAccount(url, AzureNamedKeyCredential(NAME, KEY)),
         }
-        store = open_container(accounts[way], "locks")
+        store = open_container(accounts[way], "locks", http)
         await failure_of(store, "acquire")
         await store.aclose()
         assert len(server.requests) == 1

@@ -1,0 +1,182 @@
+"""Ways in to a storage account: an account key signs each request, a shared access signature or a token goes with it.
+
+A way in completes a ``Request`` at the moment that it is sent, so a key, a signature or a token that was replaced
+meanwhile is used from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import time
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import unquote
+
+from singleton.base.errors import ConfigurationError
+from singleton.stores.azure_blob import judged
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCOPE: Final = "https://storage.azure.com/.default"
+"""What a token is asked for: the same in all clouds."""
+_EARLY: Final = 300.0
+"""Seconds before its end from which a token is replaced."""
+_AGAIN: Final = 30.0
+"""Seconds after which a token that could not be replaced, but is still good, is tried to be replaced again."""
+
+
+@dataclass(slots=True)
+class Request:
+    """An HTTP request without a body, as it is about to be sent. ``path`` and ``query`` are as they go on the wire."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str] = field(repr=False)
+
+
+class Access(Protocol):
+    """A way in."""
+
+    async def grant(self, request: Request) -> None:
+        """Complete the request, so that the service lets it in. May raise ``StoreFailure``."""
+
+    def refused(self) -> None:
+        """Hear that the service did not know who asked (401)."""
+
+    async def aclose(self) -> None:
+        """End what is under way."""
+
+
+class AccountKey:
+    """Signs each request with the account's key."""
+
+    def __init__(self, named_key: Callable[[], tuple[str, str]]) -> None:
+        """``named_key`` returns the account's name and its key, as they are now."""
+        self._named_key = named_key
+        _decoded(named_key()[1])
+
+    async def grant(self, request: Request) -> None:
+        """See ``Access.grant``."""
+        name, key = self._named_key()
+        request.headers["x-ms-date"] = formatdate(usegmt=True)
+        signature = hmac.digest(_decoded(key), text_to_sign(request, name).encode(), "sha256")
+        request.headers["Authorization"] = f"SharedKey {name}:{base64.b64encode(signature).decode()}"
+
+    def refused(self) -> None:
+        """See ``Access.refused``."""
+
+    async def aclose(self) -> None:
+        """See ``Access.aclose``."""
+
+
+def text_to_sign(request: Request, account: str) -> str:
+    """Return what of a request without a body its signature covers."""
+    headers = request.headers
+    conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
+    own = sorted((name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-")
+    if len(own) > 4:  # only metadata can have an underscore, which the service sorts before digits
+        own.sort(key=lambda header: header[0].replace("_", " "))
+    named = "".join([f"{name}:{value}\n" for name, value in own])
+    resource = f"/{account}{request.path}{_canonical(request.query)}"
+    return f"{request.method}\n\n\n\n\n\n\n\n{conditions}\n\n{named}{resource}"
+
+
+@lru_cache(64)
+def _canonical(query: str) -> str:
+    pairs = sorted(part.partition("=") for part in query.split("&") if part)
+    return "".join(f"\n{name.lower()}:{unquote(value)}" for name, _, value in pairs)
+
+
+@lru_cache(8)
+def _decoded(key: str) -> bytes:
+    try:
+        return base64.b64decode(key, validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigurationError("the account's key is not base64: copy it again, whole") from None
+
+
+class Signature:
+    """Sends a shared access signature along."""
+
+    def __init__(self, signature: Callable[[], str]) -> None:
+        """``signature`` returns the signature's query, as it is now."""
+        self._signature = signature
+
+    async def grant(self, request: Request) -> None:
+        """See ``Access.grant``."""
+        signature = self._signature().lstrip("?")
+        request.query = f"{request.query}&{signature}" if request.query else signature
+
+    def refused(self) -> None:
+        """See ``Access.refused``."""
+
+    async def aclose(self) -> None:
+        """See ``Access.aclose``."""
+
+
+class Token:
+    """Sends a token along, from a credential of azure-core's kind for asyncio.
+
+    It is replaced five minutes before its end, or when the credential says, while requests go on with the old one.
+    Where none is good any more, all requests wait for the same new one, and whoever gives up leaves it to the others.
+    """
+
+    def __init__(self, credential: Any, *, close: bool = False) -> None:
+        """``close``: the credential is ours, and closed with this."""
+        self._credential = credential
+        self._close = close
+        self._bearer = ""
+        self._ends = self._due = 0.0
+        self._asking: asyncio.Task[None] | None = None
+
+    async def grant(self, request: Request) -> None:
+        """See ``Access.grant``."""
+        now = time.time()
+        if now >= self._due or now >= self._ends:
+            asking = self._ask()
+            if now >= self._ends:
+                await asyncio.wait({asking})
+                if asking.cancelled():
+                    raise StoreFailure(detail="closed while a token was waited for")
+                asking.result()
+        request.headers["Authorization"] = self._bearer
+        request.headers["x-ms-date"] = formatdate(usegmt=True)
+
+    def refused(self) -> None:
+        """See ``Access.refused``: the next request asks for another."""
+        self._ends = 0.0
+
+    async def aclose(self) -> None:
+        """See ``Access.aclose``."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait({self._asking})
+        if self._close:
+            await self._credential.close()
+
+    def _ask(self) -> asyncio.Task[None]:
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._renew())
+            self._asking.add_done_callback(self._asked)
+        return self._asking
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._asking = None
+        if not task.cancelled() and task.exception() is not None:
+            self._due = time.time() + _AGAIN
+
+    async def _renew(self) -> None:
+        with_details = getattr(self._credential, "get_token_info", None)
+        found = await judged((with_details or self._credential.get_token)(SCOPE))
+        self._bearer = f"Bearer {found.token}"
+        self._ends = float(found.expires_on)
+        self._due = min(getattr(found, "refresh_on", None) or self._ends, self._ends - _EARLY)
+        self._due = max(self._due, time.time() + _AGAIN)

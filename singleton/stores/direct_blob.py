@@ -1,0 +1,192 @@
+"""Leases on Azure blobs, asked of the service itself: one HTTP request a call, without an SDK in between."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import quote
+
+from singleton.stores.keeping import MOST_LISTED, Page
+from singleton.stores.listing import read_page
+from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure, within
+from singleton.stores.replies import date
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.stores.wire import Wire
+
+_PATHS: Final = 1024
+"""Names whose paths are kept."""
+_META: Final = "x-ms-meta-"
+_PATIENCE: Final = 60.0
+"""Seconds for a request of an operator's, who gives it no end. Locks do."""
+_LONGEST_PAGE: Final = 64 * 2**20
+"""Bytes of a page of a listing, at most: 5,000 blobs with 8 kB of metadata each are 40 MB."""
+
+
+class DirectBlobStore:
+    """A ``LeaseStore`` on the blobs of one container, and a ``LockKeeping`` of it. Use it on one loop."""
+
+    def __init__(self, wire: Wire, container: str) -> None:
+        self._wire = wire
+        self._container = f"{wire.root}/{quote(container, safe='~')}"
+        self._path = lru_cache(_PATHS)(self._path_of)
+
+    # --- what locks ask -----------------------------------------------------------------------------------------------
+
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
+        """See ``LeaseStore.acquire``."""
+        headers = {
+            "x-ms-lease-action": "acquire",
+            "x-ms-lease-duration": str(duration),
+            "x-ms-proposed-lease-id": lease_id,
+        }
+        return _etag(await self._put(name, "comp=lease", headers, 201))
+
+    async def renew(self, name: str, lease_id: str) -> str:
+        """See ``LeaseStore.renew``."""
+        headers = await self._put(name, "comp=lease", {"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}, 200)
+        _etag(headers)
+        return _needed(headers, "x-ms-lease-id")
+
+    async def release(self, name: str, lease_id: str) -> None:
+        """See ``LeaseStore.release``."""
+        headers = {"x-ms-lease-action": "release", "x-ms-lease-id": lease_id}
+        _etag(await self._put(name, "comp=lease", headers, 200))
+
+    async def break_(self, name: str, etag: str | None = None) -> None:
+        """See ``LeaseStore.break_``."""
+        await self._break(name, 0, etag)
+
+    async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
+        """See ``LeaseStore.create``."""
+        try:
+            return await self._make(name, metadata)
+        except StoreFailure as failure:
+            if failure.code != "ContainerNotFound":
+                raise
+        try:
+            await self._wire.ask("PUT", self._container, "restype=container", {}, 201)
+        except StoreFailure as failure:
+            if failure.code != "ContainerAlreadyExists":
+                raise
+        return await self._make(name, metadata)
+
+    async def read(self, name: str) -> BlobState:
+        """See ``LeaseStore.read``."""
+        headers = (await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers
+        return BlobState(
+            etag=_etag(headers),
+            lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
+            modified=_modified(headers),
+            metadata=_metadata(headers),
+            endless=headers.get("x-ms-lease-duration") == "infinite",
+        )
+
+    async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
+        """See ``LeaseStore.write``."""
+        headers = {"x-ms-lease-id": lease_id, "If-Match": etag, **_as_headers(metadata)}
+        return _etag(await self._put(name, "comp=metadata", headers, 200))
+
+    async def aclose(self) -> None:
+        """See ``LeaseStore.aclose``."""
+        await self._wire.aclose()
+
+    # --- what messages that were put back ask -------------------------------------------------------------------------
+
+    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
+        """See ``NoteStore.note``."""
+        _etag(await self._put(name, "", {"x-ms-blob-type": "BlockBlob", **_as_headers(metadata)}, 201))
+
+    async def noted(self, name: str) -> Mapping[str, str]:
+        """See ``NoteStore.noted``."""
+        return _metadata((await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers)
+
+    async def remove(self, name: str) -> None:
+        """See ``NoteStore.remove``."""
+        await self._wire.ask("DELETE", self._path(name), "", {}, 202)
+
+    # --- what operators ask -------------------------------------------------------------------------------------------
+
+    async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
+        """See ``LockKeeping.page``."""
+        asked = {"include": "metadata", "prefix": prefix, "marker": marker or "", "maxresults": str(most)}
+        query = "restype=container&comp=list" + "".join(
+            f"&{key}={quote(text, '')}" for key, text in asked.items() if text
+        )
+        asking = self._wire.ask("GET", self._container, query, {}, 200, most=_LONGEST_PAGE)
+        reply = await within(_PATIENCE, asking)
+        return read_page(reply.body, reply.headers)
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        """See ``LockKeeping.shorten``."""
+        replied = await within(_PATIENCE, self._break(name, after, etag))
+        try:
+            return int(_needed(replied, "x-ms-lease-time"))
+        except ValueError:
+            raise _nonsense("x-ms-lease-time") from None
+
+    async def erase(self, name: str, etag: str) -> None:
+        """See ``LockKeeping.erase``."""
+        await within(_PATIENCE, self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202))
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _break(self, name: str, after: int | None, etag: str | None) -> Mapping[str, str]:
+        headers = {"x-ms-lease-action": "break"}
+        if after is not None:
+            headers["x-ms-lease-break-period"] = str(after)
+        if etag is not None:
+            headers["If-Match"] = etag
+        replied = await self._put(name, "comp=lease", headers, 202)
+        _etag(replied)
+        return replied
+
+    async def _make(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
+        headers = {"x-ms-blob-type": "BlockBlob", "If-None-Match": "*", **_as_headers(metadata)}
+        try:
+            replied = await self._put(name, "", headers, 201)
+        except StoreFailure as failure:
+            if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
+                return None
+            raise
+        return BlobState(etag=_etag(replied), lease="available", modified=_modified(replied), metadata=metadata)
+
+    async def _put(self, name: str, query: str, headers: dict[str, str], status: int) -> Mapping[str, str]:
+        return (await self._wire.ask("PUT", self._path(name), query, headers, status)).headers
+
+    def _path_of(self, name: str) -> str:
+        return f"{self._container}/{quote(name, safe='~/')}"
+
+
+def _etag(headers: Mapping[str, str]) -> str:
+    """Return the ETag of an answer. Without it and a date of the blob it is not the service's, whatever its status."""
+    _modified(headers)
+    return _needed(headers, "ETag")
+
+
+def _modified(headers: Mapping[str, str]) -> int:
+    try:
+        return int(date(headers.get("Last-Modified") or ""))
+    except ValueError:
+        raise _nonsense("Last-Modified") from None
+
+
+def _needed(headers: Mapping[str, str], name: str) -> str:
+    value = headers.get(name)
+    if not value:
+        raise _nonsense(name)
+    return value
+
+
+def _nonsense(name: str) -> StoreFailure:
+    return StoreFailure(detail=f"an answer that is not the service's: no {name} in it")
+
+
+def _metadata(headers: Mapping[str, str]) -> dict[str, str]:
+    return {key[len(_META) :]: value for key, value in headers.items() if key[: len(_META)].lower() == _META}
+
+
+def _as_headers(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {f"{_META}{key.strip()}": value.strip() for key, value in metadata.items()}

@@ -1,0 +1,54 @@
+"""What headers of a reply say beside its code: the service's clock, how long to wait, whether our clock is wrong."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TOLERATED: Final = 900.0
+"""Seconds by which the date of a signed request may be off: the service refuses it with 403 beyond."""
+
+
+def clock(headers: Mapping[str, str]) -> float | None:
+    """Read the service's clock in the headers of a reply; a date that is none is no clock."""
+    try:
+        return date(headers.get("Date") or "")
+    except ValueError:
+        return None
+
+
+@lru_cache(16)
+def date(text: str) -> float:
+    """Return seconds since 1970. A blob's Last-Modified is the same in most replies, so it is read once.
+
+    Raises:
+        ValueError: it is no date.
+    """
+    from email.utils import parsedate_to_datetime
+
+    return parsedate_to_datetime(text).timestamp()
+
+
+def seconds(retry_after: str | None) -> float | None:
+    """Read a Retry-After in seconds; the form with a date is not used by storage."""
+    try:
+        read = float(retry_after or "")
+    except ValueError:
+        return None
+    return read if math.isfinite(read) and read >= 0 else None
+
+
+def clock_trouble(status: int | None, at: float | None) -> str:
+    """Say so if a request was refused, and this machine's clock is so wrong that it can be why; else nothing."""
+    if status != 403 or at is None:
+        return ""
+    off = time.time() - at
+    if abs(off) <= _TOLERATED:
+        return ""
+    way = "ahead of" if off > 0 else "behind"
+    return f"(this machine's clock is {abs(off) / 60:.0f} minutes {way} the service's: set it right)"
