@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 class Holder:
     """Who has a lock, as its blob tells anybody who may read it. What is not recorded there is None.
 
-    A process records itself when it makes the blob, or gets the lock after another one; and each owner at the first
-    renewal of a lease, after half a lease period. Until then ``owner``, ``function``, ``since`` and ``token`` are those
-    of an earlier hold of the same process. It records nothing with ``fencing_tokens`` off; then an earlier holder may
-    stand here.
+    A process records itself when it makes the blob, or gets the lock after another one; and each hold that lasts until
+    a renewal of its lease, after half a lease period at most. Until then ``renewed`` is False: ``host`` and ``pid`` are
+    those of the holder, and ``owner``, ``function`` and ``token`` may be those of an earlier hold of that process. With
+    ``fencing_tokens`` off nothing is recorded; then an earlier holder may stand here.
 
     Attributes:
         lock: name of the lock's blob.
@@ -24,7 +24,10 @@ class Holder:
         host: the machine: the instance id in Azure, else its name.
         pid: id of the process there.
         function: the function whose invocation asked, where one did.
-        since: when this was recorded, by the service's clock, whole seconds.
+        since: when its hold began, by the service's clock, whole seconds; None where ``renewed`` is False.
+        recorded: when this was written, by the service's clock, whole seconds.
+        renewed: whether it has had the lock for longer than half a lease period. None: a version or a layout wrote this
+            that does not tell; then ``since`` is when it was written.
         token: the least fencing token that the holder may have.
     """
 
@@ -34,6 +37,8 @@ class Holder:
     pid: int | None = None
     function: str | None = None
     since: datetime | None = None
+    recorded: datetime | None = None
+    renewed: bool | None = None
     token: int | None = None
 
 
@@ -47,5 +52,6 @@ def fields_of(holder: Holder | None) -> dict[str, object]:
         "holder_host": holder.host,
         "holder_pid": holder.pid,
         "holder_since": None if holder.since is None else holder.since.isoformat(timespec="seconds"),
+        "holder_renewed": holder.renewed,
         "holder_token": holder.token,
     }

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN: Final = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])\s*\Z")
 _STATES: Final = {"leased": "held", "breaking": "ending", "available": "free", "expired": "expired", "broken": "free"}
+YOUNG: Final = "new"
+"""How long a hold has lasted whose lease was not renewed yet: less than half a lease period."""
 HEADS: Final = ("STATE", "FUNCTION", "SCOPE", "FOR", "HOLDER", "NAME")
 _WIDEST: Final = 76
 """Characters of a column: a long scope must not push the names out of sight."""
@@ -80,9 +82,11 @@ def scope_of(lock: LockInfo) -> str:
 
 
 def who(holder: Holder) -> str:
-    """Say who has a lock, or had it."""
+    """Say who has a lock, or had it. Of a young hold it is known which process has it, and not always for whom."""
     parts = [f"instance {holder.host}" if holder.host else "", f"pid {holder.pid}" if holder.pid else ""]
     owner = f"invocation {holder.owner}" if holder.owner and holder.function else holder.owner
+    if owner and holder.renewed is False:
+        owner += ", or a later one there"
     told = [plain(part) for part in (*parts, owner or "") if part]
     return ", ".join(told) or "somebody who left no name"
 
@@ -91,6 +95,8 @@ def row(lock: LockInfo, now: float) -> tuple[str, ...]:
     """Return a lock as the cells of a line."""
     since = lock.holder.since if lock.holder else None
     held_for = "" if since is None else span(now - since.timestamp())
+    if lock.holder and lock.holder.renewed is False:
+        held_for = YOUNG
     function = plain(lock.function or "")
     return state_of(lock), function, scope_of(lock), held_for, who(lock.holder) if lock.holder else "", plain(lock.name)
 
@@ -119,6 +125,8 @@ def block(lock: LockInfo, now: float) -> None:
     since = stamp.since
     if lock.holder and since:
         said += f" since {moment(since)} ({span(now - since.timestamp())})"
+    elif lock.holder and lock.holder.renewed is False:
+        said += ", for less than half of its lease period"
     facts = {
         "state": said,
         "app": lock.app and plain(lock.app),
@@ -170,6 +178,8 @@ def holder_dict(holder: Holder) -> dict[str, Any]:
         "invocation": holder.owner,
         "function": holder.function,
         "since": holder.since and holder.since.isoformat(),
+        "recorded": holder.recorded and holder.recorded.isoformat(),
+        "renewed": holder.renewed,
         "token": holder.token,
     }
 

@@ -94,8 +94,10 @@ class Acquisition:
             await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
             lease.touched(fencing.touched, good)
             lease.accompany(keep_touching(lease, fencing, failover, owner))
-        elif not await within(_CALL, fencing.stamp(lease.id, etag, owner)):
-            lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner or owner))
+            return
+        await within(_CALL, fencing.stamp(lease.id, etag, owner))
+        if fencing.counts:
+            lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner or owner, lease.served))
 
     @property
     def in_doubt(self) -> bool:

@@ -42,7 +42,11 @@ PID_KEY = "SingletonPid"
 """The key of the owner's process id there."""
 FUNCTION_KEY = "SingletonFunction"
 """The key of the function whose invocation asked, where one did."""
-STAMP_KEYS = frozenset(key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, MARK_KEY))
+HELD_KEY = "SingletonHeld"
+"""The key of how many seconds the owner's hold had lasted when it was written; 0 when it had just begun."""
+STAMP_KEYS = frozenset(
+    key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, HELD_KEY, MARK_KEY)
+)
 """All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
 SECTIONS = 1_000
 """Tokens per epoch, one of them unused."""
@@ -78,6 +82,7 @@ class FencingCounter:
         self._etag = ""
         self._metadata: Mapping[str, str] = {}
         self._clocks = 0.0
+        self._told_of_a_long_hold = False
 
     async def create(self, owner: str) -> bool:
         """Make the blob where it is missing; tell whether it was. The first owner stands on it from the beginning."""
@@ -91,22 +96,23 @@ class FencingCounter:
         self._clocks = self._difference()
         return True
 
-    async def stamp(self, lease_id: str, etag: str, owner: str) -> bool:
-        """Write the next epoch and the owner under the lease, beside what others wrote; tell whether that was needed.
+    async def stamp(self, lease_id: str, etag: str, owner: str) -> None:
+        """Write the next epoch and the owner under the lease, beside what others wrote, where that is needed.
 
-        No request if nobody else has stamped since our last turn and the epoch has tokens left; one while the blob is
-        as we left it (its ETag tells), else two; none where there is nothing to write. With ``failover`` it is the
-        hold's first touch, and always needed: somebody may have read that ETag long ago.
+        No request if nobody else has stamped since our last turn, the epoch has tokens left, and what stands on the
+        blob is not of a long hold, which would seem to go on; one while the blob is as we left it (its ETag tells),
+        else two; none where there is nothing to write. With ``failover`` it is the hold's first touch, and always
+        needed: somebody may have read that ETag long ago.
         It is written on condition of that ETag: a stamp that arrives late, even under its own lease, changes nothing,
         so the epoch only ever goes up. Where the condition does not hold, that may be a stamp of our own whose reply
         was lost: it is read, and counted on from.
         """
         if not (self.counts or owner):
-            return True
+            return
         if etag != self._etag:
             await self._read()
-        elif self.counts and self._failover is None and not self.spent and self._steady():
-            return False
+        elif self._spares() and self._steady():
+            return
         self._section = SECTIONS
         try:
             await self._write(lease_id, owner)
@@ -115,16 +121,19 @@ class FencingCounter:
                 raise
             await self._read()
             await self._write(lease_id, owner)
-        return True
 
-    async def sign(self, lease_id: str, owner: str) -> None:
-        """Write the owner under a lease that needed no stamp. Whatever becomes of it, no epoch changes."""
+    def _spares(self) -> bool:
+        return self.counts and self._failover is None and not (self.spent or self._told_of_a_long_hold)
+
+    async def sign(self, lease_id: str, owner: str, held: float) -> None:
+        """Write the owner of a hold that has lasted so many seconds. Whatever becomes of it, no epoch changes."""
         etag, self._etag = self._etag, ""  # not known until it is answered
-        metadata = self._signed(self._metadata, owner) | {EPOCH_KEY: str(self._epoch)}
+        self._told_of_a_long_hold = True
+        metadata = self._signed(self._metadata, owner, held) | {EPOCH_KEY: str(self._epoch)}
         self._etag = await self._store.write(self._name, lease_id, metadata, etag)
         self._metadata = metadata
 
-    async def touch(self, lease_id: str, owner: str) -> float:
+    async def touch(self, lease_id: str, owner: str, held: float) -> float:
         """Write the stamp of this hold again; return when that was sent, by the loop's clock.
 
         Where the blob is not as we left it, that may be a touch of ours whose reply was lost.
@@ -133,7 +142,7 @@ class FencingCounter:
             StoreFailure: it was not written, or that is not known. Where another epoch stands there, the lock is lost.
         """
         try:
-            return await self._put(lease_id, owner, self._epoch)
+            return await self._put(lease_id, owner, self._epoch, held)
         except StoreFailure as failure:
             if failure.meaning != "changed":
                 raise
@@ -141,7 +150,7 @@ class FencingCounter:
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", "another process has stamped the lock")
         self._etag, self._metadata = state.etag, state.metadata
-        return await self._put(lease_id, owner, self._epoch)
+        return await self._put(lease_id, owner, self._epoch, held)
 
     async def _read(self) -> None:
         state = await self._store.read(self._name)
@@ -154,10 +163,11 @@ class FencingCounter:
         self.touched = await self._put(lease_id, owner, epoch)
         self._epoch, self._section = epoch, 0
         self._clocks = self._difference()
+        self._told_of_a_long_hold = False
 
-    async def _put(self, lease_id: str, owner: str, epoch: int) -> float:
+    async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0) -> float:
         """Write owner and epoch, and the mark of a hold that is touched; return when that was sent."""
-        metadata = self._signed(self._metadata, owner)
+        metadata = self._signed(self._metadata, owner, held)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
         if self._failover is not None:
@@ -167,13 +177,14 @@ class FencingCounter:
         self._metadata = metadata
         return sent
 
-    def _signed(self, metadata: Mapping[str, str], owner: str) -> dict[str, str]:
+    def _signed(self, metadata: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
         """Return metadata with the owner in the place of an earlier one, and without an epoch."""
         ours = STAMP_KEYS if self.counts else {OWNER_KEY.lower()}
         signed = {key: value for key, value in metadata.items() if key.lower() not in ours}
         if self.counts:
             signed[HOST_KEY] = _header_safe(this_host())
             signed[PID_KEY] = str(os.getpid())
+            signed[HELD_KEY] = f"{max(held, 0.1):.1f}" if held else "0"
             if (asking := current()) is not None and asking.function:
                 signed[FUNCTION_KEY] = _header_safe(asking.function)
         if owner:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.holder import Holder
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fencing import (
     FUNCTION_KEY,
+    HELD_KEY,
     HOST_KEY,
     OWNER_KEY,
     PID_KEY,
@@ -18,7 +20,6 @@ from singleton.locking.fencing import (
     recorded_epoch,
 )
 from singleton.locking.lease import as_failure
-from singleton.locking.suspicion import failover_of_holder
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -56,16 +57,24 @@ def recorded(name: str, state: BlobState) -> Holder:
     """Return what stands on a lock's blob: who has it, or had it last where nobody has."""
     epoch = recorded_epoch(state)
     pid = metadata_value(state, PID_KEY) or ""
-    stamped = epoch is not None and failover_of_holder(state) is None  # else that was its last touch
+    written = datetime.fromtimestamp(state.modified, UTC) if epoch is not None else None
+    held = _seconds(metadata_value(state, HELD_KEY) or "")
     return Holder(
         lock=name,
         owner=metadata_value(state, OWNER_KEY),
         host=metadata_value(state, HOST_KEY),
         pid=int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 20 else None,
         function=metadata_value(state, FUNCTION_KEY),
-        since=datetime.fromtimestamp(state.modified, UTC) if stamped else None,
+        since=None if written is None or held == 0 else written - timedelta(seconds=int(held or 0.0)),
+        recorded=written,
+        renewed=None if held is None else held > 0,
         token=epoch * SECTIONS + 1 if epoch is not None else None,
     )
+
+
+def _seconds(text: str) -> float | None:
+    """Return for how long a hold had lasted when it was recorded; None where that is not told."""
+    return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9])?", text, re.ASCII) else None
 
 
 async def answered(request: Callable[[], Awaitable[_T]], *, call: float = _CALL, answer: float = _ANSWER) -> _T:

@@ -60,6 +60,7 @@ class Lease:
         self.cause: StoreFailure | None = None
         self.whose: Invocation | None = current()
         self.owner = ""
+        self.began = sent
         self._store = store
         self._sent = sent
         self._period = period
@@ -67,6 +68,7 @@ class Lease:
         self._stopped = False
         self._watchers: list[Callable[[LossReason], None]] = []
         self._after: Callable[[], Awaitable[None]] | None = None
+        self._written: float | None = None
         self._loop = asyncio.get_running_loop()
         self._fence: asyncio.TimerHandle | None = None
         self._touched = -math.inf
@@ -100,8 +102,17 @@ class Lease:
         else:
             watcher(self.lost)
 
+    def serve(self, owner: str) -> None:
+        """Note that a section begins, and whose it is."""
+        self.owner, self.began = owner, self._loop.time()
+
+    @property
+    def served(self) -> float:
+        """For how many seconds the section has lasted."""
+        return self._loop.time() - self.began
+
     def when_renewed(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Make one more request after the first renewal that succeeds, until it has an answer."""
+        """Make one more request after a renewal, once for a section that lasts until then, until it is answered."""
         self._after = write
 
     def touched(self, sent: float, good: float) -> None:
@@ -193,11 +204,12 @@ class Lease:
             else:
                 self._renewed(sent, replied)
                 delay = self._renewal
-                if self._after is not None and self.alive():
+                if self._after is not None and self._written != self.began and self.alive():
                     await self._write(self._after)
 
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
         """Make the other request. It must not hold up the next renewal, nor decide about the lease."""
+        began = self.began
         try:
             with speaking_of(self.whose):
                 async with asyncio.timeout(min(_LONGEST_CALL, self._renewal / 2)):
@@ -209,7 +221,7 @@ class Lease:
             _log.debug("lock %s: who has it was not written (%s)", self.name, failure)
             if failure.meaning == "transient":
                 return
-        self._after = None
+        self._written = began
 
     def _renewed(self, sent: float, replied: str) -> None:
         if replied != self.id:

@@ -244,7 +244,7 @@ class Lock:
                 self._settle()
                 speak_of(waiter.whose)
                 hold = Section(self.name, waiter.owner, self._token(), lease)
-                lease.owner = waiter.owner
+                lease.serve(waiter.owner)
                 hold.concerns(waiter.whose)
                 turn = self._turn = hold.turn
                 self._gate.enter(turn)

@@ -47,8 +47,15 @@ class Turn:
         """Who has the lock: somebody of this process."""
         lock, owner, token, function = self._about
         since = datetime.now(UTC) - timedelta(seconds=asyncio.get_running_loop().time() - self._began)
-        known = {"owner": owner or None, "function": function or None}
-        return Holder(lock=lock, host=this_host(), pid=os.getpid(), since=since, token=token, **known)
+        return Holder(
+            lock=lock,
+            owner=owner or None,
+            host=this_host(),
+            pid=os.getpid(),
+            function=function or None,
+            since=since,
+            token=token,
+        )
 
     def end(self) -> None:
         """The caller's end: its section is over."""

@@ -48,7 +48,7 @@ async def keep_touching(lease: Lease, fencing: FencingCounter, failover: float, 
         try:
             with speaking_of(lease.whose):
                 async with asyncio.timeout(min(left, max(failover * _SHORTEST_CALL, left / 2))):
-                    begun = await fencing.touch(lease.id, lease.owner or owner)
+                    begun = await fencing.touch(lease.id, lease.owner or owner, lease.served)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
                 raise

@@ -34,7 +34,8 @@ class Wanted:
     Attributes:
         function: only those of this function.
         held: only those that somebody has.
-        older_than: only those that were stamped at least so many seconds ago.
+        older_than: only those that somebody has had for at least so many seconds; of the free ones, those that were
+            stamped so long ago.
     """
 
     function: str | None = None
@@ -46,10 +47,18 @@ class Wanted:
         latest = None if self.older_than is None else page.at - self.older_than
         for blob in page.entries:
             info = lock_info(blob, container)
-            if info is None or (self.held and not info.held) or (latest is not None and blob.modified > latest):
+            if info is None or (self.held and not info.held) or (latest is not None and not _is_older(info, latest)):
                 continue
             if self.function is None or info.function == self.function:
                 yield info
+
+
+def _is_older(lock: LockInfo, latest: float) -> bool:
+    """Tell whether somebody has had the lock since then at the latest; one that nobody has, whether it was stamped."""
+    holder = lock.holder
+    if holder is not None and holder.renewed is False:
+        return False
+    return ((holder and holder.since) or lock.modified).timestamp() <= latest
 
 
 async def next_page(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from singleton.base.holder import Holder
     from singleton.operating.locks import LockInfo
 
 _LATELY: Final = 5.0
@@ -25,8 +26,8 @@ class Sight:
     """Something that was seen.
 
     Attributes:
-        what: holds (has had it since before the watch began), got (has it now), passed (had it between two looks, and
-            gave it back), free (nobody has it any more).
+        what: holds (has had it since before the watch began, or that is known only now), got (has it now), passed (had
+            it between two looks, and gave it back), free (nobody has it any more).
         lock: the lock as it is now.
     """
 
@@ -38,27 +39,41 @@ class Watch:
     """What was seen so far."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[bool, str]] = {}
+        self._known: dict[str, LockInfo] = {}
         self._before: float | None = None
 
     def look(self, locks: Iterable[LockInfo], at: float) -> Iterator[Sight]:
         """Yield what is different from the last look. ``at``: the service's clock when this one began."""
-        known: dict[str, tuple[bool, str]] = {}
+        known: dict[str, LockInfo] = {}
         for lock in locks:
             stamped = lock.modified.timestamp()
             recent = self._before is not None and stamped >= self._before - _LATELY
             if (what := self._seen(lock, recent=recent)) is not None:
                 yield Sight(what=what, lock=lock)
             if lock.held or stamped >= at - 2 * _LATELY:
-                known[lock.name] = lock.held, lock.etag
+                known[lock.name] = lock
         self._known, self._before = known, at
 
     def _seen(self, lock: LockInfo, *, recent: bool) -> Seen | None:
         if self._before is None:
             return "holds" if lock.held else None
-        was_held, etag = self._known.get(lock.name, (False, None))
+        before = self._known.get(lock.name)
+        changed = before is None or before.etag != lock.etag
         if lock.held:
-            return None if was_held and etag == lock.etag else "got"
-        if was_held and etag == lock.etag:
+            if before is None or not before.held:
+                return "got"
+            return _changed_hands(before.last, lock.last) if changed else None
+        if before is not None and before.held and not changed:
             return "free"
-        return "passed" if recent and etag != lock.etag else None
+        return "passed" if recent and changed else None
+
+
+def _changed_hands(before: Holder, now: Holder) -> Seen | None:
+    """Tell what a new record of a lock says that was held at the last look, too."""
+    if not now.renewed:
+        return "got"
+    if before.renewed is False and (before.host, before.pid) == (now.host, now.pid):
+        return "holds" if before.owner != now.owner else None
+    if before.since is None or now.since is None:
+        return "got"
+    return "got" if abs((now.since - before.since).total_seconds()) > _LATELY or before.owner != now.owner else None

@@ -151,4 +151,6 @@ def _described(holder: Holder, *, here: bool) -> str:
         known.append("" if holder.function is None else f" ({holder.function})")
     if holder.since is not None:
         known.append(f", since {holder.since:%Y-%m-%d %H:%M:%S} UTC")
+    elif holder.renewed is False:
+        known.append(", or since then by another hold of that process: for less than half a lease period")
     return "".join(known) or ", and by whom is not recorded"

@@ -89,7 +89,8 @@ def test_a_listing_names_function_scope_instance_and_process(thread: LockThread,
     assert (holder["invocation"], holder["function"]) == ("inv-7", "job")
     assert isinstance(holder["pid"], int)
     assert holder["instance"]
-    assert datetime.fromisoformat(holder["since"]) <= datetime.now(UTC)
+    assert (holder["since"], holder["renewed"]) == (None, False)
+    assert datetime.fromisoformat(holder["recorded"]) <= datetime.now(UTC)
 
 
 def test_of_a_lock_that_functions_share_the_stamp_tells_whose_invocation_has_it(
@@ -303,7 +304,7 @@ def test_an_operator_holds_a_lock_and_whoever_finds_it_taken_reads_why(
 
 @pytest.mark.parametrize(
     ("container", "left"),
-    [("webjobshost", {"SingletonHost", "SingletonPid"}), ("azure-webjobs-hosts", set())],
+    [("webjobshost", {"SingletonHeld", "SingletonHost", "SingletonPid"}), ("azure-webjobs-hosts", set())],
 )
 def test_the_reason_is_left_where_an_app_leaves_nothing_and_nothing_else_where_webjobs_has_its_locks(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, container: str, left: set[str]

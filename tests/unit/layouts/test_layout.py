@@ -9,7 +9,7 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
-from singleton.locking.fencing import EPOCH_KEY, FUNCTION_KEY, HOST_KEY, OWNER_KEY, PID_KEY
+from singleton.locking.fencing import EPOCH_KEY, FUNCTION_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY
 from singleton.settings.options import SingletonOptions
 from singleton.testing.states import written
 from tests.support.lock_thread import FOREIGN, Context, LockThread, a_job, an_app, call, guard_of
@@ -129,7 +129,7 @@ def test_in_the_dequeueable_layout_holds_have_tokens(thread: LockThread) -> None
     assert tokens[0] is not None
     assert tokens[1] is not None
     assert tokens[1] > tokens[0]
-    assert set(metadata(thread, "1")) == {HOST_KEY, OWNER_KEY, PID_KEY, FUNCTION_KEY}
+    assert set(metadata(thread, "1")) == {HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, FUNCTION_KEY}
 
 
 @NAMES
@@ -184,7 +184,7 @@ def test_a_listener_has_its_blob_in_each_layout_that_has_one(thread: LockThread)
     for arguments, name, left in (
         ({"layout": "webjobs"}, "locks/app/Host.Functions.job.Listener", set()),
         ({"layout": "webjobs", "scope_id": "Region"}, "locks/app/Host.Functions.job.Region.Listener", set()),
-        ({}, "locks/app/job~listener", {HOST_KEY, PID_KEY, FUNCTION_KEY}),
+        ({}, "locks/app/job~listener", {HELD_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY}),
     ):
         seen: list[str] = []
         call(a_job("sync", lambda: seen.append(current_hold().lock), mode="listener", **arguments))  # noqa: B023

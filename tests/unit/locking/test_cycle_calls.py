@@ -6,13 +6,14 @@ import asyncio
 import itertools
 import random
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from singleton.locking.acquisition import Guess
 from singleton.locking.fencing import EPOCH_KEY, OWNER_KEY, SECTIONS
-from singleton.locking.holder import holder
+from singleton.locking.holder import holder, recorded
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 from singleton.stores.memory import MemoryLeaseStore
@@ -228,26 +229,35 @@ async def test_a_blob_of_which_we_do_not_know_that_we_made_it_is_stamped(fate: F
 
 
 @virtual
-async def test_the_first_renewal_writes_who_has_the_lock_now_and_the_next_cycle_is_warm() -> None:
+async def test_the_first_renewal_writes_who_has_the_lock_now_and_since_when_and_the_next_cycle_stamps() -> None:
+    """Else what was written of the long hold would stand there while short ones follow."""
     network = Network()
     lock = lock_on(network)
     await section(lock, owner="first")
     with calls_of(network) as calls:
+        since = datetime.fromtimestamp(int(now()), UTC)
         async with held(lock, owner="second") as hold:
             await asyncio.sleep(7.0)
-            assert (await network.service.read(NAME)).metadata[OWNER_KEY] == "first"
+            young = await holder(network.service, NAME)
+            assert young is not None
+            assert (young.owner, young.since, young.renewed) == ("first", None, False)
             await asyncio.sleep(24.0)
             found = await holder(network, NAME)
             assert found is not None
-            assert found.owner == "second"
+            assert (found.owner, found.since, found.renewed) == ("second", since, True)
             assert found.token is not None
             assert hold.token is not None
             assert found.token <= hold.token
     assert calls == ["acquire", "renew", "write", "renew", "renew", "renew", "read", "release"]
     with calls_of(network) as calls:
-        after = await section(lock)
+        after = await section(lock, owner="third")
+    assert calls == ["acquire", "write", "release"]
+    assert (after.token or 0) > hold.token
+    last = recorded(NAME, await network.service.read(NAME))
+    assert (last.owner, last.since, last.renewed) == ("third", None, False)
+    with calls_of(network) as calls:
+        await section(lock)
     assert calls == WARM
-    assert after.token == hold.token + 1
 
 
 @virtual
@@ -283,9 +293,9 @@ async def test_an_owner_that_can_not_be_written_costs_the_hold_nothing(fate: Fat
 
 
 @virtual
-async def test_a_stamp_names_the_owner_and_no_renewal_writes_it_again() -> None:
+async def test_a_stamp_names_the_owner_and_only_the_first_renewal_writes_it_again() -> None:
     network = Network()
     await network.service.create(NAME)
     async with held(lock_on(network), owner="me"):
         await asyncio.sleep(31.0)
-    assert len(network.sent("write")) == 1
+    assert len(network.sent("write")) == 2

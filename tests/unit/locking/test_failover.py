@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singleton.base.errors import LockNotAcquired
-from singleton.locking.fencing import EPOCH_KEY, OWNER_KEY
+from singleton.locking.fencing import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.locking.holder import holder
 from singleton.locking.lock import release
 from singleton.locking.mark import MARK_KEY
@@ -73,7 +74,7 @@ async def test_a_touch_carries_failover_and_epoch_and_who_has_the_lock_now() -> 
     await asyncio.sleep(1.0)
     after = await metadata(network.service)
     assert after[OWNER_KEY] == "two"
-    assert after | {OWNER_KEY: "one"} == before
+    assert after | {OWNER_KEY: "one", HELD_KEY: "0"} == before
     await release(await next_one)
 
 
@@ -178,10 +179,10 @@ async def test_a_touch_that_arrives_in_a_later_hold_changes_nothing() -> None:
     network.plan("write", Fate(up=1.0))
     await eventually(lambda: len(network.sent("write")) == 2)
     await release(hold)
-    async with held(touched(Network(network.service), 2)):
+    async with held(touched(Network(network.service), 2), owner="another"):
         before = await metadata(network.service)
         await asyncio.sleep(1.5)
-        assert (await metadata(network.service)) == before
+        assert (await metadata(network.service)) | {HELD_KEY: "0"} == before
     await settled(network.service, lock)
 
 
@@ -408,10 +409,10 @@ async def test_trouble_while_looking_is_no_contention() -> None:
 
 
 @virtual
-async def test_who_has_a_lock_that_is_touched_is_known_but_not_since_when() -> None:
+async def test_who_has_a_lock_that_is_touched_is_known_and_since_when() -> None:
     network = Network()
     async with held(touched(network), owner="me"):
         await asyncio.sleep(3.0)
         found = await holder(network.service, NAME)
     assert found is not None
-    assert (found.owner, found.since) == ("me", None)
+    assert (found.owner, found.since) == ("me", datetime.fromtimestamp(0, UTC))

@@ -13,6 +13,7 @@ import pytest
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.locking.fencing import (
     EPOCH_KEY,
+    HELD_KEY,
     HOST_KEY,
     OWNER_KEY,
     PID_KEY,
@@ -293,7 +294,7 @@ async def test_metadata_of_others_is_kept() -> None:
     )
     async with held(lock_on(network), owner="me"):
         metadata = await metadata_of(network.service)
-    stamp = {OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host(), PID_KEY: str(os.getpid())}
+    stamp = {OWNER_KEY: "me", EPOCH_KEY: "42", HOST_KEY: this_host(), PID_KEY: str(os.getpid()), HELD_KEY: "0"}
     assert metadata == {"Team": "billing", **stamp}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from singleton.base.holder import Holder
+from singleton.operating.listing import _is_older
 from singleton.operating.locks import LockInfo
 from singleton.operating.watching import Watch
 
@@ -53,3 +55,33 @@ def test_what_nobody_uses_is_not_remembered() -> None:
     watch = Watch()
     seen(watch, 1000, *(lock(str(number), "1", 10, held=False) for number in range(1000)))
     assert watch._known == {}
+
+
+def of(owner: str, etag: str, stamped: float, *, held_for: float = 0.0) -> LockInfo:
+    """A lock that a process has, as its blob tells: written when a hold began, or after it had lasted for so long."""
+    since = datetime.fromtimestamp(stamped - held_for, UTC) if held_for else None
+    holder = Holder(lock="a", owner=owner, host="vm", pid=7, since=since, renewed=held_for > 0)
+    return replace(lock("a", etag, stamped, held=True), holder=holder, last=holder)
+
+
+def test_a_young_hold_that_turns_out_to_be_anothers_is_told_once_more_and_a_longer_one_is_not() -> None:
+    watch = Watch()
+    seen(watch, 1000)
+    assert seen(watch, 1002, of("first", "1", 990)) == [("got", "a")]
+    assert seen(watch, 1010, of("second", "2", 1009, held_for=7.5)) == [("holds", "a")]
+    assert seen(watch, 1012, of("second", "2", 1009, held_for=7.5)) == []
+    assert seen(watch, 1014, of("second", "3", 1013, held_for=11.5)) == [], "a touch"
+    assert seen(watch, 1020, of("third", "4", 1019)) == [("got", "a")]
+    assert seen(watch, 1028, of("third", "5", 1027, held_for=8.0)) == []
+
+
+def test_a_hold_of_another_begin_is_another_hold_though_its_owner_has_the_same_name() -> None:
+    watch = Watch()
+    seen(watch, 1000, of("tick", "1", 999, held_for=7.5))
+    assert seen(watch, 1030, of("tick", "2", 1029, held_for=7.5)) == [("got", "a")]
+
+
+def test_only_a_hold_whose_lease_was_renewed_is_taken_for_an_old_one() -> None:
+    young, old, version_before = of("a", "1", 900), of("b", "1", 907.5, held_for=7.5), lock("a", "1", 900, held=True)
+    assert [_is_older(each, 940.0) for each in (young, old, version_before)] == [False, True, True]
+    assert not _is_older(old, 899.0)
