@@ -35,6 +35,7 @@ class ScriptedServer:
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
         self.requests: list[tuple[str, dict[str, str]]] = []
+        self.targets: list[str] = []
         self._server: asyncio.Server | None = None
         self._open: list[asyncio.StreamWriter] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -79,8 +80,9 @@ class ScriptedServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {key.lower(): value.strip() for key, _, value in (line.partition(":") for line in head[1:] if line)}
         await reader.readexactly(int(headers.get("content-length", "0")))
-        method = head[0].split(" ")[0]
+        method, target, _ = head[0].split(" ")
         self.requests.append((method, headers))
+        self.targets.append(target)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         match answer.instead:
             case "reset":
