@@ -19,7 +19,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: str = ""
     instead: str = ""
-    """reset, hang, drip, garbage"""
+    """reset, hang, drip, garbage, half (a body that breaks off)"""
 
 
 def error(status: int, code: str | None = None, **headers: str) -> Answer:
@@ -97,6 +97,12 @@ class ScriptedServer:
                     writer.write(b"X")
                     await writer.drain()
                     await asyncio.sleep(0.02)
+                return False
+            case "half":
+                fields = {"Content-Length": "1000", **answer.headers}
+                lines = [f"HTTP/1.1 {answer.status} X", *(f"{key}: {value}" for key, value in fields.items())]
+                writer.write("\r\n".join([*lines, "", "<?xml"]).encode())
+                await writer.drain()
                 return False
             case "garbage":
                 writer.write(b"I am no web server\r\n\r\n")
