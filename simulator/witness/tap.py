@@ -1,4 +1,4 @@
-"""Seeing the lease requests that really go over the network, where Azure's SDK hands them to its transport.
+"""Seeing the lease requests that really go over the network, where aiohttp gets them: ours, and those of Azure's SDK.
 
 What a lock says of its leases is its own word. Nothing of a request is kept but what it asks, of which blob, and the
 status of the answer.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from azure.core.pipeline.transport import AioHttpTransport
+from aiohttp import ClientSession
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -24,21 +24,22 @@ def tap_leases(write: Write) -> None:
 
     ``blob`` is the path to it, with what lies above its container; ``status`` is None where no answer came.
     """
-    send = AioHttpTransport.send
+    send = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
 
-    async def told(action: str, request: Any, answering: Awaitable[Any]) -> Any:
+    async def told(action: str, path: str, answering: Awaitable[Any]) -> Any:
         status = None
         try:
             response = await answering
-            status = response.status_code
+            status = response.status
             return response
         finally:
-            blob = unquote(urlsplit(request.url).path)
-            write("lease_request", action=action, blob=blob, status=status)
+            write("lease_request", action=action, blob=path, status=status)
 
-    def tapped(transport: Any, request: Any, **more: Any) -> Awaitable[Any]:
-        answering = send(transport, request, **more)
-        action = request.headers.get("x-ms-lease-action")
-        return told(action, request, answering) if action in _TOLD and "comp=lease" in request.url else answering
+    def tapped(session: Any, method: str, url: Any, **more: Any) -> Awaitable[Any]:
+        answering = send(session, method, url, **more)
+        action = (more.get("headers") or {}).get("x-ms-lease-action")
+        if action not in _TOLD or "comp=lease" not in str(url):
+            return answering
+        return told(action, unquote(urlsplit(str(url)).path), answering)
 
-    AioHttpTransport.send = tapped
+    ClientSession._request = tapped  # type: ignore[method-assign,assignment]  # noqa: SLF001

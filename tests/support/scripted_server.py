@@ -19,7 +19,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: str = ""
     instead: str = ""
-    """reset, hang, drip, garbage"""
+    """reset, hang, drip, garbage, half (a body that breaks off)"""
 
 
 def error(status: int, code: str | None = None, **headers: str) -> Answer:
@@ -35,6 +35,7 @@ class ScriptedServer:
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
         self.requests: list[tuple[str, dict[str, str]]] = []
+        self.targets: list[str] = []
         self._server: asyncio.Server | None = None
         self._open: list[asyncio.StreamWriter] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -79,8 +80,9 @@ class ScriptedServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {key.lower(): value.strip() for key, _, value in (line.partition(":") for line in head[1:] if line)}
         await reader.readexactly(int(headers.get("content-length", "0")))
-        method = head[0].split(" ")[0]
+        method, target, _ = head[0].split(" ")
         self.requests.append((method, headers))
+        self.targets.append(target)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         match answer.instead:
             case "reset":
@@ -95,6 +97,12 @@ class ScriptedServer:
                     writer.write(b"X")
                     await writer.drain()
                     await asyncio.sleep(0.02)
+                return False
+            case "half":
+                fields = {"Content-Length": "1000", **answer.headers}
+                lines = [f"HTTP/1.1 {answer.status} X", *(f"{key}: {value}" for key, value in fields.items())]
+                writer.write("\r\n".join([*lines, "", "<?xml"]).encode())
+                await writer.drain()
                 return False
             case "garbage":
                 writer.write(b"I am no web server\r\n\r\n")

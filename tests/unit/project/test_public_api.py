@@ -12,7 +12,7 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -143,26 +143,31 @@ def secrets_in(text: str) -> list[str]:
     return [secret for secret in (KEY, SIGNATURE, SIGNATURE.removesuffix("%3D")) if secret in text]
 
 
+@pytest.mark.parametrize("http", ["direct", "sdk"])
 @pytest.mark.parametrize("way_in", CONNECTIONS)
 def test_no_error_and_no_log_shows_a_secret(
-    way_in: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    way_in: str,
+    http: Literal["direct", "sdk"],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     an_app(tmp_path, monkeypatch)
     monkeypatch.setenv("AzureWebJobsStorage", CONNECTIONS[way_in])
     caplog.set_level(logging.DEBUG)
     account = resolve_blob_account("AzureWebJobsStorage", os.environ)
     shown = [repr(account), str(account)]
-    for error in failures(account):
+    for error in failures(account, http):
         shown += ["".join(traceback.format_exception(error)), repr(error), str(error), repr(vars(error))]
     shown += [f"{record.getMessage()} {record.args}" for record in caplog.records]
     assert [secrets_in(text) for text in shown if secrets_in(text)] == []
 
 
-def failures(account: StorageAccount) -> list[BaseException]:
+def failures(account: StorageAccount, http: Literal["direct", "sdk"]) -> list[BaseException]:
     """Return the errors of storage that can't be reached: the decorator's, the client's, and the SDK's own beneath."""
 
     async def acquire() -> None:
-        store = open_container(account, "webjobshost")
+        store = open_container(account, "webjobshost", http)
         try:
             await store.acquire("reports", "99999999-9999-4999-8999-999999999999", 15)
         finally:

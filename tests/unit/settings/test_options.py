@@ -207,6 +207,7 @@ def test_what_webjobs_prints_can_be_read_back(tmp_path: Path) -> None:
         ({"lockPeriod": {"s": 1}}, "singleton.lockPeriod is {'s': 1}: write a time span"),
         ({"lockAcquisitionTimeout": "00:00:00"}, "is '00:00:00': give seconds, more than 0"),
         ({"enabled": 1}, "singleton.enabled is 1: give true or false"),
+        ({"http": "SDK"}, "singleton.http is 'SDK': give direct or sdk"),
         ({"enabled": "yes"}, "singleton.enabled is 'yes': give true or false"),
         ({"enabled": None}, "singleton.enabled is null: leave it out"),
         ({"container": "My_Locks"}, "singleton.container: container name 'My_Locks' may have only lower-case letters"),

@@ -129,6 +129,17 @@ async def test_a_redirect_is_not_followed_and_means_nothing(status: int) -> None
             assert (len(server.requests), elsewhere.requests) == (1, [])
 
 
+@pytest.mark.parametrize("status", [200, 503])
+async def test_an_answer_that_breaks_off_means_nothing(status: int) -> None:
+    async with answering(ACQUIRED, Answer(status, LEASED, instead="half"), RELEASED) as (store, server):
+        await store.acquire("job", MINE, 15)
+        with pytest.raises(StoreFailure) as caught:
+            await store.release("job", MINE)
+        assert (caught.value.status, caught.value.meaning) == (None, "transient")
+        await store.release("job", MINE)
+        assert len(server._open) == 2
+
+
 async def test_another_success_than_the_expected_one_is_none() -> None:
     async with answering(Answer(200, LEASED)) as (store, _):
         with pytest.raises(StoreFailure) as caught:

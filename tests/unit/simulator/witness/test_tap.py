@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from azure.core.pipeline.transport import AioHttpTransport, HttpRequest
+from aiohttp import ClientSession
 
 from simulator.witness.tap import tap_leases
+from singleton.process.opening import open_container
+from singleton.settings.connection import StorageAccount
+from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,27 +24,41 @@ URL = "http://127.0.0.1:10000/account/container/locks/h/ship.a%252Db?comp=lease&
 def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
     """Send a request through the tap, and return what was told of it."""
 
-    async def answer(_: object, __: object, **more: Any) -> Any:
+    async def answer(*_: object, **more: Any) -> Any:
         await asyncio.sleep(0)
         if more["status"] is None:
             raise ConnectionError
-        return SimpleNamespace(status_code=more["status"])
+        return SimpleNamespace(status=more["status"])
 
-    monkeypatch.setattr(AioHttpTransport, "send", answer)
+    monkeypatch.setattr(ClientSession, "_request", answer)
     told: list[dict[str, Any]] = []
     tap_leases(lambda event, /, **fields: told.append({"event": event, **fields}))
 
     def send(action: str, url: str = URL, status: int | None = 200) -> list[dict[str, Any]]:
         headers = {"x-ms-lease-action": action, "x-ms-lease-id": "secret"} if action else {}
-        request = HttpRequest("PUT", url, headers=headers)
-        sending = AioHttpTransport.send(SimpleNamespace(), request, status=status)
+        request: Any = ClientSession._request
+        sending = request(SimpleNamespace(), "PUT", url, headers=headers, status=status)
         try:
-            assert asyncio.run(sending).status_code == status
+            assert asyncio.run(sending).status == status
         except ConnectionError:
             assert status is None
         return told
 
     return send
+
+
+@pytest.mark.parametrize("http", ["direct", "sdk"])
+async def test_requests_are_seen_whichever_way_they_go(
+    http: Literal["direct", "sdk"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClientSession, "_request", ClientSession._request)  # put back afterwards
+    told: list[dict[str, Any]] = []
+    tap_leases(lambda _, /, **fields: told.append(fields))
+    async with ScriptedServer(Answer(201, LEASED)) as server:
+        store = open_container(StorageAccount(server.connection_string), "locks", http)
+        await store.acquire("h/ship.a%2Db c", LEASED["x-ms-lease-id"], 15)
+        await store.aclose()
+    assert told == [{"action": "acquire", "blob": "/made/locks/h/ship.a%2Db c", "status": 201}]
 
 
 @pytest.mark.parametrize("status", [200, 409, None])

@@ -1,0 +1,64 @@
+"""What a process imports for its first lock: the SDK is not needed, and not imported unless it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.scripted_server import LEASED, Answer, ScriptedServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.process
+
+SCRIPT = """
+import sys
+from singleton import LockClient, SingletonOptions
+with LockClient(options=SingletonOptions(fencing_tokens=False, http=sys.argv[1])).lock("job"):
+    print(*(name for name in sys.modules if name.startswith(("azure", "aiohttp"))))
+"""
+
+
+@pytest.fixture
+def connection_string() -> Iterator[str]:
+    """A storage that grants every lease, on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    granting = Answer(201, LEASED), Answer(200, LEASED)
+    server = ScriptedServer(*granting)
+    loop.run_until_complete(server.__aenter__())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield server.connection_string
+    asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.mark.parametrize("way", ["key", "signature"])
+def test_a_first_lock_imports_aiohttp_and_nothing_of_the_sdk(way: str, connection_string: str, tmp_path: Path) -> None:
+    imported = modules("direct", way, connection_string, tmp_path)
+    assert "aiohttp" in imported
+    assert [name for name in imported if name.startswith("azure")] == []
+
+
+def test_through_the_sdk_it_is_imported(connection_string: str, tmp_path: Path) -> None:
+    """Otherwise the test above proves nothing."""
+    assert "azure.storage.blob.aio" in modules("sdk", "key", connection_string, tmp_path)
+
+
+def modules(http: str, way: str, connection_string: str, folder: Path) -> list[str]:
+    if way == "signature":
+        endpoint = connection_string.partition("BlobEndpoint=")[2].rstrip(";")
+        connection_string = f"BlobEndpoint={endpoint};SharedAccessSignature=sv=1&sig=x"
+    env = {**os.environ, "AzureWebJobsStorage": connection_string, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SCRIPT, http]
+    return subprocess.check_output(command, env=env, cwd=folder, text=True, timeout=60).split()
