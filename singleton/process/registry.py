@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 import weakref
@@ -179,7 +180,8 @@ class Registry:
 
     async def pause(self, address: Address, seconds: float) -> None:
         """Sleep before the next attempt; not past the moment at which it may find that the holder is silent."""
-        await asyncio.sleep(min(seconds, self._lock(address).next_look - asyncio.get_running_loop().time()))
+        look = self._locks[address].next_look if address in self._locks else math.inf
+        await asyncio.sleep(min(seconds, look - asyncio.get_running_loop().time()))
 
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""

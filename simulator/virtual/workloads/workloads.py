@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.virtual.workloads.clients.clients import start_clients
 from simulator.virtual.workloads.deferring.deferrals import start_deferrals
 from simulator.virtual.workloads.deployments.deployed import start_deployed
+from simulator.virtual.workloads.failovers import start_failovers
 from simulator.virtual.workloads.hosting import QueueWorld, orders
 from simulator.virtual.workloads.invocations import declare, invoke_one
 from simulator.virtual.workloads.jobs import Job, guarded_jobs, message, some_jobs
@@ -32,7 +33,7 @@ _jobs = cache(guarded_jobs)
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed", "clients"):
+    if name not in ("defer", "listener", "deployed", "clients", "failover"):
         declare(world, _jobs(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -212,5 +213,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "listener": start_listeners,
     "deployed": start_deployed,
     "clients": start_clients,
+    "failover": start_failovers,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

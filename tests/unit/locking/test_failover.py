@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ F = 2.0
 GOOD, SILENT, TOUCH = F * 14 / 15, F * 16 / 15, F / 3
 
 
-def touched(network: Network, seed: int = 1, failover: float = F, **timing: float) -> Lock:
-    return lock_on(network, seed, failover=failover, **timing)
+def touched(network: Network, seed: int = 1, failover: float = F) -> Lock:
+    return lock_on(network, seed, failover=failover)
 
 
 def cut_off(network: Network) -> None:
@@ -55,7 +56,7 @@ async def test_a_hold_begins_with_a_write_and_is_touched_three_times_in_its_fail
         await asyncio.sleep(10.0)
     writes = [request.sent for request in network.sent("write")]
     assert len(writes) == 16
-    assert all(later - earlier == pytest.approx(TOUCH) for earlier, later in zip(writes, writes[1:], strict=False))
+    assert all(later - earlier == pytest.approx(TOUCH) for earlier, later in itertools.pairwise(writes))
     assert len(network.sent("renew")) == 1
 
 
@@ -323,7 +324,7 @@ async def test_after_a_break_what_was_read_is_forgotten() -> None:
     await asyncio.sleep(8.0)
     breaks = [request.sent for request in other.sent("break")]
     assert len(breaks) >= 2
-    assert all(later - earlier > SILENT for earlier, later in zip(breaks, breaks[1:], strict=False))
+    assert all(later - earlier > SILENT for earlier, later in itertools.pairwise(breaks))
     other.heal()
     await release(await waiter)
     await release(dead)
@@ -356,7 +357,7 @@ async def test_a_waiter_looks_four_times_in_its_failover_and_asks_once_it_is_fre
     await until(20.0)
     assert other.calls().count("acquire") == 1
     reads = [request.sent for request in other.sent("read") if request.sent > 5.0]
-    gaps = [later - earlier for earlier, later in zip(reads, reads[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(reads)]
     assert max(gaps) < F / 4 + 0.05
     await release(hold)
     released = now()
