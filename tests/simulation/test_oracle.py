@@ -328,7 +328,7 @@ async def _(host: Host) -> None:
 
 @of("nobody leads")
 async def _(host: Host) -> None:
-    election = leaders._Election(host.scene.world, "poller", {host.machine: 0.0})
+    election = leaders.Election(host.scene.world, "poller", {host.machine: 0.0})
     await host.until(40.0)
     election.must_have_a_leader()
 

@@ -1,7 +1,7 @@
 """What goes wrong in virtual worlds: each kind a class that strikes, is drawn, told, saved and shrunk.
 
-To add a kind, write a class in ``hosts.py``, ``network.py`` or ``strange.py``. Worlds and those who judge them may not
-enter.
+To add a kind, write a class in ``hosts.py``, ``network.py``, ``silences.py`` or ``strange.py``. Worlds and those who
+judge them may not enter.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from simulator.virtual.faults import queues
 
 # isort: split
 from simulator.virtual.faults import strange
+
+# isort: split
+from simulator.virtual.faults import silences
 from simulator.virtual.faults.fault import KINDS, Fault, Lasting, fault_from
 
-__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network", "queues", "strange"]
+__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network", "queues", "silences", "strange"]

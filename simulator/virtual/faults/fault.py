@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simulator.virtual.storage.network import Network, Passage
+    from simulator.virtual.storage.service import Service
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
 
@@ -30,6 +31,7 @@ class Target(Protocol):
     loop: VirtualLoop
     machines: list[Machine]
     network: Network
+    service: Service
     rng_faults: random.Random
 
     def crash(self, index: int, /) -> None: ...

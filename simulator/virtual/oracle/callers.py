@@ -73,6 +73,11 @@ class _Invocation:
         return self.guard is not None and callable(self.guard.on_contention)
 
     @property
+    def failover(self) -> float | None:
+        """Of the lock, as it was declared: another is another lock of the process, on the same blob."""
+        return None if self.guard is None else self.guard.options.failover
+
+    @property
     def who(self) -> Who:
         return self.machine.name, self.owner
 
@@ -104,12 +109,27 @@ class Callers:
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
+    _declared: dict[tuple[str, str], set[float | None]] = field(default_factory=lambda: defaultdict(set))
     _last_end: dict[str, Tenure] = field(default_factory=dict)
 
     def know(self, guards: Mapping[str, Guarded]) -> None:
         """Take the guards of the functions that will be called, by name."""
         self._guards.update(guards)
         self.evidence.bounds.know(guards.values())
+
+    def failover_of(self, function: str) -> float | None:
+        """Return the failover that a function was declared with."""
+        guard = self._guards.get(function)
+        return None if guard is None else guard.options.failover
+
+    def want(self, lock: str) -> list[tuple[Machine, float, float]]:
+        """Return who waits for a lock, and would take it from a silent holder: machine, since when, its failover."""
+        waiting = self._waiting[lock].values()
+        return [
+            (each.machine, each.since, each.failover)
+            for each in waiting
+            if each.failover is not None and each.guard is not None and each.guard.wait is None
+        ]
 
     def are_cancelled(self, function: str) -> bool:
         """Tell whether async bodies of this function are cancelled when their lock is lost."""
@@ -172,6 +192,7 @@ class Callers:
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
+        self._declared[mine].add(new.failover)
         # What a policy of one's own will answer is not known here.
         if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
@@ -189,6 +210,7 @@ class Callers:
             and other.since < invocation.since
             and other.in_line
             and not other.asks_anew
+            and other.failover == invocation.failover  # else they stand in two lines
         ]
         if ahead:
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
@@ -290,6 +312,8 @@ class Callers:
         if run.since is None:
             run.since = now
         if now - run.since <= limit or invocation.guard is None or invocation.guard.wait is not None:
+            return
+        if len(self._declared[invocation.machine.name, invocation.lock]) > 1:  # two locks take turns
             return
         if run.free >= _MOSTLY * (now - run.since) or not self.conduct.well(invocation.machine, limit):
             return

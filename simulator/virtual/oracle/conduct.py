@@ -61,6 +61,7 @@ class Conduct:
     _refused: dict[tuple[str, str], float] = field(default_factory=dict)
     _last_renewal: dict[str, float] = field(default_factory=dict)
     _renewals: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
+    _bad: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     _in_vain: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
     _trouble: dict[str, float] = field(default_factory=dict)
@@ -70,6 +71,9 @@ class Conduct:
     """When each machine last asked for a lock."""
     keeps: Callable[[Tenure], bool] = lambda _: False
     """Tells whether a host keeps a lease for a reason although no body is inside: part of a set, the rest of a time."""
+
+    touched: Callable[[str], float | None] = lambda _: None
+    """Returns the failover of a lease that is touched."""
 
     # --- for others who judge -----------------------------------------------------------------------------------------
 
@@ -152,6 +156,7 @@ class Conduct:
         self._last[machine.name, request.name] = now
         if not passage.good:
             self._trouble[machine.name] = now
+            self._bad[machine.name, request.name].append(now)
         if request.closed and not machine.leaving:
             act = f"{request.call} of {request.name}"
             self.evidence.blame(
@@ -227,13 +232,19 @@ class Conduct:
     def lost(self, body: Body, reason: str | None) -> None:
         """Judge the loss of a hold with a body inside."""
         machine, lease_id = body.machine, body.hold.lease_id or ""
-        if reason in ("stolen", "broken", "blob gone") and not self.evidence.operated(lease_id):
+        if reason in ("stolen", "broken", "blob gone") and not self.evidence.ended_by_others(lease_id):
             self.evidence.blame(
                 "false loss", f"{machine.name} is told that {body.lock} is {reason}, and nobody did that"
             )
         if reason != "expired" or machine.stopped_since(self.evidence.bounds.period * self.evidence.bounds.drift):
             return
-        self._ran_out(machine, body.lock, lease_id)
+        if (failover := self.touched(lease_id)) is None or not self._often_bad(machine, body.lock, within=failover):
+            self._ran_out(machine, body.lock, lease_id)
+
+    def _often_bad(self, machine: Machine, lock: str, *, within: float) -> bool:
+        """Tell whether more than one request for a lock went wrong lately: then a hold that is touched may be lost."""
+        since = self.evidence.loop.now - within * self.evidence.bounds.drift
+        return sum(at >= since for at in self._bad[machine.name, lock]) > 1
 
     def leads(self, tenure: Tenure) -> None:
         """Take the beginning of a listener's lease: it is kept without a body inside."""

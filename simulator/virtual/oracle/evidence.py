@@ -66,6 +66,8 @@ class Body:
     """Whether its lock waits for its end; a leadership that is lost does not wait for the leader's work."""
     shared: bool = False
     """Whether its lease is a listener's, for all bodies of its machine together."""
+    failover: float | None = None
+    """Of its lock, where that was declared with one."""
     told_at: float = math.inf
     """When its host told of the loss of its hold."""
 
@@ -126,6 +128,8 @@ class Evidence:
         """Says, in words, that a body was cancelled and goes on, if it does: our own never do."""
         self._bodies: dict[str, list[Body]] = defaultdict(list)
         self._operated: set[str] = set()
+        self.taken_over: set[str] = set()
+        """Leases that were taken from holders who had fallen silent."""
 
     def bodies(self, lock: str) -> list[Body]:
         """Return the bodies that are inside."""
@@ -145,6 +149,10 @@ class Evidence:
     def operated(self, lease_id: str | None) -> bool:
         """Tell whether an operator ended this lease."""
         return lease_id in self._operated
+
+    def ended_by_others(self, lease_id: str | None) -> bool:
+        """Tell whether somebody else ended this lease: an operator, or who took it from a silent holder."""
+        return self.operated(lease_id) or lease_id in self.taken_over
 
     def blame(self, check: str, text: str) -> None:
         """Add what a check has found."""

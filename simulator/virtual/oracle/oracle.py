@@ -18,18 +18,19 @@ in the first run; "a stale token acted" does not in thousands.
     token order        an epoch or token that is not greater than all before it
 
 What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``; listeners, in
-``listening.py``.
+``listening.py``; failover, in ``silence.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.oracle.callers import Callers
 from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.evidence import Body, Evidence
 from simulator.virtual.oracle.listening import Listening
 from simulator.virtual.oracle.moments import Moments
+from simulator.virtual.oracle.silence import Silence
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
 from singleton.stores.protocol import StoreFailure
@@ -58,6 +59,8 @@ class Oracle(Evidence):
         self.callers = Callers(self, self.conduct)
         self.listening = Listening(self, self.conduct)
         self.moments = Moments(self.reached)
+        self.silence = Silence(self, wanting=[self.callers.want])
+        self.conduct.touched = self.silence.of_lease
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
         self._current_hold = current_hold
@@ -93,7 +96,9 @@ class Oracle(Evidence):
                 sync = Baton.held() or not self.callers.are_cancelled(event.function)
                 if not shared and self.listens_no_longer(machine, event.owner):
                     self.blame("entered lost", f"{event.owner} began a body, and its process listens no longer")
-                self.enter(Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared))
+                body = Body(event.lock, machine, self._current_hold(), sync, self.loop.now, shared=shared)
+                body.failover = self.callers.failover_of(event.function)
+                self.enter(body)
             case "body_ended":
                 self._must_call_back(hold := self._current_hold())
                 self.leave(hold)
@@ -134,6 +139,7 @@ class Oracle(Evidence):
             self._showed[body.lock] = token, body.hold.lease_id
         self._bodies[body.lock].append(body)
         self._must_not_hope(body)
+        self.silence.entered(body)
 
     def _must_not_hope(self, body: Body) -> None:
         """A host must not count on its lease for longer than the service will keep it."""
@@ -164,10 +170,12 @@ class Oracle(Evidence):
     def _sent(self, request: Request, passage: Passage) -> None:
         self.conduct.sent(request, passage)
         self.listening.sent(request)
+        self.silence.sent(request)
         if request.call == "acquire":
             self.callers.asked(request, self.conduct.silent_since(request))
 
-    def _replied(self, request: Request, failure: Exception | None) -> None:
+    def _replied(self, request: Request, failure: Exception | None, answer: Any) -> None:
+        self.silence.replied(request, failure, answer)
         self.conduct.replied(request, failure)
         self.listening.replied(request, failure)
         status = failure.status if isinstance(failure, StoreFailure) else None
@@ -204,6 +212,8 @@ class Oracle(Evidence):
                 self._released(tenure)
             case "expired":
                 self._expired(tenure)
+            case "taken over":
+                self.silence.taken_over(tenure)
             case "taken away":
                 text = f"{tenure.ended_by} ended the lease of {tenure.lock} that {tenure.machine} has"
                 self.blame("taken away", text)

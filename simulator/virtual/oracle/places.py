@@ -118,8 +118,8 @@ class Places:
             on_send(request, passage)
             self.sent(request)
 
-        def replied(request: Request, failure: Exception | None) -> None:
-            on_reply(request, failure)
+        def replied(request: Request, failure: Exception | None, answer: Any) -> None:
+            on_reply(request, failure, answer)
             self.replied(request, failure)
 
         def granted(tenure: Tenure) -> None:

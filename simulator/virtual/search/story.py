@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
-from simulator.virtual.oracle import callers, conduct, listening, oracle, places
+from simulator.virtual.oracle import callers, conduct, listening, oracle, places, silence
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
@@ -92,6 +92,6 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
     workloads = (book, calls, uses, deployed, leaders, witness, ledger, answers, semaphores)
-    modules = (*workloads, logs, world, conduct, callers, listening, places, oracle)
+    modules = (*workloads, logs, world, conduct, callers, listening, places, silence, oracle)
     pages = "".join(module.__doc__ or "" for module in modules)
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))

@@ -9,6 +9,7 @@ from simulator.virtual.workloads.callers import guarded, start_chain, start_queu
 from simulator.virtual.workloads.clients.clients import start_clients
 from simulator.virtual.workloads.deferring.deferrals import start_deferrals
 from simulator.virtual.workloads.deployments.deployed import start_deployed
+from simulator.virtual.workloads.failovers import start_failovers
 from simulator.virtual.workloads.invocations import declare
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.listeners.listeners import start_listeners
@@ -24,7 +25,7 @@ _MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed", "clients"):
+    if name not in ("defer", "listener", "deployed", "clients", "failover"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -45,5 +46,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "listener": start_listeners,
     "deployed": start_deployed,
     "clients": start_clients,
+    "failover": start_failovers,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.stores.protocol import StoreFailure
@@ -82,6 +82,8 @@ class Request:
     place: Place | None = None
     closed: bool = False
     """Whether its store was closed before."""
+    args: tuple[Any, ...] = field(default=(), compare=False)
+    """What it asks, beside the name."""
 
 
 class Network:
@@ -93,7 +95,7 @@ class Network:
         self.on_send: Callable[[Request, Passage], None] = lambda *_: None
         self.on_loss: Callable[[Request], None] = lambda *_: None
         self.on_answer: Callable[[Request, Exception | None, Passage], None] = lambda *_: None
-        self.on_reply: Callable[[Request, Exception | None], None] = lambda *_: None
+        self.on_reply: Callable[[Request, Exception | None, Any], None] = lambda *_: None
         self._loop = loop
         self._rng = rng
         self._latency = latency
@@ -144,7 +146,7 @@ class Network:
     def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
         if future.done():
             return
-        self.on_reply(request, failure)
+        self.on_reply(request, failure, answer)
         if failure is None:
             future.set_result(answer)
         else:

@@ -28,7 +28,7 @@ _LABEL: Final = {"CostCentre": "4711"}
 _NOTICE: Final = 10
 """Seconds for which a lease goes on that an operator breaks slowly."""
 
-Ending = Literal["expired", "released", "operator", "taken away"]
+Ending = Literal["expired", "released", "operator", "taken over", "taken away"]
 
 
 @dataclass(slots=True, eq=False)
@@ -180,6 +180,8 @@ class Service(MemoryLeaseStore):
             return "operator"
         if call == "release" and machine is tenure.machine:
             return "released"
+        if call == "break_":
+            return "taken over"
         return "expired" if tenure.expires <= self._loop.now else "taken away"
 
 
@@ -259,4 +261,5 @@ class NetworkStore:
 
     def _request(self, call: str, name: str, *args: Any, lease_id: str | None = None) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place, self._is_closed))
+        request = Request(self._machine, call, name, execute, lease_id, self._place, self._is_closed, args)
+        return self._network.send(request)

@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def inside(world: World, machine: Machine, hold: Hold, *, guarded: bool = True, sync: bool = False) -> Iterator[Body]:
+def inside(
+    world: World,
+    machine: Machine,
+    hold: Hold,
+    *,
+    guarded: bool = True,
+    sync: bool = False,
+    failover: float | None = None,
+) -> Iterator[Body]:
     """Let the oracle know of a body for the length of the block.
 
-    ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it.
+    ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it; ``failover``: of its lock.
     """
     oracle = world.oracle
-    body = Body(hold.lock, machine, hold, sync=sync, since=world.loop.now, guarded=guarded)
+    body = Body(hold.lock, machine, hold, sync=sync, since=world.loop.now, guarded=guarded, failover=failover)
 
     def lost(reason: LossReason) -> None:
         told("lost", reason)

@@ -23,6 +23,8 @@ from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import LockClosed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
@@ -44,34 +46,42 @@ class _Term:
 
 def start_leader(world: World) -> None:
     """One or two leaderships, for which every machine is a candidate, once or twice."""
+    for name in _NAMES[: world.rng_work.choice([1, 1, 2])]:
+        start_election(world, Election(world, name))
+
+
+def start_election(world: World, election: Election) -> None:
+    """Let every machine be a candidate, once or twice."""
     rng = world.rng_work
-    for name in _NAMES[: rng.choice([1, 1, 2])]:
-        election = _Election(world, name)
-        for machine in world.machines:
-            terms = [
-                _Term(rng.uniform(0, 10), rng.choice([10.0, 40.0, 90.0]) * rng.uniform(0.5, 1), rng.uniform(0.5, 5))
-                for _ in range(rng.randint(1, 2))
-            ]
-            seconds = sum(term.pause + term.seconds for term in terms)
-            world.start(machine, election.stand(machine, terms), seconds=seconds / len(world.machines))
-        world.watch(election.must_have_a_leader)
+    for machine in world.machines:
+        terms = [
+            _Term(rng.uniform(0, 10), rng.choice([10.0, 40.0, 90.0]) * rng.uniform(0.5, 1), rng.uniform(0.5, 5))
+            for _ in range(rng.randint(1, 2))
+        ]
+        seconds = sum(term.pause + term.seconds for term in terms)
+        world.start(machine, election.stand(machine, terms), seconds=seconds / len(world.machines))
+    world.watch(election.must_have_a_leader)
 
 
 @cache
-def _client() -> AsyncLockClient:
-    return AsyncLockClient(options=_OPTIONS)
+def _client(failover: float | None) -> AsyncLockClient:
+    return AsyncLockClient(options=_OPTIONS, failover=failover)
 
 
 @dataclass(slots=True)
-class _Election:
+class Election:
+    """The candidates for one leadership."""
+
     world: World
     name: str
     _since: dict[Machine, float] = field(default_factory=dict)
     """Since when each machine wants to lead and does not, as far as it knows."""
+    failovers: Mapping[Machine, float | None] = field(default_factory=dict)
+    """With which each machine asks for it."""
 
     async def stand(self, machine: Machine, terms: list[_Term]) -> None:
         """Be a candidate for some time, and again."""
-        client = _client()
+        client = _client(self.failovers.get(machine))
         for term in terms:
             await asyncio.sleep(term.pause)
             witness = Witness(self.world, machine)
@@ -101,10 +111,15 @@ class _Election:
     async def _lead(self, machine: Machine, leadership: Leadership, hold: Hold, term: _Term) -> None:
         self.world.oracle.reached["terms as a leader"] += 1
         self._since.pop(machine, None)
-        with suppress(Refused), inside(self.world, machine, hold, guarded=False):
+        with suppress(Refused), inside(self.world, machine, hold, guarded=False, failover=self.failovers.get(machine)):
             while leadership.hold is hold:
                 await work(self.world, hold, term.step)
         self._since[machine] = self.world.loop.now
+
+    def want(self, lock: str) -> list[tuple[Machine, float, float]]:
+        """Return who would take this leadership from a leader that has fallen silent."""
+        wanted = self._since.items() if lock == self.name else ()
+        return [(each, since, own) for each, since in wanted if (own := self.failovers.get(each)) is not None]
 
     def must_have_a_leader(self) -> None:
         """A leadership does not stay free while somebody wants it."""

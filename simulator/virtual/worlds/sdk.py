@@ -88,7 +88,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
         lease_id = args[0] if args and call not in ("break_", "create", "note") else None
         asked = "create" if call == "container" else call
         try:
-            answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id))
+            answer = await self._network.send(Request(self._machine, asked, name, execute, lease_id, args=args))
         except StoreFailure as failure:
             if failure.status is None:
                 raise ServiceRequestError(str(failure)) from None

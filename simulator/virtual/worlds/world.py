@@ -281,6 +281,7 @@ class World:
         tenure = self.service.tenure(request.name)
         self._chronicle.answered(request, failure, passage, tenure)
         self.oracle.moments.answered(request, failure, tenure, self.loop.now)
+        self.oracle.silence.answered(request, failure)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

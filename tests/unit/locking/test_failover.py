@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,8 +27,8 @@ F = 2.0
 GOOD, SILENT, TOUCH = F * 14 / 15, F * 16 / 15, F / 3
 
 
-def touched(network: Network, seed: int = 1, failover: float = F, **timing: Any) -> Lock:
-    return lock_on(network, seed, failover=failover, **timing)
+def touched(network: Network, seed: int = 1, failover: float = F) -> Lock:
+    return lock_on(network, seed, failover=failover)
 
 
 def cut_off(network: Network) -> None:

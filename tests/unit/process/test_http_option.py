@@ -8,7 +8,7 @@ import pytest
 
 from singleton import LockClient, LockNotAcquired, SingletonOptions
 from singleton.process.opening import open_container
-from singleton.process.registry import Place
+from singleton.settings.place import Place
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenClients
 from singleton.stores.azure_blob import AzureBlobLeaseStore

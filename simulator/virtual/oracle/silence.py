@@ -1,0 +1,213 @@
+"""Failover: whether holders touch their locks, and whether others take only what has been silent for long enough.
+
+entered untouched     a body began under a hold that is to be touched before, and was not
+counts on a touch     a host counts on its hold for too long after the sending of its last touch
+wrong touch           what a host wrote on a lock does not say its failover, or another epoch
+broken too soon       a host broke a lease whose holder it had not seen silent for long enough, or without a condition
+taken from the living  a lease was taken over from a holder that counted on it, or that need not touch it
+not taken over        a holder is dead, somebody able waits, and has not taken its lock over within the bound
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.locking.fencing import EPOCH_KEY
+from singleton.locking.mark import MARK_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from simulator.virtual.oracle.evidence import Body
+    from simulator.virtual.oracle.oracle import Oracle
+    from simulator.virtual.storage.network import Request
+    from simulator.virtual.storage.service import Tenure
+    from simulator.virtual.time.machine import Machine
+
+    Wanting = Iterable[tuple[Machine, float, float]]
+
+_ROUNDING: Final = 1e-6
+_GOOD: Final = 14 / 15
+_SILENT: Final = 16 / 15
+_A_MOMENT: Final = 1e-3
+_CALLS: Final = 1.0
+"""Seconds for the requests of a takeover, on a good day."""
+
+
+@dataclass(slots=True)
+class _Readings:
+    """What a machine has read of a lock, by its own clock: one ETag, when it was first answered, and last asked."""
+
+    etag: str
+    first_reply: float
+    last_sent: float
+    failover: float | None
+
+
+@dataclass(slots=True)
+class Silence:
+    """Told of requests, of their answers, and of bodies."""
+
+    oracle: Oracle
+    declared: dict[Machine, set[float | None]] = field(default_factory=dict)
+    """The values of failover on each machine: what its touches may say. Others are not looked at."""
+    wanting: list[Callable[[str], Wanting]] = field(default_factory=list)
+    """Each returns who wants a lock: the machine, since when, and its failover."""
+    _sent_at: dict[Request, tuple[float, float]] = field(default_factory=dict)
+    _written: dict[str, float | None] = field(default_factory=dict)
+    _changed: dict[str, float] = field(default_factory=dict)
+    _touched: dict[str, float] = field(default_factory=dict)
+    _readings: dict[tuple[Machine, str], _Readings] = field(default_factory=dict)
+    _blamed: set[str] = field(default_factory=set)
+
+    def of_lease(self, lease_id: str) -> float | None:
+        """Return the failover that was last written under a lease."""
+        return self._written.get(lease_id)
+
+    # --- holders ------------------------------------------------------------------------------------------------------
+
+    def sent(self, request: Request) -> None:
+        """Take a request."""
+        machine, now = request.machine, self.oracle.loop.now
+        if request.call in ("write", "read"):
+            self._sent_at[request] = now, machine.reads(now)
+        elif request.call == "break_":
+            self._breaks(machine, request.name, request.args[0])
+
+    def answered(self, request: Request, failure: Exception | None) -> None:
+        """Take what the service has carried out."""
+        if request.call != "write" or failure is not None or request.lease_id is None:
+            return
+        metadata: Mapping[str, str] = request.args[1]
+        failover, epoch = _mark_of(metadata)
+        mine = failover if epoch == metadata.get(EPOCH_KEY) else None
+        before = self._written.get(request.lease_id, mine)
+        self._written[request.lease_id] = mine
+        self._changed[request.name] = self.oracle.loop.now
+        allowed = self.declared.get(request.machine)
+        if allowed is not None and (mine not in allowed or mine != before):
+            self._blame(
+                "wrong touch", f"{request.machine.name} writes failover {failover} of {epoch} on {request.name}"
+            )
+        if mine is not None:
+            self._must_end(request.name, mine)
+
+    def replied(self, request: Request, failure: Exception | None, answer: Any) -> None:
+        """Take a reply that reaches its host."""
+        sent = self._sent_at.pop(request, None)
+        if sent is None or failure is not None:
+            return
+        if request.call == "write" and request.lease_id is not None:
+            self._touched[request.lease_id] = max(sent[1], self._touched.get(request.lease_id, -math.inf))
+            self.oracle.later(_A_MOMENT, self._each_under, request.lease_id, request.name)
+        elif request.call == "read":
+            self._reads(request, sent[1], answer)
+
+    def entered(self, body: Body) -> None:
+        """Take the beginning of a body."""
+        if body.failover is None or self.oracle.operated(body.hold.lease_id):
+            return
+        self.oracle.reached["bodies of a hold that is touched"] += 1
+        if body.hold.lease_id not in self._touched:
+            self._blame(
+                "entered untouched", f"{body.machine.name} began a body of {body.lock} before it has touched it"
+            )
+        elif self.of_lease(body.hold.lease_id or "") != body.failover:
+            self._blame("wrong touch", f"{body.machine.name} began a body of {body.lock}, and has another failover")
+        self._must_not_hope(body)
+
+    def _each_under(self, lease_id: str, lock: str) -> None:
+        for body in tuple(self.oracle.bodies(lock)):
+            if body.hold.lease_id == lease_id and body.failover is not None:
+                self._must_not_hope(body)
+
+    def _must_not_hope(self, body: Body) -> None:
+        lease = body.hold.lost._lease  # noqa: SLF001 - there is no other way to ask a host what it believes
+        if lease is None or body.failover is None:
+            return
+        ends = self._touched.get(body.hold.lease_id or "", -math.inf) + body.failover * _GOOD
+        if lease.deadline > ends + _ROUNDING and not body.knows():
+            hope = f"counts on {body.lock} until {lease.deadline - ends:.3f} s after it should"
+            self._blame("counts on a touch", f"{body.machine.name} {hope}")
+
+    # --- those who wait -----------------------------------------------------------------------------------------------
+
+    def _reads(self, request: Request, sent: float, state: Any) -> None:
+        machine, key = request.machine, (request.machine, request.name)
+        before = self._readings.get(key)
+        if before is not None and before.etag == state.etag:
+            before.last_sent = sent
+            return
+        failover, epoch = _mark_of(state.metadata)
+        live = epoch == state.metadata.get(EPOCH_KEY)
+        self._readings[key] = _Readings(
+            state.etag, machine.reads(self.oracle.loop.now), sent, failover if live else None
+        )
+
+    def _breaks(self, machine: Machine, lock: str, etag: str | None) -> None:
+        """A break is on condition of an ETag that was read twice, so long apart by the machine's own clock."""
+        seen = self._readings.get((machine, lock))
+        if len(self.declared.get(machine, ())) == 1:  # else it has several locks there, and each reads for itself
+            self._readings.pop((machine, lock), None)
+        self.oracle.reached["breaks of a silent holder's lease"] += 1
+        if seen is None or etag is None or seen.etag != etag:
+            self._blame("broken too soon", f"{machine.name} breaks the lease of {lock}, and has not read that twice")
+        elif seen.failover is None or seen.last_sent - seen.first_reply < seen.failover * _SILENT - _ROUNDING:
+            apart = f"read twice within {seen.last_sent - seen.first_reply:.3f} s, for {seen.failover} s"
+            self._blame("broken too soon", f"{machine.name} breaks the lease of {lock}, {apart}")
+
+    def taken_over(self, tenure: Tenure) -> None:
+        """Take the end of a lease that a host has broken."""
+        oracle = self.oracle
+        oracle.taken_over.add(tenure.lease_id)
+        inside = oracle.inside(tenure)
+        for body in inside:
+            if not body.machine.crashed and not body.knows():
+                self._blame(
+                    "taken from the living", f"{tenure.ended_by} broke {tenure.lock}, and {body.machine} has it"
+                )
+        touched = tenure.lease_id in self._written
+        if (touched or inside) and self.of_lease(tenure.lease_id) is None:
+            self._blame("taken from the living", f"{tenure.ended_by} broke {tenure.lock}, which need not be touched")
+        whose = "a dead holder" if _dead(tenure) else "one alive"
+        oracle.reached[f"taken over from {whose}" if touched else "taken over before the first touch"] += 1
+
+    def _must_end(self, lock: str, failover: float) -> None:
+        """Look, when everybody able would have taken over what was written last."""
+        drift = self.oracle.bounds.drift
+        for share in (1.0, 1.5, 3.0):
+            bound = failover * _SILENT * drift * share + _CALLS
+            self.oracle.later(bound, self._must_be_taken, lock, self.oracle.loop.now, failover)
+
+    def _must_be_taken(self, lock: str, written: float, failover: float) -> None:
+        oracle, now = self.oracle, self.oracle.loop.now
+        tenure = oracle.service.tenure(lock)
+        if self._changed[lock] != written or tenure is None or not _dead(tenure):
+            return
+        if self._written.get(tenure.lease_id) is None:  # it took the lease, and was not to begin: who had it before?
+            return
+        drift = oracle.bounds.drift
+        for machine, since, own in [each for want in self.wanting for each in want(lock)]:
+            bound = (failover * _SILENT + own / 4) * drift + _CALLS
+            begun = max(since, written)
+            if now - begun >= bound and oracle.conduct.well(machine, bound + own) and not self._busy(machine, lock):
+                silent = f"{tenure.machine} is dead, and has been silent for {now - written:.1f} s"
+                self._blame("not taken over", f"{machine.name} waits for {lock}; {silent}")
+
+    def _busy(self, machine: Machine, lock: str) -> bool:
+        return any(body.machine is machine for body in self.oracle.bodies(lock))
+
+    def _blame(self, check: str, text: str) -> None:
+        self.oracle.blame(check, text)
+
+
+def _dead(tenure: Tenure) -> bool:
+    return tenure.machine is not None and tenure.machine.crashed
+
+
+def _mark_of(metadata: Mapping[str, str]) -> tuple[float | None, str]:
+    """Return the failover in seconds that stands on a blob, and the epoch that it is for."""
+    milliseconds, _, epoch = metadata.get(MARK_KEY, "").partition("/")
+    return int(milliseconds) / 1000 if milliseconds.isdigit() else None, epoch
