@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from singleton.base.errors import ConfigurationError
 from singleton.stores.azure_blob import judged
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,8 @@ _EARLY: Final = 300.0
 """Seconds before its end from which a token is replaced."""
 _AGAIN: Final = 30.0
 """Seconds after which a token that could not be replaced, but is still good, is tried to be replaced again."""
+_PATIENCE: Final = 60.0
+"""Seconds for a new token. All requests wait for the same one, so one that never comes must be asked for anew."""
 
 
 @dataclass(slots=True)
@@ -182,7 +184,8 @@ class Token:
 
     async def _renew(self) -> None:
         with_details = getattr(self._credential, "get_token_info", None)
-        found = await judged((with_details or self._credential.get_token)(SCOPE))
+        asking = judged((with_details or self._credential.get_token)(SCOPE))
+        found = await within(_PATIENCE, asking)
         self._bearer = f"Bearer {found.token}"
         self._ends = float(found.expires_on)
         self._due = min(getattr(found, "refresh_on", None) or self._ends, self._ends - _EARLY)

@@ -250,6 +250,16 @@ async def test_who_gives_up_leaves_the_token_to_the_others() -> None:
     assert len(credential.asked) == 1
 
 
+async def test_a_token_that_never_comes_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_PATIENCE", 0.01)
+    credential = Credential(time.time() + 3600, slow=True)
+    token = Token(credential)
+    with pytest.raises(StoreFailure, match="no answer within"):
+        await bearer(token)
+    credential.go.set()
+    assert await bearer(token) == "Bearer token 2"
+
+
 @pytest.mark.parametrize("ours", [True, False])
 async def test_closing_ends_what_is_under_way_and_closes_a_credential_of_ours(ours: bool) -> None:
     credential = Credential(time.time() + 3600, slow=True)
