@@ -84,12 +84,16 @@ def text_to_sign(request: Request, account: str) -> str:
     """Return what of a request without a body its signature covers."""
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
-    own = sorted((name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-")
-    if len(own) > 4:  # only metadata can have an underscore, which the service sorts before digits
-        own.sort(key=lambda header: header[0].replace("_", " "))
+    own = [(name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-"]
+    own.sort(key=_place)
     named = "".join([f"{name}:{value}\n" for name, value in own])
     resource = f"/{account}{request.path}{_canonical(request.query)}"
     return f"{request.method}\n\n\n\n\n\n\n\n{conditions}\n\n{named}{resource}"
+
+
+def _place(header: tuple[str, str]) -> str:
+    """Return what headers are sorted by: the service has an underscore, which only metadata has, before digits."""
+    return header[0].replace("_", " ")
 
 
 @lru_cache(64)
