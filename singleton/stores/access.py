@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from singleton.base.errors import ConfigurationError
 from singleton.stores.azure_blob import judged
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,8 @@ _EARLY: Final = 300.0
 """Seconds before its end from which a token is replaced."""
 _AGAIN: Final = 30.0
 """Seconds after which a token that could not be replaced, but is still good, is tried to be replaced again."""
+_PATIENCE: Final = 60.0
+"""Seconds for a new token. All requests wait for the same one, so one that never comes must be asked for anew."""
 
 
 @dataclass(slots=True)
@@ -82,12 +84,16 @@ def text_to_sign(request: Request, account: str) -> str:
     """Return what of a request without a body its signature covers."""
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
-    own = sorted((name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-")
-    if len(own) > 4:  # only metadata can have an underscore, which the service sorts before digits
-        own.sort(key=lambda header: header[0].replace("_", " "))
+    own = [(name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-"]
+    own.sort(key=_place)
     named = "".join([f"{name}:{value}\n" for name, value in own])
     resource = f"/{account}{request.path}{_canonical(request.query)}"
     return f"{request.method}\n\n\n\n\n\n\n\n{conditions}\n\n{named}{resource}"
+
+
+def _place(header: tuple[str, str]) -> str:
+    """Return what headers are sorted by: the service has an underscore, which only metadata has, before digits."""
+    return header[0].replace("_", " ")
 
 
 @lru_cache(64)
@@ -182,7 +188,8 @@ class Token:
 
     async def _renew(self) -> None:
         with_details = getattr(self._credential, "get_token_info", None)
-        found = await judged((with_details or self._credential.get_token)(SCOPE))
+        asking = judged((with_details or self._credential.get_token)(SCOPE))
+        found = await within(_PATIENCE, asking)
         self._bearer = f"Bearer {found.token}"
         self._ends = float(found.expires_on)
         self._due = min(getattr(found, "refresh_on", None) or self._ends, self._ends - _EARLY)

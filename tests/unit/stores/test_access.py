@@ -11,7 +11,7 @@ import pytest
 from azure.core.credentials import AccessToken, AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
@@ -85,6 +85,7 @@ async def bearer(token: Token) -> str:
 # --- the account's key ------------------------------------------------------------------------------------------------
 
 
+@example(metadata={"X0": "", "X_": ""}, query="", conditions={})
 @given(
     metadata=st.dictionaries(NAMES, st.text("ab 1", max_size=4), max_size=6),
     query=st.sampled_from(["", "comp=lease", "restype=container&comp=list&prefix=a%2Fb%20c&marker=x%21"]),
@@ -248,6 +249,16 @@ async def test_who_gives_up_leaves_the_token_to_the_others() -> None:
     credential.go.set()
     assert await bearer(token) == "Bearer token 1"
     assert len(credential.asked) == 1
+
+
+async def test_a_token_that_never_comes_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_PATIENCE", 0.01)
+    credential = Credential(time.time() + 3600, slow=True)
+    token = Token(credential)
+    with pytest.raises(StoreFailure, match="no answer within"):
+        await bearer(token)
+    credential.go.set()
+    assert await bearer(token) == "Bearer token 2"
 
 
 @pytest.mark.parametrize("ours", [True, False])
