@@ -906,8 +906,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="candidates sleep too long",
         file=CAMPAIGN,
-        old="await asyncio.sleep(_PAUSE if self._recovery is None else self._recovery)",
-        new="await asyncio.sleep(_PAUSE if self._recovery is None else self._recovery * 3)",
+        old="await self._pause(_PAUSE if self._recovery is None else self._recovery)",
+        new="await self._pause(_PAUSE if self._recovery is None else self._recovery * 3)",
         breaks="a leadership that is free finds nobody who asks for it",
     ),
     Mutant(

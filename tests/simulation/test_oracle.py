@@ -35,6 +35,7 @@ from singleton.stores.protocol import StoreFailure
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
+from tests.simulation.silencing import SILENCING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from simulator.virtual.storage.network import Passage, Request
 
 VIRTUAL = Path(leaders.__file__).parents[1]
-SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING}
+SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING, **SILENCING}
 
 
 def situation(check: str) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:

@@ -61,6 +61,29 @@ class Silenced(NetworkFault, kind="silenced"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BreaksInVain(NetworkFault, kind="breaks in vain"):
+    """Nobody gets a break through, from the start: those who would take a lock over have to wait once more."""
+
+    of: ClassVar[tuple[str, ...]] = _OF
+    said: ClassVar[str] = "breaks of leases {1} for {0.seconds:g} s"
+    from_start: ClassVar[bool] = True
+    seconds: float = about(30, 60)
+    fate: str = drawn("request lost", lambda rng: rng.choice(("request lost", "request lost", "late", "twice")))
+
+    allowed: ClassVar[Mapping[str, Sequence[str]]] = {"fate": tuple(_FATES)}
+
+    def concerns(self, request: Request) -> bool:
+        """Tell whether the rule is about this request."""
+        return request.call == "break_"
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
+        befallen(passage, self.fate, 0.5)
+
+    def words(self) -> str:
+        return self.said.format(self, _FATES[self.fate].format(0.5))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HolderDies(Fault, kind="holder dies"):
     """SIGKILL of a host that has a lock then."""
 

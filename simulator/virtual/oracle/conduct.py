@@ -31,6 +31,8 @@ _MOST_IN_WINDOW: Final = 40
 """Attempts in vain of one host for one lock within the window: polling backs off to some seconds."""
 _SECOND_TRY: Final = 4.0
 """Seconds within which a release that got no answer is sent again, and answered."""
+_SLOW: Final = 0.1
+"""Seconds of a request's way to the service and back from which on touches may go wrong in a row."""
 _STILL_ASKING: Final = 11.0
 """Seconds after an attempt without an answer within which the next one comes."""
 
@@ -156,6 +158,7 @@ class Conduct:
         self._last[machine.name, request.name] = now
         if not passage.good:
             self._trouble[machine.name] = now
+        if not passage.good or passage.out + passage.back > _SLOW:
             self._bad[machine.name, request.name].append(now)
         if request.closed and not machine.leaving:
             act = f"{request.call} of {request.name}"

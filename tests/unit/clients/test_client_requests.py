@@ -129,7 +129,7 @@ def test_the_holder_is_told_to_any_process_while_it_holds(thread: LockThread, ki
     assert (found.lock, found.owner, found.host) == ("reports", "import/7", this_host())
     assert found.token == hold.token
     modified = thread.do(lambda: thread.memory.read("reports")).modified
-    assert found.since == datetime.fromtimestamp(modified, UTC)
+    assert (found.recorded, found.since, found.renewed) == (datetime.fromtimestamp(modified, UTC), None, False)
     ask(client, "release", hold)
     assert ask(client, "holder", "reports") is None
 

@@ -8,9 +8,9 @@ import pytest
 
 from singleton import LockClient, LockNotAcquired, SingletonOptions
 from singleton.process.opening import open_container
-from singleton.settings.place import Place
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenClients
+from singleton.settings.place import Place
 from singleton.stores.azure_blob import AzureBlobLeaseStore
 from singleton.stores.direct_blob import DirectBlobStore
 from tests.support.lock_thread import LockThread, a_job, an_app, call

@@ -45,6 +45,7 @@ def test_the_defaults_are_those_of_webjobs_and_ours() -> None:
         "renewal_interval": None,
         "handoff_window": 30.0,
         "defer_delay": 10.0,
+        "failover": None,
         "fencing_tokens": True,
         "cancel_on_loss": True,
         "container": "webjobshost",  # D-8

@@ -1,0 +1,257 @@
+"""Planted bugs in failover: touches, what waiters read, breaks, and what stands on the blob."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.mutant import Mutant
+
+MARK = "singleton/locking/mark.py"
+SUSPICION = "singleton/locking/suspicion.py"
+TAKEOVER = "singleton/locking/takeover.py"
+TOUCH = "singleton/locking/touch.py"
+FENCING = "singleton/locking/fencing.py"
+LEASE = "singleton/locking/lease.py"
+ACQUISITION = "singleton/locking/acquisition.py"
+LOCK = "singleton/locking/lock.py"
+TIMING = "singleton/locking/timing.py"
+REGISTRY = "singleton/process/registry.py"
+
+FAILOVERS: tuple[Mutant, ...] = (
+    Mutant(
+        name="touch good for the whole failover",
+        file=MARK,
+        old="    return failover * (1 - _DRIFT)\n",
+        new="    return failover\n",
+        breaks="a holder with a slow clock goes on after its lock may be taken",
+    ),
+    Mutant(
+        name="silent for no more than failover",
+        file=MARK,
+        old="    return failover * (1 + _DRIFT)\n",
+        new="    return failover\n",
+        breaks="a waiter with a fast clock takes the lock of a living holder",
+    ),
+    Mutant(
+        name="silence measured from the sending of the first reading",
+        file=SUSPICION,
+        old="else replied + silent_for(failover)",
+        new="else sent + silent_for(failover)",
+        breaks="a first reading that took long makes a holder silent too soon",
+    ),
+    Mutant(
+        name="silence measured to the reply to the second reading",
+        file=SUSPICION,
+        old="return state.etag if sent >= self.due else None",
+        new="return state.etag if replied >= self.due else None",
+        breaks="a touch that came after the second reading is not seen",
+    ),
+    Mutant(
+        name="its own failover in the place of the holder's",
+        file=TAKEOVER,
+        old="        return state, self._suspicion.read(state, sent=sent, replied=loop.time())\n",
+        new="        silent = self._suspicion.read(state, sent=sent, replied=loop.time())\n"
+        "        if self._suspicion.due < sent + 1000:\n"
+        "            self._suspicion.due = min(self._suspicion.due, sent + 2.2 * self._call)\n"
+        "        return state, silent\n",
+        breaks="a holder with a longer failover loses its lock while it lives",
+    ),
+    Mutant(
+        name="epoch of the mark not compared",
+        file=MARK,
+        old="    if match is None or int(match[2]) != epoch:\n",
+        new="    if match is None:\n",
+        breaks="a holder that does not touch loses its lock",
+    ),
+    Mutant(
+        name="ETag not looked at",
+        file=SUSPICION,
+        old="        if state.etag == self.etag:\n",
+        new="        if self.etag is not None:\n",
+        breaks="a holder that touches loses its lock all the same",
+    ),
+    Mutant(
+        name="break without a condition",
+        file=TAKEOVER,
+        old="self._store.break_(self._name, etag)",
+        new="self._store.break_(self._name)",
+        breaks="a touch on its way does not save its holder",
+    ),
+    Mutant(
+        name="reading not forgotten after a break",
+        file=TAKEOVER,
+        old='that follows tells."""\n        self._suspicion.forget()\n',
+        new='that follows tells."""\n',
+        breaks="whoever gets the lease next loses it before it could touch it",
+    ),
+    Mutant(
+        name="warm shortcut in spite of failover",
+        file=FENCING,
+        old="elif self.counts and self._failover is None and not self.spent",
+        new="elif self.counts and not self.spent",
+        breaks="a hold begins on an ETag that somebody has read long ago",
+    ),
+    Mutant(
+        name="touch extends the lease",
+        file=LEASE,
+        old="            self._touched, self._touch_ends = sent, sent + good\n",
+        new="            self._touched, self._touch_ends = sent, sent + good\n            self._extend(sent)\n",
+        breaks="a holder whose renewals fail believes in a lease that has ended",
+    ),
+    Mutant(
+        name="renewal stands for a touch",
+        file=LEASE,
+        old="            self.cause = None\n            self._extend(sent)\n",
+        new="            self.cause = None\n            self._touch_ends = sent + (self._touch_ends - self._touched)\n"
+        "            self._extend(sent)\n",
+        breaks="a holder whose touches fail goes on, and others take its lock",
+    ),
+    Mutant(
+        name="deadline of touches ignored",
+        file=LEASE,
+        old="        return min(self._deadline, self._touch_ends)\n",
+        new="        return self._deadline\n",
+        breaks="a holder that can't touch its lock believes in it for the rest of its lease",
+    ),
+    Mutant(
+        name="touch counted from its reply",
+        file=TOUCH,
+        old="            lease.touched(begun, good_for(failover))\n",
+        new="            lease.touched(loop.time(), good_for(failover))\n",
+        breaks="a touch whose reply was late is good for too long",
+    ),
+    Mutant(
+        name="first touch counted from its reply",
+        file=ACQUISITION,
+        old="            lease.touched(fencing.touched, good)\n",
+        new="            lease.touched(asyncio.get_running_loop().time(), good)\n",
+        breaks="a hold whose stamp was answered late is good for too long",
+    ),
+    Mutant(
+        name="late touch revives the hold",
+        file=LEASE,
+        old='        if self.overdue():\n            self.lose("expired")\n        elif self.lost is None and not',
+        new="        if self.lost is None and not",
+        breaks="a hold that was over goes on",
+    ),
+    Mutant(
+        name="body begins before the first touch",
+        file=ACQUISITION,
+        old="            await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))\n"
+        "            lease.touched(fencing.touched, good)\n",
+        new="            import random as dice\n\n"
+        "            task = asyncio.ensure_future(fencing.stamp(lease.id, etag, owner))\n"
+        "            await asyncio.wait({task}, timeout=0.01)\n"
+        "            lease.touched(asyncio.get_running_loop().time(), good)\n",
+        breaks="a body runs under a lease that others may break",
+    ),
+    Mutant(
+        name="touch without the mark",
+        file=FENCING,
+        old="        if self._failover is not None:\n            metadata[MARK_KEY]",
+        new="        if self._failover is not None and self._section == 0:\n            metadata[MARK_KEY]",
+        breaks="a holder that died keeps its lock for the rest of its lease",
+    ),
+    Mutant(
+        name="mark of the epoch before",
+        file=FENCING,
+        old="written_mark(self._failover, epoch)",
+        new="written_mark(self._failover, self._epoch)",
+        breaks="a holder that died before its second touch keeps its lock for a lease",
+    ),
+    Mutant(
+        name="touch counts the epoch on",
+        file=FENCING,
+        old="            return await self._put(lease_id, owner, self._epoch)\n        except",
+        new="            return await self._put(lease_id, owner, self._epoch + 1)\n        except",
+        breaks="epochs on the blob run ahead of the tokens",
+    ),
+    Mutant(
+        name="touch over another's stamp",
+        file=FENCING,
+        old="        if recorded_epoch(state) != self._epoch:\n",
+        new="        if recorded_epoch(state) is None:\n",
+        breaks="a holder that lost its lock does not hear of it at its touch",
+    ),
+    Mutant(
+        name="lost reply to a touch not made good",
+        file=FENCING,
+        old='            if failure.meaning != "changed":\n                raise\n        state = await',
+        new="            raise\n        state = await",
+        breaks="one lost reply loses the hold",
+    ),
+    Mutant(
+        name="first failed touch is the last",
+        file=TOUCH,
+        old='            lease.note(trouble, "touch")\n',
+        new='            lease.note(trouble, "touch")\n            return\n',
+        breaks="one lost request loses the hold",
+    ),
+    Mutant(
+        name="loss at a touch not told",
+        file=TOUCH,
+        old="            if trouble.loss is not None:\n                lease.lose(trouble.loss, trouble)\n",
+        new="",
+        breaks="a holder whose lock was taken away hears of it later than it could",
+    ),
+    Mutant(
+        name="touches go on after the release",
+        file=LEASE,
+        old="            self._toucher.cancel()\n            await asyncio.wait({self._toucher})\n",
+        new="            pass\n",
+        breaks="requests under a lease that was given back",
+    ),
+    Mutant(
+        name="touched as seldom as looked at",
+        file=TOUCH,
+        old="    begun, delay = fencing.touched, failover / TOUCHES\n",
+        new="    begun, delay = fencing.touched, failover * 0.9\n",
+        breaks="one lost request loses the hold",
+    ),
+    Mutant(
+        name="waiters look as seldom as they poll",
+        file=TIMING,
+        old="        return self.poll_max if self.failover is None else min(self.poll_max, self.failover / LOOKS)\n",
+        new="        return self.poll_max\n",
+        breaks="a dead holder's lock is taken over late",
+    ),
+    Mutant(
+        name="next look not in time",
+        file=LOCK,
+        old="                await self._line.sleep_until(min(due, self.next_look))\n",
+        new="                await self._line.sleep_until(due + self._timing.poll_max)\n",
+        breaks="a dead holder's lock is taken over late",
+    ),
+    Mutant(
+        name="waiter never looks",
+        file=TAKEOVER,
+        old='            if failure.meaning == "held" and self._suspicion.etag is None:\n',
+        new='            if failure.meaning == "held" and self._suspicion.etag is not None:\n',
+        breaks="nobody takes a dead holder's lock over",
+    ),
+    Mutant(
+        name="own lease waited out",
+        file=TAKEOVER,
+        old="await self._is_taken() and not self._acquisition.in_doubt:",
+        new="await self._is_taken():",
+        breaks="a lease that was granted without our knowing blocks everybody",
+        by=(
+            "tests/unit/locking/test_failover.py::test_a_lease_of_ours_whose_answer_was_lost_is_asked_for_and_not_waited_out",
+        ),
+        why="it lasts until the silence shows, as after any death",
+    ),
+    Mutant(
+        name="lease without end broken",
+        file=SUSPICION,
+        old="        if not state.held or state.endless:\n",
+        new="        if not state.held:\n",
+        breaks="a lock that somebody took by hand is taken from him",
+        by=("tests/unit/locking/test_failover.py::test_a_lease_without_end_is_respected",),
+        why="in worlds nobody takes a lease without end",
+    ),
+    Mutant(
+        name="blob that is gone taken for held",
+        file=TAKEOVER,
+        old='            if failure.meaning not in ("missing", "deleting"):\n                raise\n',
+        new="            raise\n",
+        breaks="a waiter whose lock was deleted waits for ever",
+    ),
+)
