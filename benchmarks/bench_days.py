@@ -69,7 +69,7 @@ async def _timer() -> None:
         await job()
 
 
-def _messages(count: int, values: int) -> Day:
+def messages(count: int, values: int) -> Day:
     """Handle so many messages, which have so many scope values."""
 
     async def day() -> None:
@@ -84,7 +84,7 @@ def _messages(count: int, values: int) -> Day:
 
 def _calls_of_messages(values: int) -> Counter[str]:
     """Count for a few, and from there on what one more takes: it is the same for each."""
-    few, more = (calls_of(_messages(count, values)) for count in (_FEW, 2 * _FEW))
+    few, more = (calls_of(messages(count, values)) for count in (_FEW, 2 * _FEW))
     each = (_MESSAGES - _FEW) // _FEW
     return Counter({name: few[name] + each * (more[name] - few[name]) for name in more})
 

@@ -16,11 +16,14 @@ from benchmarks import ours, rivals
 from benchmarks.measuring import Contestant, heading, in_turns, machine, say, table
 from simulator.azurite.server import Azurite
 from simulator.faults.proxy import ProxyThread
+from singleton.process.opening import open_container
+from singleton.settings.connection import StorageAccount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from benchmarks.measuring import Rows, Tables, Taken
+    from singleton.stores.protocol import LeaseStore
 
     Cycle = Callable[[rivals.Blob], Awaitable[None]]
 
@@ -41,8 +44,10 @@ _NEW: Final[dict[str, Cycle]] = {
     "make, acquire and release": rivals.made,
     "WebJobs' seven calls of a new value": rivals.webjobs_new,
 }
-_ONLY: Final = frozenset({rivals.pair, rivals.made})
-"""What the bare socket does, too."""
+_OURS: Final = "our store"
+_SOCKET: Final = "a bare socket"
+_LEAST: Final = frozenset({rivals.pair, rivals.made})
+"""What is asked of these two; the others do what .NET's locks do, too."""
 
 
 @contextlib.contextmanager
@@ -51,16 +56,19 @@ def _rivals(loop: asyncio.AbstractEventLoop, connection_string: str, port: int) 
     from aiohttp import ClientSession
     from azure.storage.blob.aio import BlobServiceClient
 
-    async def opened() -> tuple[BlobServiceClient, ClientSession]:
-        return BlobServiceClient.from_connection_string(connection_string, retry_total=0), ClientSession()
+    async def opened() -> tuple[BlobServiceClient, LeaseStore, ClientSession]:
+        service = BlobServiceClient.from_connection_string(connection_string, retry_total=0)
+        store = open_container(StorageAccount(connection_string=connection_string), ours.CONTAINER)
+        return service, store, ClientSession()
 
-    service, session = loop.run_until_complete(opened())
+    service, store, session = loop.run_until_complete(opened())
     wire = rivals.connected(port)
     container, endpoint = service.get_container_client(ours.CONTAINER), f"http://127.0.0.1:{port}"
     ways: dict[str, Callable[[str], rivals.Blob]] = {
         "azure-storage-blob": lambda name: rivals.Sdk(container, name),
+        _OURS: lambda name: rivals.Ours(store, name),
         "bare aiohttp": lambda name: rivals.Session(session, endpoint, ours.CONTAINER, name),
-        "a bare socket": lambda name: rivals.Wire(wire, ours.CONTAINER, name),
+        _SOCKET: lambda name: rivals.Wire(wire, ours.CONTAINER, name),
     }
     try:
         if not loop.run_until_complete(container.exists()):
@@ -69,12 +77,13 @@ def _rivals(loop: asyncio.AbstractEventLoop, connection_string: str, port: int) 
     finally:
         wire.close()
         loop.run_until_complete(session.close())
+        loop.run_until_complete(store.aclose())
         loop.run_until_complete(service.close())
 
 
 def _of_way(loop: asyncio.AbstractEventLoop, way: str, blob: Callable[[str], rivals.Blob]) -> Iterator[Contestant]:
     for number, (what, cycle) in enumerate([*_WARM.items(), *_NEW.items()]):
-        if way == "a bare socket" and cycle not in _ONLY:
+        if way in {_OURS, _SOCKET} and cycle not in _LEAST:
             continue
         name = f"{uuid.uuid4()}/{number}"
         yield Contestant(f"{what}, {way}", _new(cycle, blob, name) if what in _NEW else _warm(loop, cycle, blob(name)))
@@ -97,7 +106,7 @@ def _new(cycle: Cycle, blob: Callable[[str], rivals.Blob], name: str) -> Callabl
     return once
 
 
-def _calls(loop: asyncio.AbstractEventLoop, azurite: Azurite) -> dict[str, float]:
+def calls_of(loop: asyncio.AbstractEventLoop, azurite: Azurite) -> dict[str, float]:
     """Count the calls of a warm cycle of each on the wire.
 
     Raises:
@@ -134,7 +143,7 @@ def main(rounds: int = 80) -> Tables:
     loop = asyncio.new_event_loop()
     try:
         with Azurite(say) as azurite:
-            calls = _calls(loop, azurite)
+            calls = calls_of(loop, azurite)
             taken = measure(loop, azurite, rounds)
     finally:
         loop.close()

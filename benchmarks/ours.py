@@ -93,7 +93,8 @@ def _clients(connection_string: str) -> Iterator[Contestant]:
     yield Contestant(HANDED_OVER, handed_over, sections=_WAITERS)
     yield Contestant(REFUSED, refused)
     if hasattr(OPTIONS, "http"):
-        through_sdk = AsyncLockClient(connection_string, options=OPTIONS.replace(http="sdk"))
+        # A container's first lock decides for all of this process how requests travel to it.
+        through_sdk = AsyncLockClient(connection_string, options=OPTIONS.replace(http="sdk", container="bench-sdk"))
 
         async def sdk() -> None:
             async with through_sdk.lock("sdk"):

@@ -1,8 +1,8 @@
-"""The requests of others, written out: what a lock would cost at best, by three ways to the service.
+"""The requests of locks, written out: what a lock would cost at best, by four ways to the service.
 
 Each sequence is one cycle of somebody's lock, with nothing around its requests. ``Sdk`` sends them through
-azure-storage-blob with its clients kept, ``Session`` over a bare aiohttp session, ``Wire`` over a bare socket that is
-kept open and blocks: less than that is not possible.
+azure-storage-blob with its clients kept, ``Ours`` through the store of this package, ``Session`` over a bare aiohttp
+session, ``Wire`` over a bare socket that is kept open and blocks: less than that is not possible.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientSession
     from azure.storage.blob.aio import BlobLeaseClient, ContainerClient
+
+    from singleton.stores.protocol import LeaseStore
 
 _OWNER: Final = "00000000-0000-4000-8000-000000000001"
 _VERSION: Final = "2021-12-02"
@@ -124,6 +126,35 @@ class Sdk:
         from azure.storage.blob.aio import BlobLeaseClient
 
         return BlobLeaseClient(self._blob, lease_id=self._lease)
+
+
+class Ours:
+    """Through the store that locks of ours use, without a lock."""
+
+    def __init__(self, store: LeaseStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._lease = str(uuid.uuid4())
+        self._etag = ""
+
+    async def acquire(self) -> None:
+        """See ``Blob``."""
+        self._etag = await self._store.acquire(self._name, self._lease, 15)
+
+    async def release(self) -> None:
+        """See ``Blob``."""
+        await self._store.release(self._name, self._lease)
+
+    async def head(self) -> None:
+        """See ``Blob``."""
+        await self._store.read(self._name)
+
+    async def write(self) -> None:
+        """See ``Blob``."""
+        await self._store.write(self._name, self._lease, {"FunctionInstance": _OWNER}, self._etag)
+
+    async def make(self) -> None:
+        """See ``Blob``."""
+        await self._store.create(self._name)
 
 
 class Sent:
