@@ -2,7 +2,7 @@
 #   make demo     five fake Functions hosts, one of them killed: does exclusivity hold?
 #   make check    format, lint, types, arrows, and the tests that need no storage, start no process and are not slow
 #   make test     the whole suite
-#   make bench    the benchmarks: make bench ARGS="virtual storage" for some of them
+#   make bench    the benchmarks, and the tables of docs/performance.md: make bench ARGS="virtual storage" for some
 #   make broken   broken locks and right apps in real hosts, half a minute each: make broken ARGS="--list"
 #   make clean    remove what make made
 # Another interpreter: make PYTHON=python3.12 demo

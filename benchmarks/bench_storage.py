@@ -1,117 +1,164 @@
-"""What does a lock cost on storage? Whole cycles on an Azurite of its own: take, and give back, nobody else waiting.
+"""What does a lock cost on storage? Whole cycles on an Azurite of its own, ours beside the bare requests of others.
 
-Ours is the shipped lock. The others are the sequences of requests of WebJobs (read, acquire, read, write the owner,
-release) and of Dequeueable (read, acquire, release), written out with the same SDK, on the same connection, with its
-clients kept: the best that they could be in Python. All take turns in one run, in random order, each on a blob of its
-own; what counts is the ratio.
+All take turns in one run, in random order, each on blobs of its own; what counts is the ratio to the bare SDK's acquire
+and release. Calls are counted on the wire, by a proxy, in a cycle of each before the measuring.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-import statistics
-import time
+import contextlib
+import itertools
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measuring import heading, machine, say, table
+from benchmarks import ours, rivals
+from benchmarks.measuring import Contestant, heading, in_turns, machine, say, table
 from simulator.azurite.server import Azurite
-from singleton.locking.lock import Lock, release
-from singleton.locking.timing import Timing
-from singleton.process.opening import open_through_sdk
+from simulator.faults.proxy import ProxyThread
+from singleton.process.opening import open_container
 from singleton.settings.connection import StorageAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
-    from azure.storage.blob.aio import BlobClient
+    from benchmarks.measuring import Rows, Tables, Taken
+    from singleton.stores.protocol import LeaseStore
 
-    from singleton.stores.azure_blob import AzureBlobLeaseStore
+    Cycle = Callable[[rivals.Blob], Awaitable[None]]
 
-    Cycle = Callable[[], Awaitable[None]]
-
-_TIMING: Final = Timing(handoff_window=1e9)
-"""Never stand back: nobody else waits here."""
-_OWNER: Final = "00000000-0000-4000-8000-000000000001"
-_OURS: Final = "ours, without tokens"
-_WARM: Final = 20
-
-
-def _ours(store: AzureBlobLeaseStore, name: str, *, fencing: bool) -> Cycle:
-    lock = Lock(store, name, timing=_TIMING, rng=random.Random(1), stamp="token" if fencing else "none")
-
-    async def cycle() -> None:
-        await release(await lock.acquire(owner=_OWNER))
-
-    return cycle
-
-
-def _webjobs(blob: BlobClient) -> Cycle:
-    """Read the state (W-52), acquire, read the metadata and write the owner into it (W-57), release."""
-
-    async def cycle() -> None:
-        await blob.get_blob_properties()
-        lease = await blob.acquire_lease(lease_duration=15)
-        seen = await blob.get_blob_properties()
-        metadata = {**(seen.metadata or {}), "FunctionInstance": _OWNER}
-        await blob.set_blob_metadata(metadata, lease=lease)
-        await lease.release()
-
-    return cycle
+_MEASURE: Final = "acquire and release, azure-storage-blob"
+_QUOTED: Final = (
+    ("DistributedLock, warm (.NET, quoted)", "3", "0.6"),
+    ("WebJobs `[Singleton]`, warm (.NET, quoted)", "5", "1.0 … 1.2"),
+    ("DistributedLock, a new name (.NET, quoted)", "4", "1.4 … 2.0"),
+    ("WebJobs `[Singleton]`, a new scope value (.NET, quoted)", "7", "1.9 … 2.2"),
+)
+"""Measured on 2026-11-22, beside the same SDK on one Azurite: see docs/performance.md."""
+_WARM: Final[dict[str, Cycle]] = {
+    "acquire and release": rivals.pair,
+    "Dequeueable's three calls": rivals.dequeueable,
+    "WebJobs' five calls": rivals.webjobs,
+}
+_NEW: Final[dict[str, Cycle]] = {
+    "make, acquire and release": rivals.made,
+    "WebJobs' seven calls of a new value": rivals.webjobs_new,
+}
+_OURS: Final = "our store"
+_SOCKET: Final = "a bare socket"
+_LEAST: Final = frozenset({rivals.pair, rivals.made})
+"""What is asked of these two; the others do what .NET's locks do, too."""
 
 
-def _dequeueable(blob: BlobClient) -> Cycle:
-    """Read the state (D-24), acquire, release."""
+@contextlib.contextmanager
+def _rivals(loop: asyncio.AbstractEventLoop, connection_string: str, port: int) -> Iterator[list[Contestant]]:
+    """Make a contestant of each sequence and each way to the service."""
+    from aiohttp import ClientSession
+    from azure.storage.blob.aio import BlobServiceClient
 
-    async def cycle() -> None:
-        await blob.get_blob_properties()
-        lease = await blob.acquire_lease(lease_duration=15)
-        await lease.release()
+    async def opened() -> tuple[BlobServiceClient, LeaseStore, ClientSession]:
+        service = BlobServiceClient.from_connection_string(connection_string, retry_total=0)
+        store = open_container(StorageAccount(connection_string=connection_string), ours.CONTAINER)
+        return service, store, ClientSession()
 
-    return cycle
-
-
-async def measure(connection_string: str, cycles: int) -> dict[str, list[float]]:
-    """Return the seconds of each cycle of each kind."""
-    store = open_through_sdk(StorageAccount(connection_string=connection_string), "webjobshost")
-    kinds: dict[str, Cycle] = {}
+    service, store, session = loop.run_until_complete(opened())
+    wire = rivals.connected(port)
+    container, endpoint = service.get_container_client(ours.CONTAINER), f"http://127.0.0.1:{port}"
+    ways: dict[str, Callable[[str], rivals.Blob]] = {
+        "azure-storage-blob": lambda name: rivals.Sdk(container, name),
+        _OURS: lambda name: rivals.Ours(store, name),
+        "bare aiohttp": lambda name: rivals.Session(session, endpoint, ours.CONTAINER, name),
+        _SOCKET: lambda name: rivals.Wire(wire, ours.CONTAINER, name),
+    }
     try:
-        for name in ("webjobs", "dequeueable"):
-            await store.create(f"locks/bench/{name}")
-        blobs: Any = {name: store._client(f"locks/bench/{name}") for name in ("webjobs", "dequeueable")}  # noqa: SLF001
-        kinds[_OURS] = _ours(store, "locks/bench/plain", fencing=False)
-        kinds["ours, with tokens and owner"] = _ours(store, "locks/bench/tokens", fencing=True)
-        kinds["Dequeueable's three calls"] = _dequeueable(blobs["dequeueable"])
-        kinds["WebJobs' five calls, with owner"] = _webjobs(blobs["webjobs"])
-        return await _in_turns(kinds, cycles)
+        if not loop.run_until_complete(container.exists()):
+            loop.run_until_complete(container.create_container())
+        yield [each for way, blob in ways.items() for each in _of_way(loop, way, blob)]
     finally:
-        await store.aclose()
+        wire.close()
+        loop.run_until_complete(session.close())
+        loop.run_until_complete(store.aclose())
+        loop.run_until_complete(service.close())
 
 
-async def _in_turns(kinds: dict[str, Cycle], cycles: int) -> dict[str, list[float]]:
-    taken: dict[str, list[float]] = {name: [] for name in kinds}
-    rng = random.Random(1)
-    for number in range(cycles + _WARM):
-        for name in rng.sample(list(kinds), len(kinds)):
-            began = time.perf_counter()
-            await kinds[name]()
-            if number >= _WARM:
-                taken[name].append(time.perf_counter() - began)
-    return taken
+def _of_way(loop: asyncio.AbstractEventLoop, way: str, blob: Callable[[str], rivals.Blob]) -> Iterator[Contestant]:
+    for number, (what, cycle) in enumerate([*_WARM.items(), *_NEW.items()]):
+        if way in {_OURS, _SOCKET} and cycle not in _LEAST:
+            continue
+        name = f"{uuid.uuid4()}/{number}"
+        yield Contestant(f"{what}, {way}", _new(cycle, blob, name) if what in _NEW else _warm(loop, cycle, blob(name)))
 
 
-def main(cycles: int = 400) -> None:
+def _warm(loop: asyncio.AbstractEventLoop, cycle: Cycle, blob: rivals.Blob) -> Callable[[], Any]:
+    async def once() -> None:
+        await cycle(blob)
+
+    loop.run_until_complete(blob.make())
+    return once
+
+
+def _new(cycle: Cycle, blob: Callable[[str], rivals.Blob], name: str) -> Callable[[], Any]:
+    names = (f"{name}/{number}" for number in itertools.count())
+
+    async def once() -> None:
+        await cycle(blob(next(names)))
+
+    return once
+
+
+def calls_of(loop: asyncio.AbstractEventLoop, azurite: Azurite) -> dict[str, float]:
+    """Count the calls of a warm cycle of each on the wire.
+
+    Raises:
+        RuntimeError: one was refused that was not meant to be.
+    """
+    found = {}
+    with ProxyThread(azurite.blob_port) as proxy:
+        through = proxy.connection_string(azurite.connection_string)
+        with _rivals(loop, through, proxy.port) as others, ours.contestants(through) as own:
+            for each in [*others, *own]:
+                in_turns(loop, [each], 0, warm=2)
+                proxy.forget()
+                in_turns(loop, [each], 1, block=1, warm=0)
+                refused = {request.status for request in proxy.requests} - {200, 201, 202}
+                if refused - {404} and each.name != ours.REFUSED:
+                    raise RuntimeError(f"{each.name}: {proxy.requests}")
+                found[each.name] = proxy.count() / each.sections
+    return found
+
+
+def measure(loop: asyncio.AbstractEventLoop, azurite: Azurite, rounds: int) -> dict[str, Taken]:
+    """Let all of them take turns."""
+    with (
+        _rivals(loop, azurite.connection_string, azurite.blob_port) as others,
+        ours.contestants(azurite.connection_string) as own,
+    ):
+        return in_turns(loop, [*own, *others], rounds)
+
+
+def main(rounds: int = 80) -> Tables:
     """Measure, and show."""
-    heading("A lock's cycle on storage (Azurite)")
+    heading("A lock's cycle on storage (Azurite), beside the bare SDK's acquire and release")
     say(machine())
-    with Azurite(say) as azurite:
-        taken = asyncio.run(measure(azurite.connection_string, cycles))
-    ours = statistics.median(taken[_OURS])
-    rows = [("cycle", "median", "p95", "to ours")]
-    for name, times in taken.items():
-        median, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
-        rows.append((name, f"{median * 1e3:.1f} ms", f"{p95 * 1e3:.1f} ms", f"{median / ours:.2f}"))
+    loop = asyncio.new_event_loop()
+    try:
+        with Azurite(say) as azurite:
+            calls = calls_of(loop, azurite)
+            taken = measure(loop, azurite, rounds)
+    finally:
+        loop.close()
+    sdk = taken[_MEASURE]
+    rows: Rows = [("a cycle", "calls", "ms", "half of them", "to the SDK", "CPU ms", "CPU to the SDK")]
+    rows += [
+        (
+            *(name, f"{calls[name]:.3g}", f"{each.wall * 1e3:.2f}", each.spread, f"{each.wall / sdk.wall:.2f}"),
+            *(f"{each.cpu * 1e3:.2f}", f"{each.cpu / sdk.cpu:.2f}"),
+        )
+        for name, each in taken.items()
+    ]
+    rows += [(name, count, "", "", ratio, "", "") for name, count, ratio in _QUOTED]
     table(rows)
+    return {"cycles": rows}
 
 
 if __name__ == "__main__":

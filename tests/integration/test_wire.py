@@ -127,6 +127,54 @@ def test_one_new_name_after_the_other_takes_three_calls_each(
     assert None not in tokens
 
 
+def test_a_look_at_a_lock_that_somebody_else_has_is_one_call(
+    proxy: ProxyThread, through: str, connection_string: str, options: SingletonOptions
+) -> None:
+    client = LockClient(through, options=options)
+    cycle(client)
+    with BlobClient.from_connection_string(connection_string, options.container, LOCK) as blob:
+        lease = BlobLeaseClient(blob)
+        lease.acquire(lease_duration=60)
+        proxy.forget()
+        with client.try_lock(LOCK) as hold:
+            assert hold is None
+        assert proxy.operations() == ["acquire"]
+        lease.release()
+
+
+async def test_a_lock_is_handed_over_within_the_process_without_a_call(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    client = AsyncLockClient(through, options=options)
+    tokens = []
+
+    async def section() -> None:
+        async with client.lock(LOCK) as hold:
+            tokens.append(hold.token or 0)
+
+    await section()
+    proxy.forget()
+    await asyncio.gather(*(section() for _ in range(20)))
+    assert proxy.operations() == ["acquire", "release"]
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 21
+
+
+def test_a_lock_that_is_kept_is_renewed_once_an_interval_and_its_owner_written_once(
+    proxy: ProxyThread, through: str, options: SingletonOptions
+) -> None:
+    """Every second here; 31 s on virtual time: ``tests/unit/locking/test_cycle_calls.py``."""
+    client = LockClient(through, options=options.replace(renewal_interval=1.0))
+    cycle(client)
+    proxy.forget()
+    began = time.monotonic()
+    with client.lock(LOCK, owner="me"):
+        proxy.wait(on("renew"), count=4)
+    renewals = proxy.count(on("renew"))
+    assert proxy.operations() == ["acquire", "renew", "metadata", *["renew"] * (renewals - 1), "release"]
+    assert 4 <= renewals <= time.monotonic() - began
+
+
 def test_a_lock_that_is_kept_says_after_half_a_period_who_has_it(
     proxy: ProxyThread, through: str, options: SingletonOptions
 ) -> None:

@@ -2,7 +2,7 @@
 
 Judged by what the lockers wrote down: no two inside one lock, no hold lost, tokens greater each time. The sweep takes
 hours: a delete costs the emulator 0.13 s where there are 20,000 blobs, and 0.7 s where there are 100,000.
-``python -c "from benchmarks import sweep_storm; sweep_storm.main(5_000)"`` takes some minutes.
+``python -c "from benchmarks import bench_sweep; bench_sweep.main(5_000)"`` takes some minutes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(blobs: int = 100_000) -> None:
         time.sleep(62)
         environment = {**os.environ, "AzureWebJobsStorage": azurite.connection_string, "PYTHONPATH": str(ROOT)}
         storm = [
-            subprocess.Popen([sys.executable, "-m", "benchmarks.sweep_storm", str(number), folder], env=environment)
+            subprocess.Popen([sys.executable, "-m", "benchmarks.bench_sweep", str(number), folder], env=environment)
             for number in range(PROCESSES)
         ]
         time.sleep(5)
