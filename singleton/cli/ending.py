@@ -77,6 +77,7 @@ def _tell(session: Session, broken: Broken) -> None:
                 "holder": holder_dict(broken.holder),
                 "free_in": broken.free_in,
                 "together": None if unknown else broken.together,
+                "broken_before": broken.before,
             }
         )
         return
@@ -88,7 +89,12 @@ def _tell(session: Session, broken: Broken) -> None:
         click.echo("Its holder stops before that: nobody gets in beside it.")
         return
     bound = "for as long as it likes" if unknown else f"for up to {span(broken.together)}"
-    click.echo(f"A holder that can't be told goes on {bound}: two may be inside, and only tokens keep them apart.")
+    beside = f"goes on {bound}: two may be inside, and only tokens keep them apart."
+    if not broken.before:
+        click.echo(f"A holder that can't be told {beside}")
+        return
+    click.echo("It was being broken already. If that was without a notice, its holder stops before that.")
+    click.echo(f"Else one that can't be told {beside}")
 
 
 def _wait_until_free(session: Session, name: str) -> None:

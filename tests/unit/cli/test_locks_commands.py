@@ -234,10 +234,16 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     broken = locks.json("break", "job")
     assert (broken["broken"], broken["together"]) == (True, 0)
     assert 50 <= broken["free_in"] <= 60
+    assert not broken["broken_before"]
+    thread.push_clock(60)
+    thread.taken_by_another_process("job")
     broken = locks.json("break", "job", "--notice", "20")
     assert broken["free_in"] == 20
     assert 30 <= broken["together"] <= 40
+    thread.push_clock(60)
+    thread.taken_by_another_process("job")
     assert locks("break", "job", "--now") == 0
+    assert "A holder that can't be told goes on for up to" in locks.out
     assert "two may be inside, and only tokens keep them apart" in locks.out
     assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False}
 
@@ -246,6 +252,18 @@ def test_the_default_says_that_nobody_gets_in_beside_the_holder(thread: LockThre
     thread.taken_by_another_process("job")
     assert locks("break", "job") == 0
     assert "Its holder stops before that: nobody gets in beside it." in locks.out
+
+
+def test_of_a_lock_that_is_being_broken_already_no_safety_is_promised(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process("job")
+    locks("break", "job", "--notice", "20")
+    broken = locks.json("break", "job")
+    assert broken["broken_before"]
+    assert broken["together"] >= 40
+    assert locks("break", "job") == 0
+    assert "It was being broken already. If that was without a notice, its holder stops before that." in locks.out
+    assert "Else one that can't be told goes on for up to 4" in locks.out
+    assert "nobody gets in beside it" not in locks.out
 
 
 def test_breaking_can_wait_until_the_lease_has_ended(
