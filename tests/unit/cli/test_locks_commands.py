@@ -14,62 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.cli import words
-from singleton.cli.main import run
 from singleton.layouts.naming import lock_name
 from singleton.stores.protocol import StoreFailure
-from tests.support.lock_thread import FOREIGN, LockThread, a_job, an_app, call
+from tests.support.lock_thread import FOREIGN, a_job, call
+from tests.support.locks_command import made, stamped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.support.lock_thread import LockThread
+    from tests.support.locks_command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIP = "locks/app/ship.42"
-
-
-@pytest.fixture(autouse=True)
-def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
-    an_app(tmp_path, monkeypatch)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    with LockThread() as running:
-        yield running
-
-
-class Command:
-    """The command in this process, and what it wrote."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.out = self.err = ""
-
-    def __call__(self, *arguments: str) -> int:
-        code = run(arguments)
-        self.out, self.err = self._capsys.readouterr()
-        return code
-
-    def json(self, *arguments: str, code: int = 0) -> Any:
-        assert self(*arguments, "--json") == code, self.err
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def locks(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
-def made(thread: LockThread, *names: str) -> None:
-    for name in names:
-        thread.do(lambda name=name: thread.memory.create(name))  # type: ignore[misc]
-
-
-def stamped(thread: LockThread, name: str, **metadata: str) -> None:
-    made(thread, name)
-
-    async def edit() -> None:
-        thread.memory.edit(name, {"SingletonEpoch": "7", **metadata})
-
-    thread.do(edit)
 
 
 def held_by_a_function(thread: LockThread, locks: Command, *arguments: str) -> None:
