@@ -436,17 +436,34 @@ def test_an_account_that_answers_otherwise_is_told(
     assert {found["check"]: found["outcome"] for found in report["findings"]}[check] == "failed"
 
 
-def test_missing_rights_end_the_examination(
+def test_a_missing_right_is_named_and_what_is_left_behind_is_said(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def denied(*_: object) -> None:
         raise StoreFailure(403, "AuthorizationPermissionMismatch")
 
-    monkeypatch.setattr(thread.memory, "create", denied)
-    assert locks("doctor") == 1
+    monkeypatch.setattr(thread.memory, "erase", denied)
+    assert locks("doctor", "--quick", "--scratch", "webjobshost") == 0
+    assert "note    rights               locks work, but not all that" in locks.out
+    assert "?       deletes              can't be tried: Delete Blob is denied" in locks.out
+    assert locks.out.endswith("Locks can rely on this account. 2 checks could not be made.\n")
+    assert "left behind, delete by hand: blobs beneath singleton-doctor-" in locks.err
+    monkeypatch.setattr(thread.memory, "acquire", denied)
+    assert locks("doctor", "--quick") == 1
     assert "FAILED  rights" in locks.out
-    assert "403 AuthorizationPermissionMismatch" in locks.out
-    assert locks.out.endswith("1 check failed.\n")
+    assert "1 check failed. 6 checks could not be made." in locks.out
+
+
+def test_storage_that_does_not_answer_is_no_failed_check(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreFailure(detail="no answer in time")
+
+    monkeypatch.setattr(thread.memory, "acquire", away)
+    assert locks("doctor", "--quick") == 3
+    assert "FAILED" not in locks.out
+    assert "the storage gives no usable answer (no answer in time)" in locks.err
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
