@@ -42,7 +42,7 @@ class OperatorClient(BaseClient):
 
         Args:
             function: the function's name.
-            scope: the value of the scope, or its values in order; none for a function without a scope.
+            scope: the text of the scope's value, or of its values in order; none for a function without a scope.
             level: ``"host"`` for the lock that functions share.
             listener: for the lock of ``mode="listener"``.
             scope_hash: for a function that is declared with ``scope_hash=True``.
@@ -50,9 +50,9 @@ class OperatorClient(BaseClient):
         Raises:
             ConfigurationError, ScopeError: no lock can have such a name.
         """
-        from singleton.operating.naming import app_id, name_in
+        from singleton.operating.naming import app_id, name_in, scope_values
 
-        scopes = (scope,) if isinstance(scope, str) else tuple(scope)
+        scopes = scope_values(scope)
         app, container = app_id(self._options), self._place.container
         return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash)
 

@@ -68,9 +68,9 @@ class LockNotAcquired(SingletonError, TimeoutError):
     """Somebody else has the lock and the time to wait is over (W-65). The guarded body did not run.
 
     Attributes:
-        holder: who has it, as far as that was known without a request more: a section of this process; or what was read
-            last from the lock's blob, during this wait or in the minute before, as is done when a wait gets long. None:
-            that is not known; ``LockClient.holder`` asks.
+        holder: who has it: a section of this process, or what the lock's blob said when it was read, during this wait
+            or in the minute before. It is read when the error is about to be raised, at most once a minute for each
+            lock of this process. None: that is not known, or the answer took too long, or nobody has it any more.
     """
 
     def __init__(
@@ -84,6 +84,24 @@ class LockNotAcquired(SingletonError, TimeoutError):
     ) -> None:
         super().__init__(message, lock=lock, owner=owner, reason=reason)
         self.holder = holder
+
+    def __str__(self) -> str:
+        return f"{self.message}{self.whose}"
+
+    @property
+    def message(self) -> str:
+        """What happened, without who has it."""
+        return str(self.args[0])
+
+    @property
+    def whose(self) -> str:
+        """Who has it, as the end of a sentence: ``; held by 'inv-7' on vm-1, process 812``. Empty: not known."""
+        if (holder := self.holder) is None:
+            return ""
+        known: dict[str, object] = {" by {!r}": holder.owner, " ({})": holder.function, " on {}": holder.host}
+        known |= {", process {}": holder.pid, ", since {:%Y-%m-%d %H:%M:%S} UTC": holder.since}
+        said = "".join(words.format(value) for words, value in known.items() if value is not None)
+        return said and f"; held{said}"
 
 
 class LockLost(SingletonError):

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from singleton.base.errors import StorageDenied
 from singleton.cli.session import Session, in_a_session
+from singleton.cli.trouble import READING, Silence
 from singleton.cli.words import counted, write_json
-from singleton.operating.doctor import clean_up, examine
+from singleton.operating.checks import MAY_BE_HIDDEN
+from singleton.operating.doctor import clean_up, examine, prepare
 from singleton.operating.keeping import keeping_of
 from singleton.operating.listing import next_page
+from singleton.operating.patient import Finding, Forbidden
 from singleton.process.current import runtime
 from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
-    from singleton.operating.doctor import Finding
+    from singleton.operating.patient import Outcome
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
@@ -35,36 +40,16 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
 
     It makes a container of its own there, tries each request that locks make, with its conditions, and deletes it.
     """
-    own = scratch is None
     mark = f"singleton-doctor-{secrets.token_hex(4)}"
-    place = Place(session.place.account, scratch or mark, "sdk")  # it also looks at what only the SDK asks for
-    prefix = f"{mark}/"
-
-    def ask(work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
-        return runtime().call(lambda registry: work(registry.store(place)))
-
-    async def begin(store: LeaseStore) -> AsyncIterator[Finding]:
-        return examine(store, prefix, quick=quick)
-
-    if not own:
-        ask(lambda store: next_page(keeping_of(store), place.container, prefix, None, 1))
-    findings: list[Finding] = []
+    # It also looks at what only the SDK asks for.
+    visit = _Visit(session, Place(session.place.account, scratch or mark, "sdk"), f"{mark}/", own=scratch is None)
     if not session.as_json:
-        where = f"container {place.container}" + (", made for this and deleted again" if own else "")
+        where = f"container {visit.place.container}" + (", made for this and deleted again" if visit.own else "")
         click.echo(f"{session.place.account.endpoint}, {where}{'' if quick else '; this takes about 20 s'}")
-    try:
-        found = ask(begin)
-        while (finding := ask(lambda _: anext(found, None))) is not None:
-            findings.append(finding)
-            if not session.as_json:
-                click.echo(f"  {_MARKS[finding.outcome]:<7} {finding.check:<20} {finding.said}")
-    finally:
-        try:
-            ask(lambda store: clean_up(store, prefix, container=own))
-        except StoreFailure as failure:
-            left = f"container {mark}" if own else f"blobs beneath {prefix} in container {place.container}"
-            click.echo(f"{left} may be left behind: {failure}", err=True)
+    missing = visit.begin()
+    findings = [missing] if missing else list(visit.findings(quick=quick))
     failed = sum(finding.outcome == "failed" for finding in findings)
+    untried = sum(finding.outcome == "unknown" and finding.check not in MAY_BE_HIDDEN for finding in findings)
     if session.as_json:
         write_json(
             {
@@ -74,5 +59,70 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
             }
         )
     else:
-        click.echo(f"{counted(failed, 'check')} failed." if failed else "Locks can rely on this account.")
+        more = f" {counted(untried, 'check')} could not be made." if untried else ""
+        click.echo((f"{counted(failed, 'check')} failed." if failed else "Locks can rely on this account.") + more)
     return 1 if failed else 0
+
+
+class _Visit:
+    """One examination of an account.
+
+    Args:
+        session: which account.
+        place: the container in which the scratch blobs are.
+        prefix: what their names begin with.
+        own: whether the container is made for this.
+    """
+
+    def __init__(self, session: Session, place: Place, prefix: str, *, own: bool) -> None:
+        self.place = place
+        self.own = own
+        self._session = session
+        self._prefix = prefix
+
+    def begin(self) -> Finding | None:
+        """Make the container, or see to it that it is there; return a finding where that is not allowed.
+
+        Raises:
+            StorageError: there is none, or the storage does not answer.
+        """
+        container = self.place.container
+        if self.own:
+            try:
+                self._ask(lambda store: prepare(store, READING))
+            except Forbidden as forbidden:
+                return _told(
+                    self._session, "rights", "failed", f"{forbidden}. Give a container that is there: --scratch"
+                )
+            return None
+        with contextlib.suppress(StorageDenied):  # the right to list may be missing: the examination tells
+            self._ask(lambda store: next_page(keeping_of(store), container, self._prefix, None, 1, answer=READING))
+        return None
+
+    def findings(self, *, quick: bool) -> Iterator[Finding]:
+        """Examine the account, tell of each finding, and clean up."""
+
+        async def begin(store: LeaseStore) -> AsyncIterator[Finding]:
+            return examine(store, self._prefix, quick=quick)
+
+        try:
+            found = self._ask(begin)
+            while (finding := runtime().call(lambda _: anext(found, None))) is not None:
+                yield _told(self._session, finding.check, finding.outcome, finding.said)
+        finally:
+            try:
+                self._ask(lambda store: clean_up(store, self._prefix, container=self.own))
+            except StoreFailure as failure:
+                container = f"container {self.place.container}"
+                left = container if self.own else f"blobs beneath {self._prefix} in {container}"
+                click.echo(f"left behind, delete by hand: {left} ({failure})", err=True)
+
+    def _ask(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
+        with Silence(self.place.account.endpoint):
+            return runtime().call(lambda registry: work(registry.store(self.place)))
+
+
+def _told(session: Session, check: str, outcome: Outcome, said: str) -> Finding:
+    if not session.as_json:
+        click.echo(f"  {_MARKS[outcome]:<7} {check:<20} {said}")
+    return Finding(check=check, outcome=outcome, said=said)

@@ -1,4 +1,4 @@
-"""``break`` and ``hold``: a lock is taken away from who has it, or kept by the operator."""
+"""``break``: a lock is taken away from who has it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from singleton.base.errors import LockNotAcquired
-from singleton.base.words import quoted
 from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.words import holder_dict, moment, plain, span, span_of, who, write_json
-from singleton.locking.holder import holder
+from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
 from singleton.operating.breaking import break_hold
 
 if TYPE_CHECKING:
-    from singleton.base.hold import Hold
     from singleton.operating.breaking import Broken
 
 _LONGEST_WAIT: Final = 65.0
@@ -77,6 +73,7 @@ def _tell(session: Session, broken: Broken) -> None:
                 "holder": holder_dict(broken.holder),
                 "free_in": broken.free_in,
                 "together": None if unknown else broken.together,
+                "broken_before": broken.before,
             }
         )
         return
@@ -88,7 +85,12 @@ def _tell(session: Session, broken: Broken) -> None:
         click.echo("Its holder stops before that: nobody gets in beside it.")
         return
     bound = "for as long as it likes" if unknown else f"for up to {span(broken.together)}"
-    click.echo(f"A holder that can't be told goes on {bound}: two may be inside, and only tokens keep them apart.")
+    beside = f"goes on {bound}: two may be inside, and only tokens keep them apart."
+    if not broken.before:
+        click.echo(f"A holder that can't be told {beside}")
+        return
+    click.echo("It was being broken already. If that was without a notice, its holder stops before that.")
+    click.echo(f"Else one that can't be told {beside}")
 
 
 def _wait_until_free(session: Session, name: str) -> None:
@@ -100,67 +102,3 @@ def _wait_until_free(session: Session, name: str) -> None:
         lock, _ = lock_named(session, name)
     if not session.as_json:
         click.echo(f"Now it is {f'held by {who(lock.holder)}' if lock.holder else 'free'}.")
-
-
-@click.command()
-@click.argument("name")
-@click.option("--reason", required=True, metavar="TEXT", help="Why, for whoever finds the lock taken.")
-@click.option("--timeout", type=span_of(), metavar="SPAN", help="Wait so long for it. Default: until it is free.")
-@click.option("--for", "length", type=span_of(), metavar="SPAN", help="Give it back after so long. Default: at Ctrl-C.")
-@click.option("--new", is_flag=True, help="Hold it even if there is no lock of this name yet.")
-@in_a_session
-def hold(session: Session, name: str, reason: str, timeout: float | None, length: float | None, *, new: bool) -> int:
-    """Keep the lock NAME, renewed, until Ctrl-C.
-
-    Nobody else gets in meanwhile. It waits for the lock like anybody. To stop a job that hangs, begin to hold, then
-    break in another terminal.
-    """
-    if not (reason.isascii() and reason.isprintable() and reason.strip()):
-        raise click.UsageError(f"--reason is {quoted(reason)}: it is kept in a header, so give letters of ASCII")
-    if not new:
-        lock_named(session, name)
-    ends = math.inf if length is None else time.monotonic() + length
-    while True:
-        held = _get(session, name, f"operator: {reason}", timeout)
-        if held is None:
-            return 1
-        lost = False
-        try:
-            lost = _keep(held, ends)
-        finally:
-            session.release(held)
-            more = f" ({held.lost.reason}); asking for it again" if lost else ""
-            _say(session, "lost" if lost else "given back", name, more)
-        if not lost:
-            return 0
-
-
-def _get(session: Session, name: str, owner: str, timeout: float | None) -> Hold | None:
-    """Acquire the lock, and say what is waited for; None where it was not to be had in time."""
-    try:
-        held = session.acquire(name, timeout=0, owner=owner)
-    except LockNotAcquired:
-        by = session.on_store(lambda store: holder(store, name))
-        _say(session, "waiting", name, f": {who(by)} has it" if by else "")
-        try:
-            held = session.acquire(name, timeout=timeout, owner=owner)
-        except LockNotAcquired:
-            _say(session, "not acquired", name)
-            return None
-    _say(session, "held", name, "; Ctrl-C gives it back")
-    return held
-
-
-def _keep(held: Hold, ends: float) -> bool:
-    """Wait until it is lost, or its time is over; tell if it is lost."""
-    while (left := ends - time.monotonic()) > 0:
-        if held.lost.wait(min(1.0, left)):
-            return True
-    return False
-
-
-def _say(session: Session, state: str, name: str, more: str = "") -> None:
-    if session.as_json:
-        write_json({"lock": name, "state": state, "at": time.time()})
-    else:
-        click.echo(f"{plain(name)} {state}{more}")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from singleton.cli.trouble import READING
 from singleton.cli.words import Progress, write_json
+from singleton.operating.listing import next_page as first_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,22 +39,33 @@ def go_through(
             running.append(begin(store))
         return await running[0].go_on()
 
+    session.ask(lambda keeping: first_page(keeping, session.container, "", None, 1, answer=READING))
+    ended = False
     try:
         while session.on_store(next_page):
             progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
+        ended = True
     finally:
         progress.end()
         if running:
-            _tell(session, running[0], progress.seconds, did, others, dry_run=dry_run)
+            _tell(session, running[0], progress.seconds, did, others, dry_run=dry_run, ended=ended)
     return running[0].result
 
 
 def _tell(
-    session: Session, going: Going[Any], seconds: float, did: str, others: Mapping[str, str], *, dry_run: bool
+    session: Session,
+    going: Going[Any],
+    seconds: float,
+    did: str,
+    others: Mapping[str, str],
+    *,
+    dry_run: bool,
+    ended: bool,
 ) -> None:
     result = going.result
     if session.as_json:
-        write_json({**asdict(result), "seen": result.seen, "seconds": round(seconds, 3), "dry_run": dry_run})
+        counts = {**asdict(result), "seen": result.seen, "seconds": round(seconds, 3)}
+        write_json({**counts, "dry_run": dry_run, "complete": ended})
         return
     rate = f"{result.seen / max(seconds, 1e-9):,.0f} a second"
     done = f"would be {did}" if dry_run else did

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from singleton.base.errors import StorageDenied, StorageUnavailable
 from singleton.base.words import listed
 from singleton.cli.session import Session, in_a_session
+from singleton.cli.trouble import READING, Outage
 from singleton.cli.words import (
     Progress,
     Table,
@@ -54,26 +56,29 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     seen = shown = having = 0
     table: Table | None = None
     waiting: list[tuple[str, ...]] = []
+    try:
+        for page in _pages(session, prefix):
+            for lock in wanted.among(page, session.container):
+                shown, having = shown + 1, having + lock.held
+                progress.end()  # where it would stand in the line
+                if session.as_json:
+                    click.echo("," if shown > 1 else "[")
+                    write_json(as_dict(lock), end="")
+                elif table is None:
+                    waiting.append(row(lock, page.at))
+                    if len(waiting) == _FIRST:
+                        table = _table(waiting)
+                else:
+                    table.write(row(lock, page.at))
+            seen += len(page.entries)
+            progress.show(seen)
+    finally:
+        progress.end()
+        if session.as_json and shown:
+            click.echo("\n]")
     if session.as_json:
-        click.echo("[", nl=False)
-    for page in _pages(session, prefix):
-        for lock in wanted.among(page, session.container):
-            shown, having = shown + 1, having + lock.held
-            progress.end()  # where it would stand in the line
-            if session.as_json:
-                click.echo("," if shown > 1 else "")
-                write_json(as_dict(lock), end="")
-            elif table is None:
-                waiting.append(row(lock, page.at))
-                if len(waiting) == _FIRST:
-                    table = _table(waiting)
-            else:
-                table.write(row(lock, page.at))
-        seen += len(page.entries)
-        progress.show(seen)
-    progress.end()
-    if session.as_json:
-        click.echo("\n]" if shown else "]")
+        if not shown:
+            write_json([])
         return 0
     if table is None and waiting:
         _table(waiting)
@@ -93,7 +98,9 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
     marker: str | None = None
     while True:
         behind = marker
-        page = session.ask(lambda keeping: next_page(keeping, session.container, prefix, behind))  # noqa: B023 - used at once
+        page = session.ask(
+            lambda keeping: next_page(keeping, session.container, prefix, behind, answer=READING)  # noqa: B023 - used at once
+        )
         yield page
         marker = page.marker
         if marker is None:
@@ -119,13 +126,13 @@ def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
     Raises:
         UsageError: there is no such lock.
     """
-    blob, at = session.ask(lambda keeping: find(keeping, session.container, name))
+    blob, at = session.ask(lambda keeping: find(keeping, session.container, name, answer=READING))
     lock = None if blob is None else lock_info(blob, session.container)
     if lock is not None:
         return lock, at
     if blob is not None:
         raise click.UsageError(f"blob {name!r} is there, but nothing says that it is a lock")
-    like = session.ask(lambda keeping: names_like(keeping, session.container, name))
+    like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
     hint = f". Did you mean {listed(like)}?" if like else ""
     raise click.UsageError(
         f"there is no lock {name!r} in container {session.container!r}: it is mistyped, or was never taken, or was "
@@ -151,23 +158,40 @@ def watch(
     seen = Watch()
     ends = None if length is None else time.monotonic() + length
     click.echo(f"watching {plain(name or session.container)}, every {span(every)}; Ctrl-C ends it", err=True)
+    outage = Outage()
+    answered = False
     while True:
         began = time.monotonic()
-        pages = _pages(session, name or prefix)
-        first = next(pages)
-        found = (lock for page in itertools.chain([first], pages) for lock in wanted.among(page, session.container))
-        for sight in seen.look((lock for lock in found if name in (None, lock.name)), first.at):
-            _tell(session, sight, first.at)
+        try:
+            _look(session, name, prefix, wanted, seen)
+        except StorageDenied as error:
+            if not answered:
+                raise
+            outage.goes_on(error)
+        except StorageUnavailable as error:
+            outage.goes_on(error)
+        else:
+            answered = True
+            outage.is_over()
         pause = max(0.0, every - (time.monotonic() - began))
         if ends is not None and time.monotonic() + pause >= ends:
             return 0
         time.sleep(pause)
 
 
+def _look(session: Session, name: str | None, prefix: str, wanted: Wanted, seen: Watch) -> None:
+    """Look at the container once, and tell what is different."""
+    pages = _pages(session, name or prefix)
+    first = next(pages)
+    found = (lock for page in itertools.chain([first], pages) for lock in wanted.among(page, session.container))
+    for sight in seen.look((lock for lock in found if name in (None, lock.name)), first.at):
+        _tell(session, sight, first.at)
+
+
 def _tell(session: Session, sight: Sight, at: float) -> None:
     lock = sight.lock
     if session.as_json:
-        write_json({"seen": sight.what, "at": at, "lock": as_dict(lock)})
+        write_json({"seen": sight.what, "at": at, "lock": as_dict(lock)}, streamed=True)
         return
     since = lock.last.since
     by = f" {who(lock.last)}" if sight.what != "free" else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import os
 import signal
 import sys
@@ -15,11 +17,13 @@ import click
 
 from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
 from singleton.cli.doctor import doctor
-from singleton.cli.ending import break_, hold
+from singleton.cli.ending import break_
+from singleton.cli.holding import hold
 from singleton.cli.lifting import lift_epochs
 from singleton.cli.looking import list_, show, watch
 from singleton.cli.naming import name
 from singleton.cli.sweeping import sweep
+from singleton.cli.words import Told, write_json
 from singleton.operating.listing import NO_CONTAINER
 from singleton.settings.connection import redact
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "singleton-locks"
 USAGE: Final = 2
+_NOTHING: Final = logging.NullHandler()
 ENVIRONMENT: Final = 3
 
 HELP: Final = """Show who has which lock, take it away, keep it, sweep what nobody uses.
@@ -69,15 +74,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    for logger in ("singleton", "azure"):  # what they log is told by the commands, in their own words
+        logging.getLogger(logger).addHandler(_NOTHING)
+    told = Told()
+    fail = functools.partial(_fail, told if "--json" in given else None)
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        code = cli.main(args=given, prog_name=PROGRAM, standalone_mode=False, obj=told)
         sys.stdout.flush()
     except click.ClickException as error:
-        return _complain(error.format_message(), USAGE)
+        return fail(error.format_message(), USAGE)
     except (ConfigurationError, ScopeError) as error:
-        return _complain(str(error), USAGE)
+        return fail(str(error), USAGE)
     except SingletonError as error:
-        return _complain(str(error), USAGE if error.reason == NO_CONTAINER else ENVIRONMENT)
+        return fail(str(error), USAGE if error.reason == NO_CONTAINER else ENVIRONMENT)
     except Ended as ended:
         return _complain("ended", 128 + ended.number)
     except (click.Abort, KeyboardInterrupt):
@@ -89,7 +99,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
         with tempfile.NamedTemporaryFile("w", prefix=f"{PROGRAM}-", suffix=".log", delete=False) as log:
             log.write(redact(traceback.format_exc()))
-        return _complain(f"unexpected {type(error).__name__}: {error}; the traceback is in {log.name}", ENVIRONMENT)
+        return fail(f"unexpected {type(error).__name__}: {error}; the traceback is in {log.name}", ENVIRONMENT)
     return int(code or 0)
 
 
@@ -107,6 +117,13 @@ def _signals() -> Iterator[None]:
 
 def _end(number: int, _frame: FrameType | None) -> None:
     raise Ended(number)
+
+
+def _fail(told: Told | None, text: str, code: int) -> int:
+    """Say what went wrong; also as JSON where that was asked for and the answer has not begun."""
+    if told is not None and not told.answer:
+        write_json({"error": redact(text), "exit": code})
+    return _complain(text, code)
 
 
 def _complain(text: str, code: int) -> int:

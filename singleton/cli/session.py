@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import click
 
+from singleton.cli.trouble import Silence
 from singleton.operating.keeping import keeping_of
 from singleton.operating.naming import layout_in
 from singleton.process.current import provided_account, runtime
@@ -92,9 +94,14 @@ class Session:
         """The host id under which the app has its locks."""
         return self.options.host_id or host_id(os.environ, self._folder)
 
+    @functools.cached_property
+    def _silence(self) -> Silence:
+        return Silence(self.place.account.endpoint or "the storage")
+
     def ask(self, work: Callable[[LockKeeping], Coroutine[Any, Any, _T]]) -> _T:
-        """Do something with the container, on the lock thread; Ctrl-C ends it."""
-        return self.on_store(lambda store: work(keeping_of(store)))
+        """Ask for something of the container, and tell where no answer comes; Ctrl-C ends it."""
+        with self._silence:
+            return self.on_store(lambda store: work(keeping_of(store)))
 
     def on_store(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
         """Do something with the locks' store, on the lock thread; Ctrl-C ends it."""
@@ -106,7 +113,8 @@ class Session:
         failover = None if self.layout.foreign else self.options.failover
         options = self.options.replace(fencing_tokens=True, failover=failover)
         address = Address.of(self.place, name, options, self.layout.stamp())
-        return runtime().call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
+        with self._silence if timeout == 0 else contextlib.nullcontext():  # a wait is silent by nature
+            return runtime().call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
 
     def release(self, hold: Hold) -> None:
         """Give it back."""

@@ -189,8 +189,17 @@ def moment(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def write_json(value: object, end: str = "\n") -> None:
-    """Write a value as one line of JSON."""
+class Told:
+    """Whether the command has begun to write its answer: what ends it after that is told on the error stream only."""
+
+    answer = False
+
+
+def write_json(value: object, end: str = "\n", *, streamed: bool = False) -> None:
+    """Write a value as one line of JSON: the command's answer or a part of it; ``streamed``: a line of many."""
+    context = click.get_current_context(silent=True)
+    if context is not None and isinstance(context.obj, Told) and not streamed:
+        context.obj.answer = True
     click.echo(json.dumps(value) + end, nl=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,7 @@ from singleton.locking.holder import holder
 from singleton.locking.slots import slot_name
 from singleton.process.current import provided_account
 from singleton.process.door import Door
+from singleton.process.holders import naming_holder
 from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
@@ -160,7 +162,7 @@ class BaseClient:
         limit: int | None = None,
         at_least: Seconds = 0.0,
     ) -> Work[Hold]:
-        asked = self._asked(name, timeout, owner, limit, at_least)
+        asked = self._asked(name, timeout, owner, limit, at_least, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
         otherwise = "timeout" if timeout is None or checked_timeout(timeout) else "raise"
         return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
@@ -173,6 +175,8 @@ class BaseClient:
         limit: int | None = None,
         at_least: Seconds = 0.0,
         options: SingletonOptions | None = None,
+        *,
+        names_holder: bool = False,
     ) -> Work[Hold]:
         address, patience = self._address(name, options), checked_timeout(timeout)
         check_owner(owner)
@@ -180,10 +184,13 @@ class BaseClient:
         if limit is not None:
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
             refuse_failover(self._options, f"semaphore {name!r}")
-        return self._through(
-            name,
-            lambda registry: registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept),
-        )
+
+        async def attempt(registry: Registry) -> Hold:
+            named = naming_holder(registry, address, patience) if names_holder else contextlib.nullcontext()
+            async with named:
+                return await registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept)
+
+        return self._through(name, attempt)
 
     def _try(
         self, name: str, owner: str, limit: int | None, at_least: Seconds, use: Use | None = None

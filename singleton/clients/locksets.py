@@ -10,6 +10,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.timespan import format_timespan
 from singleton.clients.telling import told
+from singleton.process.holders import name_holder, patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -46,6 +47,7 @@ async def acquire_all(
                 async with _none_lost(holds.values()):
                     holds[address] = await _told(registry, address, left, owner)
             except LockNotAcquired as error:
+                await name_holder(registry, address, error, patience(timeout))
                 raise _not_all(error, len(addresses), timeout) from error
         for hold in holds.values():
             hold.raise_if_lost()

@@ -68,5 +68,5 @@ async def acquire_by_attempts(
 def _exhausted(error: LockNotAcquired, attempts: Attempts) -> LockNotAcquired:
     tried = f"the retry limit of {attempts.retries} ({attempts.named}) is reached"
     return LockNotAcquired(
-        f"{error}; {tried}", lock=error.lock, owner=error.owner, reason="retries", holder=error.holder
+        f"{error.message}; {tried}", lock=error.lock, owner=error.owner, reason="retries", holder=error.holder
     )

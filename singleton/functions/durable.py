@@ -23,6 +23,7 @@ from singleton.base.words import quoted
 from singleton.functions.waiting import WaitLimit
 from singleton.layouts.naming import lock_name
 from singleton.process.current import provided_account, runtime
+from singleton.process.holders import naming_holder
 from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
@@ -34,6 +35,8 @@ from singleton.settings.place import Place
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
+
+    from singleton.process.registry import Registry
 
 _ENDED = ("completed", "failed", "canceled", "terminated")
 """A state that is none of these, whatever its name, stands in the way of a start."""
@@ -148,11 +151,14 @@ async def _held(instance_id: str, timeout: float | None, connection: str) -> Asy
     locks = runtime()
     address = Address.of(place, name, options)
     limit, invocation = _wait_limit(app_dir), naming.current()
-    hold = await locks.call_async(
-        lambda registry: limit.within(
-            registry, patience, invocation, lambda there, wait: there.acquire(address, timeout=wait, owner="")
-        )
-    )
+
+    async def acquire(registry: Registry) -> Hold:
+        async with naming_holder(registry, address, patience):
+            return await limit.within(
+                registry, patience, invocation, lambda there, wait: there.acquire(address, timeout=wait, owner="")
+            )
+
+    hold = await locks.call_async(acquire)
     try:
         yield hold
     finally:

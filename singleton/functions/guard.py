@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from singleton.base import naming
-from singleton.base.errors import LockNotAcquired
+from singleton.base.errors import LockNotAcquired, SingletonError
 from singleton.base.events import tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
@@ -21,6 +21,7 @@ from singleton.functions.answering import always_answered, finished
 from singleton.functions.declaration import Declaration
 from singleton.functions.invocation import around, current, in_its_name
 from singleton.functions.triggers import refuse_policy
+from singleton.process import holders
 from singleton.process.cancelling import cancelled_when_lost
 
 if TYPE_CHECKING:
@@ -136,14 +137,24 @@ class Guard(Declaration):
                 contended = error
         if policy != "defer":
             tell("contended", call, reason="timeout" if policy == "wait" else policy)
+        await self._name_holder(call, contended, locks, patience if patience != 0 else self.wait, policy)
         if policy != "skip":
             raise contended
         _log.info(
-            "%s skipped: lock %s is held by another invocation",
-            *(call.function, call.lock),
+            "%s skipped: lock %s is held by another invocation%s",
+            *(call.function, call.lock, contended.whose),
             extra={**call.fields, **fields_of(contended.holder)},
         )
         return None
+
+    async def _name_holder(
+        self, call: Call, error: LockNotAcquired, locks: Locks, waited: float | None, policy: Policy
+    ) -> None:
+        """Put into the error who has the lock, unless that is known or the answer takes too long."""
+        if error.holder is None:
+            address, seconds = self._address(call), holders.patience(waited, skips=policy == "skip")
+            with contextlib.suppress(SingletonError):  # the locks of the process may be closed by now
+                await locks.call_async(lambda registry: holders.name_holder(registry, address, error, seconds))
 
     @cached_property
     def _deferring(self) -> Deferring:

@@ -86,8 +86,8 @@ class WaitLimit:
             if clock() < ends - _A_MOMENT:
                 raise
             raise LockNotAcquired(
-                f"{error}. It was waited for no longer, for {self._why()}. Raise functionTimeout, shorten the bodies "
-                "that hold the lock, or let invocations go meanwhile: on_contention='defer' or 'skip'",
+                f"{error.message}. It was waited for no longer, for {self._why()}. Raise functionTimeout, shorten the "
+                "bodies that hold the lock, or let invocations go meanwhile: on_contention='defer' or 'skip'",
                 lock=error.lock,
                 owner=error.owner,
                 reason="functionTimeout",

@@ -207,5 +207,5 @@ _WORDS: dict[str, tuple[type[StorageError], str]] = {
     "denied": (StorageDenied, "the storage denies access; check the connection's key, SAS or role assignments"),
     "refused": (StorageError, "the storage refuses the request, and would again"),
     "deleting": (StorageUnavailable, "its container is being deleted, and inaccessible until that is done"),
-    "transient": (StorageUnavailable, "the storage gives no usable answer; nothing was locked"),
+    "transient": (StorageUnavailable, "the storage gives no usable answer"),
 }

@@ -7,13 +7,16 @@ With a shorter notice the holder, if all is well with it, is told at its next re
 be told, it believes in its lease to the end of it: for so long two may be inside, and only fencing tokens keep them
 apart. How long that is comes from the service: the break is asked for without a period first, which answers what is
 left of the lease, and then with the notice. A break can only bring the end nearer.
+
+A lease that was being broken already does not tell how much of it was cut off then: a break leaves no mark, and the
+service tells only what is left. So the most that there can be is said: a lease lasts a minute at most.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.locking.acquisition import storage_error
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 
+_LONGEST: Final = 60.0
+"""Seconds of a lease, at most."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
     """A lease that was broken.
@@ -36,12 +43,16 @@ class Broken:
         free_in: seconds until others can have it, by the service's word.
         together: seconds from then on for which the old holder may believe that it still has it, at most: two may be
             inside. 0 where the lease was left to run out; infinite where it would never have.
+        before: whether the lease was being broken already, by this or another operator. How much of it was cut off then
+            can't be known, so ``together`` is the most that there can be of a lease that lasts a minute at most. It is
+            0 in truth if no break before gave a notice.
     """
 
     lock: str
     holder: Holder
     free_in: float
     together: float
+    before: bool = False
 
 
 async def break_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | None:
@@ -77,4 +88,7 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None) 
         if failure.meaning in ("missing", "lost", "changed"):
             return None
         raise storage_error(name, failure) from failure
-    return Broken(lock=name, holder=recorded(name, seen), free_in=left, together=max(0.0, rest - left))
+    before = seen.lease == "breaking"
+    believed = _LONGEST if before and not seen.endless else rest
+    together = max(0.0, believed - left)
+    return Broken(lock=name, holder=recorded(name, seen), free_in=left, together=together, before=before)

@@ -22,7 +22,8 @@ NO_CONTAINER: Final = "no container"
 """The reason of an error that says so."""
 _CALL: Final = 30.0
 """Seconds for one page: five thousand entries take a while to send and to read."""
-_ANSWER: Final = 60.0
+PATIENT: Final = 60.0
+"""Seconds for one answer, all tries together, where nobody looks on."""
 _ALIKE: Final = 1000
 """Names that are looked at for one that was meant."""
 
@@ -62,15 +63,21 @@ def _is_older(lock: LockInfo, latest: float) -> bool:
 
 
 async def next_page(
-    keeping: LockKeeping, container: str, prefix: str, marker: str | None, most: int = MOST_LISTED
+    keeping: LockKeeping,
+    container: str,
+    prefix: str,
+    marker: str | None,
+    most: int = MOST_LISTED,
+    *,
+    answer: float = PATIENT,
 ) -> Page:
-    """Read the page behind this marker, or the first.
+    """Read the page behind this marker, or the first; ``answer``: seconds for it, all tries together.
 
     Raises:
         StorageError: the storage refuses, or does not answer; or there is no such container.
     """
     try:
-        return await answered(lambda: keeping.page(prefix, marker, most), call=_CALL, answer=_ANSWER)
+        return await answered(lambda: keeping.page(prefix, marker, most), call=_CALL, answer=answer)
     except StoreFailure as failure:
         if failure.meaning == "missing":
             raise no_container(container, failure) from failure
@@ -87,25 +94,25 @@ def no_container(container: str, failure: StoreFailure) -> StorageError:
     )
 
 
-async def find(keeping: LockKeeping, container: str, name: str) -> tuple[Listed | None, float]:
+async def find(keeping: LockKeeping, container: str, name: str, *, answer: float) -> tuple[Listed | None, float]:
     """Return the blob of this name, or None where there is none, and the service's clock.
 
     Raises:
         StorageError: as ``next_page``.
     """
-    page = await next_page(keeping, container, name, None, 1)
+    page = await next_page(keeping, container, name, None, 1, answer=answer)
     found = next((blob for blob in page.entries if blob.name == name), None)
     return found, page.at
 
 
-async def names_like(keeping: LockKeeping, container: str, name: str) -> list[str]:
+async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
     """Return a few names of locks that may have been meant by this one, of which there is no blob."""
     import difflib
 
     folder = name[: name.rfind("/") + 1]
     names: set[str] = set()
     for prefix in dict.fromkeys((name[: len(folder) + 3], folder, "")):
-        page = await next_page(keeping, container, prefix, None, _ALIKE)
+        page = await next_page(keeping, container, prefix, None, _ALIKE, answer=answer)
         names.update(blob.name for blob in page.entries if lock_info(blob, container) is not None)
         if close := difflib.get_close_matches(name, names, n=3, cutoff=0.75):
             return close

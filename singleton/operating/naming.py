@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
 from singleton.layouts.layout import Layout
 from singleton.layouts.naming import hashed_scope
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import Level
     from singleton.settings.options import SingletonOptions
+
+
+def scope_values(scope: object) -> tuple[str, ...]:
+    """Return the values of a scope that was given as one text or as several.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if isinstance(scope, str):
+        return (scope,)
+    if isinstance(scope, bytes) or not isinstance(scope, Iterable):
+        raise ConfigurationError(
+            f"scope is {quoted(scope)}: give the text of the value, such as '5' for the number 5, or a list of texts"
+        )
+    return tuple(scope)
 
 
 def app_id(options: SingletonOptions) -> str:
@@ -49,6 +66,13 @@ def name_in(
     Raises:
         ConfigurationError, ScopeError: no lock can have such a name.
     """
+    if not isinstance(function, str):
+        raise ConfigurationError(f"function is {quoted(function)}: give its name, a text")
+    for scope in scopes:
+        if not isinstance(scope, str):
+            raise ConfigurationError(
+                f"scope has {quoted(scope)}: give the text of the value, such as '5' for the number 5"
+            )
     if scope_hash and container == WEBJOBS:
         raise ConfigurationError(
             "scope_hash goes with layout='default' only: "

@@ -43,15 +43,21 @@ class Watch:
         self._before: float | None = None
 
     def look(self, locks: Iterable[LockInfo], at: float) -> Iterator[Sight]:
-        """Yield what is different from the last look. ``at``: the service's clock when this one began."""
+        """Yield what is different from the last look. ``at``: the service's clock when this one began.
+
+        A look that the storage breaks off counts as far as it went.
+        """
         known: dict[str, LockInfo] = {}
         for lock in locks:
             stamped = lock.modified.timestamp()
             recent = self._before is not None and stamped >= self._before - _LATELY
-            if (what := self._seen(lock, recent=recent)) is not None:
-                yield Sight(what=what, lock=lock)
+            what = self._seen(lock, recent=recent)
             if lock.held or stamped >= at - 2 * _LATELY:
-                known[lock.name] = lock
+                known[lock.name] = self._known[lock.name] = lock
+            else:
+                self._known.pop(lock.name, None)
+            if what is not None:
+                yield Sight(what=what, lock=lock)
         self._known, self._before = known, at
 
     def _seen(self, lock: LockInfo, *, recent: bool) -> Seen | None:

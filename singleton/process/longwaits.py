@@ -1,7 +1,7 @@
 """A wait that gets long is told of: after half a minute, then each time that it has lasted twice as long.
 
 Whoever reads the log wants to know who has the lock, where, and since when. To ask that is a request, so it is asked
-when a wait is long, at most once a minute for each lock of this process, and told as of then.
+when a wait is long or was in vain, at most once a minute for each lock of this process, and told as of then.
 """
 
 from __future__ import annotations
@@ -116,6 +116,10 @@ class WhoHas:
         if holder is None:
             return f"nobody had it when that was read {when}", {}
         return f"it is held{_described(holder, here=False)}, as read {when}", fields_of(holder)
+
+    async def holder(self) -> Holder | None:
+        """Return who has it; None: nobody, or that is not known."""
+        return self.gate.inside.holder if self.gate.inside is not None else (await self._read()).holder
 
     async def _read(self) -> Reading:
         """Return what was read within the last minute, or else is read now."""

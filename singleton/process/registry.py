@@ -157,9 +157,11 @@ class Registry:
 
     def long_wait(self, address: Address, owner: str, suspicion: str = "") -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is told of, with a suspicion."""
-        gate = self._lock(address).gate
-        who = WhoHas(self.store(address.place), address.name, gate, self.accompany)
-        return LongWait(f"lock {address.name}", owner, who, self.accompany, suspicion=suspicion)
+        return LongWait(f"lock {address.name}", owner, self.who_has(address), self.accompany, suspicion=suspicion)
+
+    def who_has(self, address: Address) -> WhoHas:
+        """Return what tells who has a lock, and asks for that at most once a minute."""
+        return WhoHas(self.store(address.place), address.name, self._lock(address).gate, self.accompany)
 
     @property
     def acquired(self) -> tuple[Hold, ...]:

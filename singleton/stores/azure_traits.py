@@ -33,6 +33,11 @@ async def is_hierarchical(container: ContainerClient) -> bool:
     return bool(told.get("is_hns_enabled"))
 
 
+async def make(container: ContainerClient) -> None:
+    """Make the container, if it is not there."""
+    await done(container.create_container(), "ContainerAlreadyExists")
+
+
 async def drop(container: ContainerClient) -> None:
     """Delete the container, if it is there."""
     await done(container.delete_container(), "ContainerNotFound", "ContainerBeingDeleted")

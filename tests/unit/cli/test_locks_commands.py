@@ -14,62 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.cli import words
-from singleton.cli.main import run
 from singleton.layouts.naming import lock_name
 from singleton.stores.protocol import StoreFailure
-from tests.support.lock_thread import FOREIGN, LockThread, a_job, an_app, call
+from tests.support.lock_thread import FOREIGN, a_job, call
+from tests.support.locks_command import made, stamped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.support.lock_thread import LockThread
+    from tests.support.locks_command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIP = "locks/app/ship.42"
-
-
-@pytest.fixture(autouse=True)
-def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
-    an_app(tmp_path, monkeypatch)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    with LockThread() as running:
-        yield running
-
-
-class Command:
-    """The command in this process, and what it wrote."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.out = self.err = ""
-
-    def __call__(self, *arguments: str) -> int:
-        code = run(arguments)
-        self.out, self.err = self._capsys.readouterr()
-        return code
-
-    def json(self, *arguments: str, code: int = 0) -> Any:
-        assert self(*arguments, "--json") == code, self.err
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def locks(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
-def made(thread: LockThread, *names: str) -> None:
-    for name in names:
-        thread.do(lambda name=name: thread.memory.create(name))  # type: ignore[misc]
-
-
-def stamped(thread: LockThread, name: str, **metadata: str) -> None:
-    made(thread, name)
-
-    async def edit() -> None:
-        thread.memory.edit(name, {"SingletonEpoch": "7", **metadata})
-
-    thread.do(edit)
 
 
 def held_by_a_function(thread: LockThread, locks: Command, *arguments: str) -> None:
@@ -235,10 +190,16 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     broken = locks.json("break", "job")
     assert (broken["broken"], broken["together"]) == (True, 0)
     assert 50 <= broken["free_in"] <= 60
+    assert not broken["broken_before"]
+    thread.push_clock(60)
+    thread.taken_by_another_process("job")
     broken = locks.json("break", "job", "--notice", "20")
     assert broken["free_in"] == 20
     assert 30 <= broken["together"] <= 40
+    thread.push_clock(60)
+    thread.taken_by_another_process("job")
     assert locks("break", "job", "--now") == 0
+    assert "A holder that can't be told goes on for up to" in locks.out
     assert "two may be inside, and only tokens keep them apart" in locks.out
     assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False}
 
@@ -247,6 +208,18 @@ def test_the_default_says_that_nobody_gets_in_beside_the_holder(thread: LockThre
     thread.taken_by_another_process("job")
     assert locks("break", "job") == 0
     assert "Its holder stops before that: nobody gets in beside it." in locks.out
+
+
+def test_of_a_lock_that_is_being_broken_already_no_safety_is_promised(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process("job")
+    locks("break", "job", "--notice", "20")
+    broken = locks.json("break", "job")
+    assert broken["broken_before"]
+    assert broken["together"] >= 40
+    assert locks("break", "job") == 0
+    assert "It was being broken already. If that was without a notice, its holder stops before that." in locks.out
+    assert "Else one that can't be told goes on for up to 4" in locks.out
+    assert "nobody gets in beside it" not in locks.out
 
 
 def test_breaking_can_wait_until_the_lease_has_ended(
@@ -464,17 +437,34 @@ def test_an_account_that_answers_otherwise_is_told(
     assert {found["check"]: found["outcome"] for found in report["findings"]}[check] == "failed"
 
 
-def test_missing_rights_end_the_examination(
+def test_a_missing_right_is_named_and_what_is_left_behind_is_said(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def denied(*_: object) -> None:
         raise StoreFailure(403, "AuthorizationPermissionMismatch")
 
-    monkeypatch.setattr(thread.memory, "create", denied)
-    assert locks("doctor") == 1
+    monkeypatch.setattr(thread.memory, "erase", denied)
+    assert locks("doctor", "--quick", "--scratch", "webjobshost") == 0
+    assert "note    rights               locks work, but not all that" in locks.out
+    assert "?       deletes              can't be tried: Delete Blob is denied" in locks.out
+    assert locks.out.endswith("Locks can rely on this account. 2 checks could not be made.\n")
+    assert "left behind, delete by hand: blobs beneath singleton-doctor-" in locks.err
+    monkeypatch.setattr(thread.memory, "acquire", denied)
+    assert locks("doctor", "--quick") == 1
     assert "FAILED  rights" in locks.out
-    assert "403 AuthorizationPermissionMismatch" in locks.out
-    assert locks.out.endswith("1 check failed.\n")
+    assert "1 check failed. 6 checks could not be made." in locks.out
+
+
+def test_storage_that_does_not_answer_is_no_failed_check(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreFailure(detail="no answer in time")
+
+    monkeypatch.setattr(thread.memory, "acquire", away)
+    assert locks("doctor", "--quick") == 3
+    assert "FAILED" not in locks.out
+    assert "the storage gives no usable answer (no answer in time)" in locks.err
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

@@ -152,3 +152,27 @@ def test_a_store_of_ones_own_that_can_not_list_says_so(thread: LockThread) -> No
     with LockClient().lock("job"), pytest.raises(ConfigurationError, match="LockKeeping"):
         LockClient().break_("job")
     assert FOREIGN not in thread.leased()
+
+
+@pytest.mark.parametrize(
+    ("function", "scope", "said"),
+    [
+        ("f", 5, "scope is 5: give the text of the value, such as '5' for the number 5"),
+        ("f", None, "scope is None: give the text"),
+        ("f", b"x", "scope is b'x': give the text"),
+        ("f", ["eu", 5], "scope has 5: give the text"),
+        ("f", [["eu"]], r"scope has \['eu'\]: give the text"),
+        (None, "x", "function is None: give its name"),
+        (5, "x", "function is 5: give its name"),
+    ],
+)
+@pytest.mark.parametrize("scope_hash", [False, True])
+def test_a_part_of_a_name_that_is_no_text_is_refused(function: Any, scope: Any, said: str, *, scope_hash: bool) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        LockClient().lock_name(function, scope, scope_hash=scope_hash)
+
+
+@pytest.mark.parametrize("level", [None, 5, ["host"], "hsot"])
+def test_a_level_that_there_is_not_is_refused(level: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"level is .*give 'function' or 'host'"):
+        LockClient().lock_name("f", "x", level=level)

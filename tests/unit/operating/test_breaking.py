@@ -82,10 +82,35 @@ async def test_a_notice_longer_than_the_lease_changes_nothing_and_zero_frees_at_
         broken = await break_hold(network, NAME, 60)
         assert broken is not None
         assert (broken.free_in, broken.together) == (15, 0)
+    async with held(lock_on(network)):
         broken = await break_hold(network, NAME, 0)
         assert broken is not None
         assert (broken.free_in, broken.together) == (0, 15)
         assert await break_hold(network, NAME, 0) is None, "nobody has it any more"
+
+
+@virtual
+@pytest.mark.parametrize(("notice", "free_in"), [(2, 2), (None, 4), (60, 4)])
+async def test_of_a_lease_that_was_being_broken_already_the_most_is_said_that_its_holder_may_have_left(
+    notice: float | None, free_in: float
+) -> None:
+    """A break leaves no mark: what was cut off by the one before can't be read."""
+    service = MemoryLeaseStore()
+    network, mine = Network(service), Network(service)
+    hold = await lock_on(mine).acquire()
+    mine.fail_all(LOST_REQUEST)
+    first = await break_hold(network, NAME, 4)
+    again = await break_hold(network, NAME, notice)
+    assert first is not None
+    assert again is not None
+    assert (first.before, again.before) == (False, True)
+    assert (again.free_in, again.together) == (free_in, 60 - free_in)
+    other = await lock_on(network).acquire()
+    entered = now()
+    assert await hold.lost == "expired"
+    assert 0 < now() - entered <= again.together
+    await release(hold)
+    await release(other)
 
 
 @virtual

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from singleton.operating.doctor import Finding, clean_up, examine
+from singleton.base.errors import StorageDenied, StorageUnavailable
+from singleton.operating.doctor import clean_up, examine
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
+from singleton.stores.protocol import StoreFailure
 from tests.support.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from singleton.operating.patient import Finding
+
 HIDDEN = {"hierarchy", "versions", "soft delete", "clock"}
 """What a model in memory can't show."""
 
 
-def examined(store: MemoryLeaseStore) -> dict[str, Finding]:
+def examined(store: MemoryLeaseStore, *, leave: bool = False) -> dict[str, Finding]:
     async def run() -> dict[str, Finding]:
         found = {finding.check: finding async for finding in examine(store, "scratch/")}
-        await clean_up(store, "scratch/", container=True)
+        if not leave:
+            await clean_up(store, "scratch/", container=True)
         return found
 
     return run_virtual(run())
@@ -109,11 +113,63 @@ def test_a_service_that_does_otherwise_is_found_out(kind: type[MemoryLeaseStore]
     assert examined(kind())[check].outcome == outcome
 
 
-def test_without_rights_nothing_else_is_tried() -> None:
-    class Denied(MemoryLeaseStore):
-        async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:  # noqa: ARG002
-            raise StoreFailure(403, "AuthorizationPermissionMismatch")
+class _Denying(MemoryLeaseStore):
+    """One that denies some requests."""
 
-    found = examined(Denied())
-    assert list(found) == ["rights"]
-    assert found["rights"].outcome == "failed"
+    def __init__(self, denied: tuple[str, ...], failure: StoreFailure) -> None:
+        super().__init__()
+
+        async def deny(*_: object) -> NoReturn:
+            raise failure
+
+        for name in denied:
+            setattr(self, name, deny)
+
+
+DENIED = StoreFailure(403, "AuthorizationPermissionMismatch")
+BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+
+
+@pytest.mark.parametrize(
+    ("denied", "outcome", "said", "not_tried"),
+    [
+        (("erase",), "note", f"Delete Blob is denied (403 {DENIED.code}): it needs the data action {BLOBS}/delete", 2),
+        (("page",), "note", f"List Blobs is denied (403 {DENIED.code}): it needs the data action {BLOBS}/read", 1),
+        (("write",), "failed", f"it needs the data action {BLOBS}/write; of a SAS, the permission w", 3),
+        (("create",), "failed", "Put Blob is denied", 9),
+        (("acquire", "renew", "release", "shorten"), "failed", "Lease Blob is denied", 8),
+    ],
+)
+def test_a_missing_right_is_named_and_what_it_is_not_needed_for_is_examined(
+    denied: tuple[str, ...], outcome: str, said: str, not_tried: int
+) -> None:
+    found = examined(_Denying(denied, DENIED), leave=True)
+    assert found["rights"].outcome == outcome
+    assert said in found["rights"].said
+    untried = [each for each in found.values() if each.check not in HIDDEN - {"clock"} and each.outcome == "unknown"]
+    assert len(untried) == not_tried
+    assert all("is denied" in each.said for each in untried)
+    assert not any(each.outcome == "failed" for each in found.values() if each.check != "rights")
+
+
+def test_all_rights_that_are_missing_are_named_at_once() -> None:
+    said = examined(_Denying(("create", "acquire", "read", "erase", "shorten"), DENIED), leave=True)["rights"].said
+    for request in ("Put Blob", "Lease Blob", "Get Blob Properties", "Delete Blob"):
+        assert f"{request} is denied" in said
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (StoreFailure(detail="no answer in time"), StorageUnavailable),
+        (StoreFailure(503, "ServerBusy"), StorageUnavailable),
+        (StoreFailure(403, "AuthenticationFailed"), StorageDenied),
+        (StoreFailure(403, "AuthorizationFailure"), StorageDenied),
+        (StoreFailure(401, None), StorageDenied),
+    ],
+)
+def test_storage_that_does_not_answer_or_does_not_know_us_is_no_finding(
+    failure: StoreFailure, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        examined(_Denying(("create", "acquire", "page"), failure), leave=True)

@@ -20,10 +20,12 @@ from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.network import LOST_REQUEST, answered
-from tests.support.world import eventually, foreign_id, occupy, until, virtual
+from tests.support.world import eventually, foreign_id, now, occupy, until, virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from singleton.stores.protocol import BlobState
 
 
 @pytest.fixture(autouse=True)
@@ -249,19 +251,75 @@ async def test_an_error_names_a_holder_of_this_process() -> None:
 
 
 @virtual
-async def test_an_error_names_who_was_read_in_the_wait_and_asks_for_nobody() -> None:
+async def test_an_error_names_who_has_the_lock_which_is_asked_for_once_a_minute() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, SingletonPid="812", SingletonFunction="ship", **STAMP)
+    with host.here() as locks:
+        for error in [await refused(locks, timeout) for timeout in (0, 3.0, 0.5, 35.0)]:
+            assert error.holder is not None
+            assert (error.holder.owner, error.holder.pid) == ("inv-7", 812)
+            assert host.network.calls().count("read") == 1
+        error = await refused(locks, 3.0)
+        assert str(error).startswith("lock 'a' was not acquired within 0:00:03: somebody else has it; held by ")
+        assert "'inv-7' (ship) on host-7, process 812, since 1970-01-01 " in str(error)
+        assert "held by" not in error.message
+        twin = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+        assert (str(twin), twin.holder) == (str(error), error.holder)
+        await until(130.0)
+        await refused(locks, 0)
+        assert host.network.calls().count("read") == 2
+
+
+@virtual
+@pytest.mark.parametrize(("timeout", "longest"), [(0, 1.0), (3.0, 4.0), (0.5, 0.75)])
+async def test_an_error_waits_a_moment_for_the_answer_which_serves_the_next(timeout: float, longest: float) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    read = host.network.read
+
+    async def slow(name: str) -> BlobState:
+        await asyncio.sleep(2)
+        return await read(name)
+
+    host.network.read = slow  # type: ignore[method-assign]
+    with host.here() as locks:
+        began = now()
+        assert (await refused(locks, timeout)).holder is None
+        assert longest - 0.1 < now() - began < longest + 0.1
+        await asyncio.sleep(2)
+        assert (await refused(locks, 0)).holder is not None
+        assert host.network.calls().count("read") == 1
+
+
+@virtual
+async def test_an_error_whose_holder_can_not_be_read_is_the_same_error() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    host.network.always("read", answered(403, "AuthorizationPermissionMismatch"))
+    with host.here() as locks:
+        error = await refused(locks, 0)
+    assert error.holder is None
+    assert str(error) == "lock 'a' was not acquired at once: somebody else has it"
+
+
+@virtual
+async def test_of_several_locks_the_one_that_is_taken_says_who_has_it() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    await held_elsewhere(host.network.service, **STAMP)
+    with host.here() as locks, pytest.raises(LockNotAcquired, match="'a' is in use; held by 'inv-7'") as caught:
+        async with locks.lock_all(["b", "a"], timeout=0):
+            pass
+    assert caught.value.holder is not None
+
+
+@virtual
+async def test_who_only_tries_asks_for_nobody() -> None:
     host = InlineHost(MemoryLeaseStore())
     await held_elsewhere(host.network.service, **STAMP)
     with host.here() as locks:
-        assert (await refused(locks, 3.0)).holder is None
-        assert "read" not in host.network.calls()
-        long = await refused(locks, 35.0)
-        assert long.holder is not None
-        assert long.holder.owner == "inv-7"
-        assert (await refused(locks, 0)).holder == long.holder, "it was read in the last minute"
-        longer = await refused(locks, 235.0)
-        assert longer.holder == long.holder, "it was read in the wait, two minutes ago"
-        assert (await refused(locks, 0)).holder is None
+        async with locks.try_lock("a") as hold:
+            assert hold is None
+    assert "read" not in host.network.calls()
 
 
 @virtual

@@ -1,0 +1,150 @@
+"""``hold``: the operator keeps a lock, so that nobody else gets in."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
+from singleton.base.words import quoted
+from singleton.cli.looking import lock_named
+from singleton.cli.session import Session, in_a_session
+from singleton.cli.trouble import Outage
+from singleton.cli.words import holder_dict, plain, span_of, who, write_json
+from singleton.locking.holder import holder
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
+
+_PAUSE: Final = 2.0
+"""Seconds between two attempts while the storage does not answer, or refuses: each takes its time as well."""
+
+
+@click.command()
+@click.argument("name")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for whoever finds the lock taken.")
+@click.option("--timeout", type=span_of(), metavar="SPAN", help="Wait so long for it. Default: until it is free.")
+@click.option("--for", "length", type=span_of(), metavar="SPAN", help="Give it back after so long. Default: at Ctrl-C.")
+@click.option("--new", is_flag=True, help="Hold it even if there is no lock of this name yet.")
+@in_a_session
+def hold(session: Session, name: str, reason: str, timeout: float | None, length: float | None, *, new: bool) -> int:
+    """Keep the lock NAME, renewed, until Ctrl-C.
+
+    Nobody else gets in meanwhile. It waits for the lock like anybody, and asks on where the storage does not answer. To
+    stop a job that hangs, begin to hold, then break in another terminal.
+    """
+    if not (reason.isascii() and reason.isprintable() and reason.strip()):
+        raise click.UsageError(f"--reason is {quoted(reason)}: it is kept in a header, so give letters of ASCII")
+    now = time.monotonic()
+    ends = math.inf if length is None else now + length
+    asking = _Asking(session, name, f"operator: {reason}", math.inf if timeout is None else now + timeout)
+    if not new:
+        asking.look()
+    while (held := asking.get()) is not None:
+        lost = False
+        try:
+            lost = _keep(held, ends)
+        finally:
+            session.release(held)
+            if lost:
+                asking.say("lost", f" ({held.lost.reason}); asking for it again", reason=held.lost.reason)
+            else:
+                asking.say("given back")
+        if not lost:
+            return 0
+        asking.deadline = ends
+    return 1
+
+
+def _keep(held: Hold, ends: float) -> bool:
+    """Wait until it is lost, or its time is over; tell if it is lost."""
+    while (left := ends - time.monotonic()) > 0:
+        if held.lost.wait(min(1.0, left)):
+            return True
+    return False
+
+
+class _Asking:
+    """Asks for the lock until it is there, whatever the storage does, and says what is waited for.
+
+    Attributes:
+        deadline: when to give up, by the monotonic clock; infinite: never.
+    """
+
+    def __init__(self, session: Session, name: str, owner: str, deadline: float) -> None:
+        self.deadline = deadline
+        self._session = session
+        self._name = name
+        self._owner = owner
+        self._outage = Outage()
+        self._had = self._waiting = False
+
+    def look(self) -> None:
+        """See to it that there is such a lock.
+
+        Raises:
+            UsageError: there is none.
+            StorageError: the storage refuses, or did not answer in time.
+        """
+        while True:
+            try:
+                lock_named(self._session, self._name)
+            except StorageUnavailable as error:
+                self._bear(error)
+            else:
+                return
+
+    def get(self) -> Hold | None:
+        """Acquire the lock; None where somebody else had it when the time was over.
+
+        Raises:
+            StorageError: the storage refuses, or did not answer in time.
+        """
+        while True:
+            try:
+                held = self._try()
+            except StorageError as error:
+                if not self._had and not isinstance(error, StorageUnavailable):
+                    raise
+                self._bear(error)
+                continue
+            self._outage.is_over()
+            self._waiting = False
+            self._had = self._had or held is not None
+            self.say("not acquired") if held is None else self.say("held", "; Ctrl-C gives it back")
+            return held
+
+    def _try(self) -> Hold | None:
+        try:
+            return self._session.acquire(self._name, timeout=0, owner=self._owner)
+        except LockNotAcquired:
+            pass
+        if not self._waiting:
+            by = self._session.on_store(lambda store: holder(store, self._name))
+            self.say("waiting", f": {who(by)} has it" if by else "", holder=by and holder_dict(by))
+            self._waiting = True
+        self._outage.is_over()
+        timeout = None if self.deadline == math.inf else max(0.0, self.deadline - time.monotonic())
+        try:
+            return self._session.acquire(self._name, timeout=timeout, owner=self._owner)
+        except LockNotAcquired:
+            return None
+
+    def _bear(self, error: StorageError) -> None:
+        """Wait a moment before the next attempt, unless the time is over."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise error
+        self._outage.goes_on(error)
+        time.sleep(min(_PAUSE, left))
+
+    def say(self, state: str, more: str = "", **known: Any) -> None:
+        """Say what has become of it; as JSON with who has it, or why it was lost."""
+        if self._session.as_json:
+            about = {"holder": None, "reason": None, **known}
+            write_json({"lock": self._name, "state": state, "at": time.time(), **about}, streamed=True)
+        else:
+            click.echo(f"{plain(self._name)} {state}{more}")

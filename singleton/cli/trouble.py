@@ -1,0 +1,75 @@
+"""Storage that does not answer is told of on the error stream, so that nobody takes silence for work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+import click
+
+from singleton.base.errors import StorageUnavailable
+from singleton.cli.words import span
+from singleton.settings.connection import redact
+
+if TYPE_CHECKING:
+    from singleton.base.errors import SingletonError
+
+READING: Final = 15.0
+"""Seconds for which a command that only reads asks for one answer."""
+_SILENT: Final = 2.0
+_SILENT_LATER: Final = 10.0
+"""The same for storage that has answered before: a long page takes a while."""
+_LONGEST_PAUSE: Final = 60.0
+
+
+class Silence:
+    """A block in which the storage is asked: where it has not answered after two seconds, that is told, once."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._told = False
+        self._after = _SILENT
+
+    def __enter__(self) -> Self:
+        self._timer = threading.Timer(self._after, self._tell)
+        self._timer.daemon = True
+        self._timer.start()
+        return self
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        self._timer.cancel()
+        if not isinstance(error, StorageUnavailable):
+            self._told = False
+            self._after = _SILENT_LATER
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            click.echo(f"{self._where} has not answered for {span(self._after)}; asking on", err=True)
+
+
+class Outage:
+    """A time in which the storage does not answer: told at once, then after pauses that double, up to a minute."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._due = self._pause = 0.0
+
+    def goes_on(self, error: SingletonError) -> None:
+        """Tell of it, if it is time."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began, self._due, self._pause = now, now, 1.0
+        if now < self._due:
+            return
+        self._pause = min(_LONGEST_PAUSE, 2 * self._pause)
+        self._due = now + self._pause
+        lasted = f" for {span(now - self._began)}" if now - self._began >= 1 else ""
+        click.echo(f"{redact(str(error))}{lasted}; asking on, Ctrl-C ends it", err=True)
+
+    def is_over(self) -> None:
+        """Tell that the storage answers, if it did not."""
+        if self._began is not None:
+            click.echo(f"the storage answers again, after {span(time.monotonic() - self._began)}", err=True)
+            self._began = None

@@ -1,0 +1,153 @@
+"""What an account is examined with: scratch blobs, requests that say which right they lack, and what may be found."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from singleton.locking.holder import answered
+from singleton.operating.keeping import keeping_of
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from singleton.stores.keeping import LockKeeping
+    from singleton.stores.protocol import LeaseStore
+
+Outcome = Literal["ok", "note", "failed", "unknown"]
+
+PERIOD: Final = 15
+"""Seconds of a lease on a scratch blob."""
+_CONTAINERS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check found. ``note``: locks work, but something is to be known. ``unknown``: it could not be seen."""
+
+    check: str
+    outcome: Outcome
+    said: str
+
+
+class Wrong(Exception):
+    """The service answers otherwise than locks rely on."""
+
+
+class Strange(Exception):
+    """Something is to be known of the account, though locks work."""
+
+
+class Hidden(Exception):
+    """It can't be seen from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request of the service, by its name there, and what it needs.
+
+    Attributes:
+        name: as Azure's REST reference has it.
+        right: the right that an identity needs.
+        letter: the permission that a SAS needs.
+    """
+
+    name: str
+    right: str
+    letter: str
+
+
+_LEASE: Final = Request("Lease Blob", f"data action {_CONTAINERS}/blobs/write", "w")
+MAKE: Final = Request("Create Container", f"action {_CONTAINERS}/write", "c, for containers")
+CREATE: Final = Request("Put Blob", f"data action {_CONTAINERS}/blobs/write", "c or w")
+LIST: Final = Request("List Blobs", f"data action {_CONTAINERS}/blobs/read", "l")
+DELETE: Final = Request("Delete Blob", f"data action {_CONTAINERS}/blobs/delete", "d")
+_REQUESTS: Final = {
+    "create": CREATE,
+    "acquire": _LEASE,
+    "renew": _LEASE,
+    "release": _LEASE,
+    "shorten": _LEASE,
+    "write": Request("Set Blob Metadata", f"data action {_CONTAINERS}/blobs/write", "w"),
+    "read": Request("Get Blob Properties", f"data action {_CONTAINERS}/blobs/read", "r"),
+    "page": LIST,
+    "erase": DELETE,
+}
+
+
+class Forbidden(StoreFailure):
+    """A request that this identity, key or SAS may not make."""
+
+    def __init__(self, request: Request, failure: StoreFailure) -> None:
+        super().__init__(failure.status, failure.code, failure.detail)
+        self.request = request
+        self.why = str(failure)
+
+    def __str__(self) -> str:
+        needed = f"it needs the {self.request.right}; of a SAS, the permission {self.request.letter}"
+        return f"{self.request.name} is denied ({self.why}): {needed}"
+
+
+class _Naming:
+    """A store whose requests, where they are denied, say what they need."""
+
+    def __init__(self, store: object) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        send = getattr(self._store, name)
+
+        async def request(*arguments: object) -> Any:
+            try:
+                return await send(*arguments)
+            except StoreFailure as failure:
+                if failure.meaning != "denied":
+                    raise
+                raise Forbidden(_REQUESTS[name], failure) from failure
+
+        return request
+
+
+class Patient:
+    """Scratch blobs in a container, and what is expected of the answers about them."""
+
+    def __init__(self, store: LeaseStore, prefix: str) -> None:
+        self.itself = store
+        self.store = cast("LeaseStore", _Naming(store))
+        self.keeping = cast("LockKeeping", _Naming(keeping_of(store)))
+        self.prefix = prefix
+        self.mine, self.other = str(uuid.uuid4()), str(uuid.uuid4())
+
+    async def blob(self, name: str) -> str:
+        """Make a blob; return its name."""
+        made = f"{self.prefix}{name}"
+        await answered(lambda: self.store.create(made))
+        return made
+
+    async def leased(self, name: str) -> str:
+        """Make a blob under a lease of mine; return its name."""
+        made = await self.blob(name)
+        await self.store.acquire(made, self.mine, PERIOD)
+        return made
+
+    async def etag(self, name: str) -> str:
+        """Return its ETag."""
+        return (await self.store.read(name)).etag
+
+    async def refused(self, pending: Awaitable[object], what: str, *expected: str) -> None:
+        """Expect a failure with one of these meanings or codes.
+
+        Raises:
+            Wrong: it was carried out, or refused for another reason.
+        """
+        try:
+            await pending
+        except StoreFailure as failure:
+            if failure.meaning in expected or failure.code in expected:
+                return
+            if failure.meaning in ("denied", "transient"):
+                raise
+            raise Wrong(f"{what}: answered with {failure}, not with {' or '.join(expected)}") from failure
+        raise Wrong(f"{what}: it was not refused")
