@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import bench_observing, bench_storage, bench_virtual, drift, sweep_storm
+from benchmarks import bench_failover, bench_observing, bench_storage, bench_virtual, drift, sweep_storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ _ALL: dict[str, Callable[[], None]] = {
     "virtual": bench_virtual.main,
     "storage": bench_storage.main,
     "drift": drift.main,
+    "failover": bench_failover.main,
     "observing": bench_observing.main,
     "sweep": sweep_storm.main,
 }
