@@ -59,7 +59,7 @@ class Oracle(Evidence):
         self.callers = Callers(self, self.conduct)
         self.listening = Listening(self, self.conduct)
         self.moments = Moments(self.reached)
-        self.silence = Silence(self, wanting=[self.callers.want])
+        self.silence = Silence(self, self.conduct, wanting=[self.callers.want])
         self.conduct.touched = self.silence.of_lease
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
