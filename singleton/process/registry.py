@@ -263,15 +263,9 @@ class Registry:
         def make() -> Lock:
             store = self.store(address.place)
             gate = self._gates.setdefault((address.place, address.name), Gate())
+            name, timing, guess = address.name, address.timing, self._guess(address)
             return Lock(
-                store,
-                address.name,
-                timing=address.timing,
-                rng=self.rng,
-                stamp=address.stamp,
-                gate=gate,
-                guess=self._guess(address),
-                wall=self._wall,
+                store, name, timing=timing, rng=self.rng, stamp=address.stamp, gate=gate, guess=guess, wall=self._wall
             )
 
         return self._kept(self._locks, address, make)

@@ -169,7 +169,7 @@ def _(scene: Scene) -> None:
 
     async def second(host: Host) -> None:
         await host.until(3.0)
-        await host.store.break_(LOCK)
+        await host.store.release(LOCK, IDS[0])
 
     scene.a.plays(first)
     scene.b.plays(second)

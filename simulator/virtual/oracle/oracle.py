@@ -59,7 +59,7 @@ class Oracle(Evidence):
         self.callers = Callers(self, self.conduct)
         self.listening = Listening(self, self.conduct)
         self.moments = Moments(self.reached)
-        self.silence = Silence(self, wanting=[self.callers.want])
+        self.silence = Silence(self, self.conduct, wanting=[self.callers.want])
         self.conduct.touched = self.silence.of_lease
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
@@ -222,6 +222,8 @@ class Oracle(Evidence):
                 self.reached["leases ended by an operator"] += 1
                 self.later(self.bounds.period, self._must_know, tenure)
                 self.later(self.bounds.renewal * self.bounds.drift + 0.5, self._must_have_heard, tenure)
+                if (failover := self.silence.of_lease(tenure.lease_id)) is not None:
+                    self.later(failover / 3 * self.bounds.drift + 0.5, self._must_have_touched, tenure)
         self.callers.tenure_ended(tenure)
         self.moments.ended(tenure)
 
@@ -264,6 +266,11 @@ class Oracle(Evidence):
         for body in self.inside(tenure):
             if self.conduct.well(body.machine, self.bounds.period) and not body.knows():
                 self._not_told(body)
+
+    def _must_have_touched(self, tenure: Tenure) -> None:
+        """By now a touch was answered, if the network was good; one under a lease that is being broken succeeds."""
+        if self.service.held_until(tenure.lock) < self.loop.now or self.service.tenure(tenure.lock) is not None:
+            self._must_have_heard(tenure)
 
     def _not_told(self, body: Body) -> None:
         self.blame("not told", f"{body.machine.name} does not know that its lease of {body.lock} was taken away")

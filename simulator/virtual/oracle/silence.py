@@ -20,8 +20,8 @@ from singleton.locking.mark import MARK_KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from simulator.virtual.oracle.evidence import Body
-    from simulator.virtual.oracle.oracle import Oracle
+    from simulator.virtual.oracle.conduct import Conduct
+    from simulator.virtual.oracle.evidence import Body, Evidence
     from simulator.virtual.storage.network import Request
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
@@ -50,7 +50,8 @@ class _Readings:
 class Silence:
     """Told of requests, of their answers, and of bodies."""
 
-    oracle: Oracle
+    oracle: Evidence
+    conduct: Conduct
     declared: dict[Machine, set[float | None]] = field(default_factory=dict)
     """The values of failover on each machine: what its touches may say. Others are not looked at."""
     wanting: list[Callable[[str], Wanting]] = field(default_factory=list)
@@ -192,7 +193,7 @@ class Silence:
         for machine, since, own in [each for want in self.wanting for each in want(lock)]:
             bound = (failover * _SILENT + own / 4) * drift + _CALLS
             begun = max(since, written)
-            if now - begun >= bound and oracle.conduct.well(machine, bound + own) and not self._busy(machine, lock):
+            if now - begun >= bound and self.conduct.well(machine, bound + own) and not self._busy(machine, lock):
                 silent = f"{tenure.machine} is dead, and has been silent for {now - written:.1f} s"
                 self._blame("not taken over", f"{machine.name} waits for {lock}; {silent}")
 

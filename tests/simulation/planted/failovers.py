@@ -131,6 +131,8 @@ FAILOVERS: tuple[Mutant, ...] = (
         old='        if self.overdue():\n            self.lose("expired")\n        elif self.lost is None and not',
         new="        if self.lost is None and not",
         breaks="a hold that was over goes on",
+        by=("tests/unit/locking/test_failover.py::test_an_answer_to_a_touch_revives_no_hold_that_is_overdue",),
+        why="a world runs timers that are due before what wakes up",
     ),
     Mutant(
         name="body begins before the first touch",
@@ -169,7 +171,9 @@ FAILOVERS: tuple[Mutant, ...] = (
         file=FENCING,
         old="        if recorded_epoch(state) != self._epoch:\n",
         new="        if recorded_epoch(state) is None:\n",
-        breaks="a holder that lost its lock does not hear of it at its touch",
+        breaks="a late acquire and a touch put an epoch back",
+        by=("tests/unit/locking/test_failover.py::test_a_touch_never_puts_an_epoch_back",),
+        why="it takes an operator, and a request that arrives twice",
     ),
     Mutant(
         name="lost reply to a touch not made good",
@@ -234,7 +238,7 @@ FAILOVERS: tuple[Mutant, ...] = (
         new="await self._is_taken():",
         breaks="a lease that was granted without our knowing blocks everybody",
         by=(
-            "tests/unit/locking/test_failover.py::test_a_lease_of_ours_whose_answer_was_lost_is_asked_for_and_not_waited_out",
+            "tests/unit/locking/test_failover.py::test_a_lease_of_ours_that_was_granted_late_is_asked_for_and_not_waited_out",
         ),
         why="it lasts until the silence shows, as after any death",
     ),

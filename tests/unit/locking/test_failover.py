@@ -13,15 +13,28 @@ import pytest
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.fencing import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.locking.holder import holder
+from singleton.locking.lease import Lease
 from singleton.locking.lock import release
 from singleton.locking.mark import MARK_KEY
+from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
-from tests.support.world import NAME, eventually, foreign_id, held, lock_on, now, section, settled, until, virtual
+from tests.support.world import (
+    NAME,
+    eventually,
+    foreign_id,
+    held,
+    lock_on,
+    now,
+    section,
+    settled,
+    until,
+    virtual,
+    virtual_loop,
+)
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.locking.lock import Lock
-    from singleton.stores.memory import MemoryLeaseStore
 
 F = 2.0
 GOOD, SILENT, TOUCH = F * 14 / 15, F * 16 / 15, F / 3
@@ -184,6 +197,35 @@ async def test_a_touch_that_arrives_in_a_later_hold_changes_nothing() -> None:
         await asyncio.sleep(1.5)
         assert (await metadata(network.service)) | {HELD_KEY: "0"} == before
     await settled(network.service, lock)
+
+
+@virtual
+async def test_a_touch_never_puts_an_epoch_back() -> None:
+    """An acquire of ours arrives a second time, after another process had the lock that an operator broke."""
+    network = Network()
+    service = network.service
+    hold = await touched(network).acquire()
+    await service.break_(NAME)
+    await section(lock_on(Network(service), 2))
+    await service.acquire(NAME, hold.lease_id or "", 15)
+    before = await metadata(service)
+    await asyncio.sleep(2.0)
+    assert await metadata(service) == before
+    assert hold.lost.reason == "stolen"
+    await release(hold)
+
+
+@virtual
+async def test_an_answer_to_a_touch_revives_no_hold_that_is_overdue() -> None:
+    """Its process stood still, and on waking it reads the answer before its timer has run."""
+    service = MemoryLeaseStore()
+    await service.create(NAME)
+    lease = Lease(service, NAME, foreign_id(), sent=now(), period=15)
+    lease.touched(now(), GOOD)
+    virtual_loop().now += GOOD + 0.1
+    lease.touched(now() - 1.0, GOOD)
+    assert lease.lost == "expired"
+    await lease.stop()
 
 
 @virtual
@@ -367,18 +409,21 @@ async def test_a_waiter_looks_four_times_in_its_failover_and_asks_once_it_is_fre
 
 
 @virtual
-async def test_a_lease_of_ours_whose_answer_was_lost_is_asked_for_and_not_waited_out() -> None:
+async def test_a_lease_of_ours_that_was_granted_late_is_asked_for_and_not_waited_out() -> None:
+    """The first attempt arrives when the second was refused already, just as the lock is given back."""
     network, other = Network(), Network()
     other.service = network.service
-    async with held(touched(network)):
-        waiter = await waiting(touched(other, 2))
-        await asyncio.sleep(3.0)
-        other.plan("acquire", LOST_REPLY)
+    hold = await touched(network).acquire()
     began = now()
-    hold = await waiter
-    assert now() - began < 6.0
-    assert not other.sent("break")
+    other.plan("acquire", Fate(up=7.0, down=math.inf))
+    waiter = await waiting(touched(other, 2))
+    await until(began + 6.985)
     await release(hold)
+    mine = await waiter
+    assert now() - began < 8.0
+    assert network.service.leased() == {NAME: other.sent("acquire")[0].lease_id}
+    assert not other.sent("break")
+    await release(mine)
 
 
 @virtual
