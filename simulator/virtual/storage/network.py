@@ -108,22 +108,22 @@ class Network:
         for rule in self.rules:
             rule(request, passage)
         self.on_send(request, passage)
-        self._wire.run(self._depart, future, request, passage)
+        self._depart(future, request, passage)
         return future
 
     def _depart(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+        later = self._loop.later
         if passage.unsent is not None:
-            self.on_loss(request)
-            self._loop.call_later(passage.out, self._deliver, future, request, None, passage.unsent)
+            self._wire.run(self.on_loss, request)
+            later(passage.out, self._deliver, future, request, None, passage.unsent)
             return
         if passage.lost:
-            self.on_loss(request)
+            self._wire.run(self.on_loss, request)
             if passage.reset:
-                self._loop.call_later(passage.out, self._deliver, future, request, None, _reset())
+                later(passage.out, self._deliver, future, request, None, _reset())
             return
         for copy in range(passage.copies):
-            delay = passage.out + copy * passage.copy_delay
-            self._loop.call_later(delay, self._arrive, future, request, passage)
+            later(passage.out + copy * passage.copy_delay, self._arrive, future, request, passage)
 
     def _arrive(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
         answer: Any = None
@@ -137,9 +137,9 @@ class Network:
         if failure is None and (passage.reply_lost or future.cancelled()):
             self.reached[f"{request.call} applied, reply lost"] += 1
         if not passage.reply_lost:
-            self._loop.call_later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
+            self._loop.later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
         elif passage.reset:
-            self._loop.call_later(passage.back, self._deliver, future, request, None, _reset())
+            self._loop.later(passage.back, self._deliver, future, request, None, _reset())
 
     def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
         if future.done():

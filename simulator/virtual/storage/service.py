@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -55,7 +54,6 @@ class Service(MemoryLeaseStore):
         self.on_epoch: Callable[[str, int, Machine | None], None] = lambda *_: None
         self._loop = loop
         self._tenures: dict[str, Tenure] = {}
-        self._nobody = contextvars.Context()
         self._made: dict[str, int] = {}
         self._held_until: dict[str, float] = {}
         self._labelled: set[str] = set()
@@ -131,6 +129,10 @@ class Service(MemoryLeaseStore):
         """Return until when somebody had the lease: now, if somebody has it; later, while it is being broken."""
         return self._loop.now if name in self._tenures else self._held_until.get(name, -math.inf)
 
+    def _begin(self, call: str) -> float:
+        self.calls[call] += 1
+        return self._loop.time()
+
     def _note(
         self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], failure: StoreFailure | None
     ) -> None:
@@ -157,7 +159,7 @@ class Service(MemoryLeaseStore):
         self.on_grant(tenure)
 
     def _watch(self, tenure: Tenure) -> None:
-        self._nobody.run(self._loop.call_at, tenure.expires, self._look, tenure)
+        self._loop.at(tenure.expires, self._look, tenure)
 
     def _look(self, tenure: Tenure) -> None:
         """At the instant at which a lease would expire: has it?"""
