@@ -70,9 +70,12 @@ class Passage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
-    """A request: whose, what it is called, what carries it out at the service, under which lease, and to whom."""
+    """A request: whose, what it is called, what carries it out at the service, under which lease, and to whom.
+
+    Nobody changes it; it isn't frozen, as making one would take twice as long.
+    """
 
     machine: Machine
     call: str
@@ -96,15 +99,14 @@ class Network:
         self.on_reply: Callable[[Request, Exception | None], None] = lambda *_: None
         self._loop = loop
         self._rng = rng
-        self._latency = latency
+        self._low, self._spread = latency[0], latency[1] - latency[0]
         self._wire = contextvars.Context()
 
     def send(self, request: Request) -> asyncio.Future[Any]:
         """Send a request; the future gets the reply, an error, or nothing ever."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        low, high = self._latency
-        spread = high - low
-        passage = Passage(low + spread * self._rng.random(), low + spread * self._rng.random())
+        low, spread, draw = self._low, self._spread, self._rng.random
+        passage = Passage(low + spread * draw(), low + spread * draw())
         for rule in self.rules:
             rule(request, passage)
         self.on_send(request, passage)

@@ -225,7 +225,7 @@ class NetworkStore:
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
-        made: BlobState | None = await self._request("create", name, metadata)
+        made: BlobState | None = await self._request("create", name, (metadata,))
         return made
 
     async def read(self, name: str) -> BlobState:
@@ -240,7 +240,7 @@ class NetworkStore:
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""
-        await self._request("note", name, metadata)
+        await self._request("note", name, (metadata,))
 
     async def noted(self, name: str) -> Mapping[str, str]:
         """See ``NoteStore.noted``."""
@@ -257,8 +257,10 @@ class NetworkStore:
         self._closed()
 
     def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
-        return self._request(call, name, *args, lease_id=args[0] if args else None)
+        return self._request(call, name, args, args[0] if args else None)
 
-    def _request(self, call: str, name: str, *args: Any, lease_id: str | None = None) -> asyncio.Future[Any]:
+    def _request(
+        self, call: str, name: str, args: tuple[Any, ...] = (), lease: str | None = None
+    ) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        return self._network.send(Request(self._machine, call, name, execute, lease_id, self._place, self._is_closed))
+        return self._network.send(Request(self._machine, call, name, execute, lease, self._place, self._is_closed))

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
 
 _T = TypeVar("_T")
-_TURNS_A_COLLECTION = 1_000_000
+_TURNS_A_LOOK = 1_000_000
+"""Callbacks between two looks at what has piled up, and whether time moves."""
 
 _FEW_TASKS = 64
 _MOST_TURNS = 5_000_000
@@ -72,7 +73,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._shuffle = shuffle
         self._nobody = contextvars.Context()  # one for all: nothing that runs outside hosts may set a variable
         self._turns_before = 0
-        self._collect_at = _TURNS_A_COLLECTION
+        self._look_up_at = _TURNS_A_LOOK
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -187,12 +188,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             with _young_garbage_only():
                 main: asyncio.Task[_T] = self.create_task(future)
-                while not main.done():
-                    self._advance()
-                    self._round()
-                    if self.turns >= self._collect_at:
-                        self._collect_at = self.turns + _TURNS_A_COLLECTION
-                        gc.collect(0)
+                self._run_until(main.done)
             return main.result()
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001
@@ -201,27 +197,45 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Run what is ready, without letting time move on."""
         asyncio._set_running_loop(self)  # noqa: SLF001
         try:
-            while self._ready:
-                self._round()
+            self._run_until(lambda: not self._ready)
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001
 
-    def _round(self) -> None:
-        """Run the callbacks that are ready now, but for those that their machines keep."""
-        ready, shuffled = self._ready, self._shuffle is not None
-        for _ in range(len(ready)):
-            handle = self._any_hosts_next() if shuffled and len(ready) > 1 else ready.popleft()
-            callback, machine = handle.callback, handle.machine
-            try:
-                if callback is not None and (machine is None or machine.may_run(handle)):
-                    self.turns += 1
-                    handle.context.run(callback, *handle.args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # noqa: BLE001 - as every loop does
-                self._report(error, handle)
-            finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
-                del handle, callback
+    def _run_until(self, done: Callable[[], bool]) -> None:
+        """Go round: all timers that are due, then all callbacks that are ready, but for those that machines keep."""
+        ready, timers, near, seconds = self._ready, self._sorted, self._near, self._seconds
+        shuffled = self._shuffle is not None
+        while not done():
+            now = self.now
+            if (
+                not ready
+                or (timers and timers[-1][0] <= now)
+                or (near and near[0][0] <= now)
+                or (seconds and seconds[0] <= now)
+            ):
+                self._advance()
+            for _ in range(len(ready)):
+                handle = self._any_hosts_next() if shuffled and len(ready) > 1 else ready.popleft()
+                callback, machine = handle.callback, handle.machine
+                try:
+                    if callback is not None and (machine is None or machine.may_run(handle)):
+                        self.turns += 1
+                        handle.context.run(callback, *handle.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as every loop does
+                    self._report(error, handle)
+                finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
+                    del handle, callback
+            if self.turns >= self._look_up_at:
+                self._look_up()
+
+    def _look_up(self) -> None:
+        """Now and then: collect young garbage, and see whether time still moves."""
+        self._look_up_at = self.turns + _TURNS_A_LOOK
+        gc.collect(0)
+        if self.turns - self._turns_before > _MOST_TURNS:
+            raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
 
     def _report(self, error: BaseException, handle: Callback) -> None:
         """Keep what a callback raised, in asyncio's words."""
@@ -245,8 +259,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         ready, timers, near, seconds = self._ready, self._sorted, self._near, self._seconds
         while seconds and seconds[0] <= self.now:
             self._next_second()
-        if self.turns - self._turns_before > _MOST_TURNS:
-            raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
         while True:
             if timers and not (near and near[0] < timers[-1]):
                 due, _, timer = timers[-1]

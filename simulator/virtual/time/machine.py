@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import math
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,9 @@ Part = Literal["user", "locks", "log"]
 HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated_host", default=None)
 """The machine on which the running code is; None for the network, the service, and who watches."""
 PART: contextvars.ContextVar[Part] = contextvars.ContextVar("simulated_part", default="user")
+
+_NOWHERE: Final = contextvars.Context()
+"""The context of what was cancelled."""
 
 
 class Callback:
@@ -39,9 +42,8 @@ class Callback:
         self.machine = machine
 
     def cancel(self) -> None:
-        """Never run; let go of what would have run."""
-        self.callback = None
-        self.args = ()
+        """Never run; let go at once of all that would have run, and where."""
+        self.callback, self.args, self.context = None, (), _NOWHERE
 
     def cancelled(self) -> bool:
         """Tell whether it was cancelled."""
@@ -64,9 +66,8 @@ class Timer(Callback):
     shelf: dict[int, Timer] | None
 
     def cancel(self) -> None:
-        """Never run; let go of what would have run, and be let go."""
-        self.callback = None
-        self.args = ()
+        """As for each callback; and be let go by the loop."""
+        self.callback, self.args, self.context = None, (), _NOWHERE
         if self.shelf is not None:
             del self.shelf[self.order]
             self.shelf = None
