@@ -11,7 +11,8 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.workloads import WORKLOADS
+from simulator.virtual.search.workloads import WORKLOADS, start_workload
+from simulator.virtual.worlds.world import World
 from tests.simulation.planting import ROOT
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ def test_another_fault_is_another_history() -> None:
     seed = next(seed for seed in range(50) if len(scenario(seed).faults) > 1)
     planned = scenario(seed)
     assert planned.run().history != planned.without(0).run().history
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_nothing_outside_hosts_sets_a_variable_that_all_of_it_would_see(workload: str) -> None:
+    planned = scenario(3, workload)
+    world = World(planned.seed, planned.hosts, planned.faults)
+    start_workload(workload, world)
+    world.run()
+    assert len(world.loop._nobody) == 0
 
 
 @pytest.mark.process

@@ -718,6 +718,7 @@ SITUATIONS.update(MISDELIVERIES)
 @pytest.mark.parametrize("check", SITUATIONS)
 def test_a_check_fires_in_a_situation_made_for_it(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "_MOST_TURNS", 20_000)
+    monkeypatch.setattr(loops, "_TURNS_A_LOOK", 20_000)
     scene = Scene()
     SITUATIONS[check](scene)
     found = scene.found()

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Coroutine
 
+    from simulator.virtual.time.machine import Callback, Timer
+
 MOST_STEPS = 3000
 
 
@@ -38,13 +40,12 @@ class SteppedLoop(VirtualLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Callback:
         return super().call_soon(self._counted, callback, *args, context=context)
 
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
-        return super().call_at(when, self._counted, callback, *args, context=context)
+    def _set(self, timer: Timer, due: float) -> Timer:
+        timer.callback, timer.args = self._counted, (timer.callback, *timer.args)
+        return super()._set(timer, due)
 
     def _counted(self, callback: Callable[..., object], *args: Any) -> None:
         callback(*args)

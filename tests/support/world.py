@@ -16,7 +16,7 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from simulator.virtual.time.machine import Callback
+    from simulator.virtual.time.machine import Timer
     from singleton.base.hold import Hold
     from singleton.base.kinds import Stamp
     from singleton.stores.memory import MemoryLeaseStore
@@ -66,11 +66,11 @@ def virtual_loop() -> VirtualLoop:
     return loop
 
 
-def pending_timers() -> list[Callback]:
+def pending_timers() -> list[Timer]:
     """Return the loop's timers that are neither due yet nor cancelled."""
     loop = virtual_loop()
-    kept = [*loop._timers, *(timer for timers in loop._far.values() for timer in timers)]
-    return [timer for _, _, timer in kept if not timer.cancelled()]
+    near = [timer for _, _, timer in (*loop._sorted, *loop._near) if not timer.cancelled()]
+    return near + [timer for shelf in loop._far.values() for timer in shelf.values()]
 
 
 async def until(when: float) -> None:

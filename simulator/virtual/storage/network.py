@@ -70,9 +70,12 @@ class Passage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
-    """A request: whose, what it is called, what carries it out at the service, under which lease, and to whom."""
+    """A request: whose, what it is called, what carries it out at the service, under which lease, and to whom.
+
+    Nobody changes it; it isn't frozen, as making one would take twice as long.
+    """
 
     machine: Machine
     call: str
@@ -98,34 +101,33 @@ class Network:
         self.on_reply: Callable[[Request, Exception | None, Any], None] = lambda *_: None
         self._loop = loop
         self._rng = rng
-        self._latency = latency
+        self._low, self._spread = latency[0], latency[1] - latency[0]
         self._wire = contextvars.Context()
 
     def send(self, request: Request) -> asyncio.Future[Any]:
         """Send a request; the future gets the reply, an error, or nothing ever."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        low, high = self._latency
-        spread = high - low
-        passage = Passage(low + spread * self._rng.random(), low + spread * self._rng.random())
+        low, spread, draw = self._low, self._spread, self._rng.random
+        passage = Passage(low + spread * draw(), low + spread * draw())
         for rule in self.rules:
             rule(request, passage)
         self.on_send(request, passage)
-        self._wire.run(self._depart, future, request, passage)
+        self._depart(future, request, passage)
         return future
 
     def _depart(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+        later = self._loop.later
         if passage.unsent is not None:
-            self.on_loss(request)
-            self._loop.call_later(passage.out, self._deliver, future, request, None, passage.unsent)
+            self._wire.run(self.on_loss, request)
+            later(passage.out, self._deliver, future, request, None, passage.unsent)
             return
         if passage.lost:
-            self.on_loss(request)
+            self._wire.run(self.on_loss, request)
             if passage.reset:
-                self._loop.call_later(passage.out, self._deliver, future, request, None, _reset())
+                later(passage.out, self._deliver, future, request, None, _reset())
             return
         for copy in range(passage.copies):
-            delay = passage.out + copy * passage.copy_delay
-            self._loop.call_later(delay, self._arrive, future, request, passage)
+            later(passage.out + copy * passage.copy_delay, self._arrive, future, request, passage)
 
     def _arrive(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
         answer: Any = None
@@ -139,9 +141,9 @@ class Network:
         if failure is None and (passage.reply_lost or future.cancelled()):
             self.reached[f"{request.call} applied, reply lost"] += 1
         if not passage.reply_lost:
-            self._loop.call_later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
+            self._loop.later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
         elif passage.reset:
-            self._loop.call_later(passage.back, self._deliver, future, request, None, _reset())
+            self._loop.later(passage.back, self._deliver, future, request, None, _reset())
 
     def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
         if future.done():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -55,7 +54,6 @@ class Service(MemoryLeaseStore):
         self.on_epoch: Callable[[str, int, Machine | None], None] = lambda *_: None
         self._loop = loop
         self._tenures: dict[str, Tenure] = {}
-        self._nobody = contextvars.Context()
         self._made: dict[str, int] = {}
         self._held_until: dict[str, float] = {}
         self._labelled: set[str] = set()
@@ -131,6 +129,10 @@ class Service(MemoryLeaseStore):
         """Return until when somebody had the lease: now, if somebody has it; later, while it is being broken."""
         return self._loop.now if name in self._tenures else self._held_until.get(name, -math.inf)
 
+    def _begin(self, call: str) -> float:
+        self.calls[call] += 1
+        return self._loop.time()
+
     def _note(
         self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], failure: StoreFailure | None
     ) -> None:
@@ -157,7 +159,7 @@ class Service(MemoryLeaseStore):
         self.on_grant(tenure)
 
     def _watch(self, tenure: Tenure) -> None:
-        self._nobody.run(self._loop.call_at, tenure.expires, self._look, tenure)
+        self._loop.at(tenure.expires, self._look, tenure)
 
     def _look(self, tenure: Tenure) -> None:
         """At the instant at which a lease would expire: has it?"""
@@ -221,11 +223,11 @@ class NetworkStore:
 
     async def break_(self, name: str, etag: str | None = None) -> None:
         """See ``LeaseStore.break_``."""
-        await self._request("break_", name, etag)
+        await self._request("break_", name, (etag,))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
-        made: BlobState | None = await self._request("create", name, metadata)
+        made: BlobState | None = await self._request("create", name, (metadata,))
         return made
 
     async def read(self, name: str) -> BlobState:
@@ -240,7 +242,7 @@ class NetworkStore:
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""
-        await self._request("note", name, metadata)
+        await self._request("note", name, (metadata,))
 
     async def noted(self, name: str) -> Mapping[str, str]:
         """See ``NoteStore.noted``."""
@@ -257,9 +259,11 @@ class NetworkStore:
         self._closed()
 
     def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
-        return self._request(call, name, *args, lease_id=args[0] if args else None)
+        return self._request(call, name, args, args[0] if args else None)
 
-    def _request(self, call: str, name: str, *args: Any, lease_id: str | None = None) -> asyncio.Future[Any]:
+    def _request(
+        self, call: str, name: str, args: tuple[Any, ...] = (), lease: str | None = None
+    ) -> asyncio.Future[Any]:
         execute = partial(self._service.execute, self._machine, call, name, args)
-        request = Request(self._machine, call, name, execute, lease_id, self._place, self._is_closed, args)
+        request = Request(self._machine, call, name, execute, lease, self._place, self._is_closed, args)
         return self._network.send(request)

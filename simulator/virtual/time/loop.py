@@ -10,6 +10,10 @@ callback: a paused one keeps it for later, a crashed one for ever (kept, not dro
 that is gone must not run). A machine whose clock drifts reads other times and sets its timers by them. Callbacks
 without a host are the network's and the service's, and always run.
 
+**Timers.** Those of this second are in order: the ones that were set before it began in a sorted list, the ones that
+were set since in a heap, which stays small however many hosts there are. Those of later seconds lie unsorted, each
+second on a shelf of its own; most are cancelled there, and gone at once.
+
 **Order.** First come, first served; with ``shuffle``, a random host's next callback, but never one host's own out of
 order: asyncio promises that order, the world does not promise the other.
 """
@@ -21,10 +25,11 @@ import contextlib
 import contextvars
 import gc
 import heapq
+from asyncio import format_helpers
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from simulator.virtual.time.machine import HOST, Callback
+from simulator.virtual.time.machine import HOST, Callback, Timer
 
 if TYPE_CHECKING:
     import random
@@ -33,15 +38,16 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
 
 _T = TypeVar("_T")
-_TURNS_A_COLLECTION = 1_000_000
+_TURNS_A_LOOK = 1_000_000
+"""Callbacks between two looks at what has piled up, and whether time moves."""
 
 _FEW_TASKS = 64
 _MOST_TURNS = 5_000_000
 """Callbacks at one instant, after which time is taken to stand still."""
 
 
-_Timer: TypeAlias = "tuple[float, int, Callback]"
-"""When it is due, its number, and what runs."""
+_Due: TypeAlias = "tuple[float, int, Timer]"
+"""When a timer is due, its number, and itself."""
 
 
 class Deadlock(Exception):
@@ -56,24 +62,25 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.errors: list[dict[str, Any]] = []
         self.turns = 0
         self._ready: deque[Callback] = deque()
-        self._timers: list[_Timer] = []
-        self._far: dict[int, list[_Timer]] = {}
+        self._sorted: list[_Due] = []
+        self._near: list[_Due] = []
+        self._far: dict[int, dict[int, Timer]] = {}
         self._seconds: list[int] = []
         self._near_until = 0.0
         self._order = 0
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
         self._many = _FEW_TASKS
         self._shuffle = shuffle
-        self._nobody = contextvars.Context()
+        self._nobody = contextvars.Context()  # one for all: nothing that runs outside hosts may set a variable
         self._turns_before = 0
-        self._collect_at = _TURNS_A_COLLECTION
+        self._look_up_at = _TURNS_A_LOOK
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def time(self) -> float:
         """Return the time as the current host's clock shows it; the true time outside hosts."""
         machine = HOST.get()
-        return self.now if machine is None else machine.reads(self.now)
+        return self.now if machine is None else machine.offset + self.now * machine.rate
 
     # --- callbacks ----------------------------------------------------------------------------------------------------
 
@@ -81,7 +88,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Callback:
         """Run the callback after those that are ready."""
-        handle = Callback(callback, args, self, context)
+        if context is None:
+            context = contextvars.copy_context()
+        handle = Callback(callback, args, context, context.get(HOST))
         self._ready.append(handle)
         return handle
 
@@ -89,45 +98,56 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> Callback:
+    ) -> Timer:
         """Run the callback at ``when`` by the current host's clock; those for one time in the order of the calls."""
-        timer = Callback(callback, args, self, context, when)
-        machine = timer.machine
+        if context is None:
+            context = contextvars.copy_context()
+        machine = context.get(HOST)
         due = when if machine is None else machine.when(when, self.now)
-        self._order += 1
-        if due < self._near_until:
-            heapq.heappush(self._timers, (due, self._order, timer))
-        else:
-            self._put_off((due, self._order, timer))
-        return timer
-
-    def _put_off(self, timer: _Timer) -> None:
-        """Keep a timer unsorted with those of its second: most are cancelled before that comes."""
-        second = int(timer[0])
-        if second in self._far:
-            self._far[second].append(timer)
-        else:
-            self._far[second] = [timer]
-            heapq.heappush(self._seconds, second)
-
-    def _next_second(self) -> None:
-        """Sort the timers of the next second that has some."""
-        second = heapq.heappop(self._seconds)
-        self._near_until = second + 1.0
-        self._timers.extend(timer for timer in self._far.pop(second) if not timer[2]._cancelled)  # noqa: SLF001
-        heapq.heapify(self._timers)
+        return self._set(Timer(callback, args, context, machine), due)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> Callback:
+    ) -> Timer:
         """Run the callback ``delay`` seconds from now."""
-        machine = HOST.get() if context is None else context.get(HOST)
-        start = self.now if machine is None else machine.reads(self.now)
-        return self.call_at(start + delay, callback, *args, context=context)
+        if context is None:
+            context = contextvars.copy_context()
+        machine, now = context.get(HOST), self.now
+        due = now + delay if machine is None else machine.when(machine.reads(now) + delay, now)
+        return self._set(Timer(callback, args, context, machine), due)
 
     def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, ``delay`` seconds of true time from now."""
-        self._nobody.run(self.call_at, self.now + delay, callback, *args)
+        self._set(Timer(callback, args, self._nobody, None), self.now + delay)
+
+    def at(self, when: float, callback: Callable[..., object], *args: object) -> None:
+        """Run the callback outside all hosts, at ``when`` of true time."""
+        self._set(Timer(callback, args, self._nobody, None), when)
+
+    def _set(self, timer: Timer, due: float) -> Timer:
+        """Keep a timer until it is due: in order if its second has begun, else on the shelf of its second."""
+        self._order = order = self._order + 1
+        timer.due, timer.order, timer.shelf = due, order, None
+        if due < self._near_until:
+            heapq.heappush(self._near, (due, order, timer))
+            return timer
+        shelf = self._far.get(second := int(due))
+        if shelf is None:
+            shelf = self._far[second] = {}
+            heapq.heappush(self._seconds, second)
+        shelf[order] = timer
+        timer.shelf = shelf
+        return timer
+
+    def _next_second(self) -> None:
+        """Sort the timers of the next second that has some: the last is the first."""
+        second = heapq.heappop(self._seconds)
+        self._near_until = second + 1.0
+        shelf = self._far.pop(second)
+        for timer in shelf.values():
+            timer.shelf = None
+        self._sorted.extend([(timer.due, timer.order, timer) for timer in shelf.values()])
+        self._sorted.sort(reverse=True)
 
     def requeue(self, handles: list[Callback]) -> None:
         """Make callbacks ready that a paused machine kept, in their order."""
@@ -168,13 +188,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             with _young_garbage_only():
                 main: asyncio.Task[_T] = self.create_task(future)
-                while not main.done():
-                    self._advance()
-                    for _ in range(len(self._ready)):
-                        self._turn()
-                    if self.turns >= self._collect_at:
-                        self._collect_at = self.turns + _TURNS_A_COLLECTION
-                        gc.collect(0)
+                self._run_until(main.done)
             return main.result()
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001
@@ -183,24 +197,50 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Run what is ready, without letting time move on."""
         asyncio._set_running_loop(self)  # noqa: SLF001
         try:
-            while self._ready:
-                self._turn()
+            self._run_until(lambda: not self._ready)
         finally:
             asyncio._set_running_loop(None)  # noqa: SLF001
 
-    def _turn(self) -> None:
-        """Run one ready callback, unless its machine keeps it."""
-        ready = self._ready
-        alone = self._shuffle is None or len(ready) == 1
-        handle = ready.popleft() if alone else self._any_hosts_next()
-        if handle._cancelled:  # noqa: SLF001 - as every loop does
-            return
-        machine = handle.machine
-        if machine is not None and not machine.may_run(handle):
-            return
-        self.turns += 1
-        handle._run()  # noqa: SLF001
-        del handle  # this frame may live on in a traceback, and would keep the task of its exception alive
+    def _run_until(self, done: Callable[[], bool]) -> None:
+        """Go round: all timers that are due, then all callbacks that are ready, but for those that machines keep."""
+        ready, timers, near, seconds = self._ready, self._sorted, self._near, self._seconds
+        shuffled = self._shuffle is not None
+        while not done():
+            now = self.now
+            if (
+                not ready
+                or (timers and timers[-1][0] <= now)
+                or (near and near[0][0] <= now)
+                or (seconds and seconds[0] <= now)
+            ):
+                self._advance()
+            for _ in range(len(ready)):
+                handle = self._any_hosts_next() if shuffled and len(ready) > 1 else ready.popleft()
+                callback, machine = handle.callback, handle.machine
+                try:
+                    if callback is not None and (machine is None or machine.may_run(handle)):
+                        self.turns += 1
+                        handle.context.run(callback, *handle.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as every loop does
+                    self._report(error, handle)
+                finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
+                    del handle, callback
+            if self.turns >= self._look_up_at:
+                self._look_up()
+
+    def _look_up(self) -> None:
+        """Now and then: collect young garbage, and see whether time still moves."""
+        self._look_up_at = self.turns + _TURNS_A_LOOK
+        gc.collect(0)
+        if self.turns - self._turns_before > _MOST_TURNS:
+            raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
+
+    def _report(self, error: BaseException, handle: Callback) -> None:
+        """Keep what a callback raised, in asyncio's words."""
+        called = format_helpers._format_callback_source(handle.callback, handle.args)  # noqa: SLF001
+        self.call_exception_handler({"message": f"Exception in callback {called}", "exception": error})
 
     def _any_hosts_next(self) -> Callback:
         """Take the first callback of a random one of the hosts that have some ready."""
@@ -216,30 +256,34 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _advance(self) -> None:
         """Make ready what is due; if nothing is ready at all, move time on to the next timer."""
-        timers = self._timers
-        while self._seconds and self._seconds[0] <= self.now:
+        ready, timers, near, seconds = self._ready, self._sorted, self._near, self._seconds
+        while seconds and seconds[0] <= self.now:
             self._next_second()
-        while timers and timers[0][2]._cancelled:  # noqa: SLF001
-            heapq.heappop(timers)
-        if not self._ready:
-            while not timers and self._seconds:
+        while True:
+            if timers and not (near and near[0] < timers[-1]):
+                due, _, timer = timers[-1]
+                if ready and due > self.now and timer.callback is not None:
+                    return
+                timers.pop()
+            elif near:
+                due, _, timer = near[0]
+                if ready and due > self.now and timer.callback is not None:
+                    return
+                heapq.heappop(near)
+            elif ready:
+                return
+            elif seconds:
                 self._next_second()
-            if not timers:
+                continue
+            else:
                 raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {[*self.leftover_tasks()]}")
-            if timers[0][0] > self.now:
-                self.now = timers[0][0]
-                self._turns_before = self.turns
-        if self.turns - self._turns_before > _MOST_TURNS:
-            raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
-        while timers and timers[0][0] <= self.now:
-            timer = heapq.heappop(timers)[2]
-            if not timer._cancelled:  # noqa: SLF001
-                self._ready.append(timer)
+            if timer.callback is not None:
+                ready.append(timer)
+                if due > self.now:
+                    self.now = due
+                    self._turns_before = self.turns
 
     # --- what asyncio asks of a loop ----------------------------------------------------------------------------------
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Told by asyncio; cancelled timers are dropped when they come up."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep what asyncio reports, for the one who judges the run."""

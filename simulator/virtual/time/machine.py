@@ -7,10 +7,9 @@ long GC pause, a frozen VM) stops all. Its requests on the wire travel on either
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import math
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,41 +20,57 @@ HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated
 """The machine on which the running code is; None for the network, the service, and who watches."""
 PART: contextvars.ContextVar[Part] = contextvars.ContextVar("simulated_part", default="user")
 
+_NOWHERE: Final = contextvars.Context()
+"""The context of what was cancelled."""
 
-class Callback(asyncio.TimerHandle):
-    """A callback of a virtual loop, with the machine that it belongs to.
 
-    Runs ``callback`` in ``context`` (by default a copy of the current one), soon or at ``when``.
-    """
+class Callback:
+    """A callback of a virtual loop: an ``asyncio.Handle``, with the machine that it belongs to."""
 
-    __slots__ = ("machine",)
+    __slots__ = ("args", "callback", "context", "machine")
 
     def __init__(
         self,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: contextvars.Context | None,
-        when: float = 0.0,
+        context: contextvars.Context,
+        machine: Machine | None,
     ) -> None:
-        """Set what asyncio's own constructors set, in half the time."""
-        if context is None:
-            context = contextvars.copy_context()
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = context
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-        self._when = when
-        self._scheduled = False
-        self.machine = context.get(HOST)
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = context
+        self.machine = machine
 
     def cancel(self) -> None:
-        """Never run; let go of what would have run."""
-        self._cancelled = True
-        self._callback, self._args = bool, ()
+        """Never run; let go at once of all that would have run, and where."""
+        self.callback, self.args, self.context = None, (), _NOWHERE
+
+    def cancelled(self) -> bool:
+        """Tell whether it was cancelled."""
+        return self.callback is None
+
+
+class Timer(Callback):
+    """A callback for later: an ``asyncio.TimerHandle``.
+
+    Attributes:
+        due: the true time at which it runs.
+        order: its number, by which timers for the same time run.
+        shelf: where its loop keeps it until its second comes. Most timers are cancelled before.
+    """
+
+    __slots__ = ("due", "order", "shelf")
+
+    due: float
+    order: int
+    shelf: dict[int, Timer] | None
+
+    def cancel(self) -> None:
+        """As for each callback; and be let go by the loop."""
+        self.callback, self.args, self.context = None, (), _NOWHERE
+        if self.shelf is not None:
+            del self.shelf[self.order]
+            self.shelf = None
 
 
 class _Loop(Protocol):
@@ -63,7 +78,7 @@ class _Loop(Protocol):
 
     now: float
 
-    def call_at(self, when: float, callback: Callable[..., object], /) -> Callback: ...
+    def call_at(self, when: float, callback: Callable[..., object], /) -> Timer: ...
 
     def requeue(self, handles: list[Callback], /) -> None: ...
 
@@ -104,8 +119,9 @@ class Machine:
 
     def when(self, shown: float, now: float) -> float:
         """Return the true time at which this machine's clock shows ``shown``; not before ``now``."""
-        due = (shown - self.offset) / self.rate
-        while self.reads(due) < shown:  # rounding: a timer that fires must find that its time has come
+        offset, rate = self.offset, self.rate
+        due = (shown - offset) / rate
+        while offset + due * rate < shown:  # rounding: a timer that fires must find that its time has come
             due += max(math.ulp(shown), math.ulp(due))
         return max(now, due)
 
@@ -117,7 +133,7 @@ class Machine:
                 self._at_step.pop(0)[2]()
             if not self._stopped_until:
                 return True
-            part: Part = handle._context.get(PART, "user")  # noqa: SLF001
+            part: Part = handle.context.get(PART, "user")
             if part not in self._stopped_until:
                 return True
         self._kept.append(handle)

@@ -39,7 +39,7 @@ class Stored:
     dequeued: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class QueueRequest(Request):
     """A request to a queue: about the message of which id (or text), made by the locks of a host or by the host."""
 

@@ -8,6 +8,7 @@ import gc
 import itertools
 import random
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,8 @@ from tests.support.world import now, virtual, virtual_loop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from simulator.virtual.time.machine import Timer
 
 
 def test_a_year_passes_in_no_time() -> None:
@@ -46,6 +49,53 @@ async def test_timers_run_by_time_and_those_for_one_time_in_the_order_of_their_c
         loop.call_later(delay, ran.append, number)
     await asyncio.sleep(5.0)
     assert ran == [4, 1, 3, 6, 2, 0, 5]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_timers_run_in_order_whenever_they_were_set_and_whatever_was_cancelled(seed: int) -> None:
+    rng = random.Random(seed)
+    ran: list[tuple[float, int]] = []
+    expected: dict[int, float] = {}
+    timers: dict[int, Timer] = {}
+
+    def act(number: int) -> None:
+        ran.append((now(), number))
+        for _ in range(rng.choice([0, 1, 2]) if len(expected) < 2000 else 0):
+            place()
+        if (victim := rng.choice(list(timers))) not in {done for _, done in ran}:
+            timers[victim].cancel()
+            expected.pop(victim, None)
+
+    def place() -> None:
+        number, due = len(timers), now() + rng.choice([0.01, 0.3, 1.0, 1.5, 30.0]) * rng.choice([1.0, rng.random()])
+        expected[number] = due
+        timers[number] = virtual_loop().call_at(due, act, number)
+
+    async def program() -> None:
+        for _ in range(200):
+            place()
+        await asyncio.sleep(10_000.0)
+
+    run_virtual(program())
+    assert ran == sorted((due, number) for number, due in expected.items())
+    assert len(ran) > 200
+
+
+@virtual
+async def test_a_cancelled_timer_of_a_later_second_is_let_go_at_once() -> None:
+    class Thing:
+        pass
+
+    thing: contextvars.ContextVar[Thing] = contextvars.ContextVar("thing")
+    context = contextvars.copy_context()
+    context.run(thing.set, Thing())
+    there = weakref.ref(context[thing])
+    timer = virtual_loop().call_later(100.0, lambda: None, context=context)
+    del context
+    timer.cancel()
+    timer.cancel()
+    del timer
+    assert there() is None
 
 
 @virtual
