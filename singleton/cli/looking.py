@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.base.words import listed
+from singleton.base.words import did_you_mean, listed
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.trouble import READING, Outage
 from singleton.cli.words import (
@@ -50,15 +50,16 @@ _WORDS: Final = {"holds": "has it", "got": "got it", "passed": "had it", "free":
 @click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so; the service looks for them.")
 @in_a_session
 def list_(session: Session, function: str | None, older_than: float | None, prefix: str, *, held: bool) -> int:
-    """List the locks: their functions and scopes, states and holders."""
+    """List the locks, and who has them."""
     wanted = Wanted(function=function, held=held, older_than=older_than)
+    functions: set[str] = set()
     progress = Progress("blobs read")
     seen = shown = having = 0
     table: Table | None = None
     waiting: list[tuple[str, ...]] = []
     try:
         for page in _pages(session, prefix):
-            for lock in wanted.among(page, session.container):
+            for lock in wanted.among(page, session.container, functions):
                 shown, having = shown + 1, having + lock.held
                 progress.end()  # where it would stand in the line
                 if session.as_json:
@@ -76,6 +77,9 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
         progress.end()
         if session.as_json and shown:
             click.echo("\n]")
+    if function is not None and function not in functions:
+        hint = did_you_mean(function, functions)
+        raise click.UsageError(f"there is no lock of function {function!r} in container {session.container!r}{hint}")
     if session.as_json:
         if not shown:
             write_json([])
@@ -111,7 +115,7 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
 @click.argument("name")
 @in_a_session
 def show(session: Session, name: str) -> int:
-    """Show all that is known of the lock NAME, the name of its blob."""
+    """Show all that is known of the lock NAME."""
     lock, at = lock_named(session, name)
     if session.as_json:
         write_json(as_dict(lock))

@@ -59,6 +59,7 @@ class Ended(BaseException):
     epilog="Exit codes: 0 done, 1 the answer is no, 2 a wrong option or name, 3 storage failed. "
     "What each command does, with examples: docs/locks-cli.md.",
 )
+@click.version_option(package_name="azure-functions-singleton", prog_name=PROGRAM)
 def cli() -> None:
     """Run a command of ``singleton-locks``."""
 

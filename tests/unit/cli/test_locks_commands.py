@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singleton.base.hold import LossSignal
 from singleton.cli import words
 from singleton.layouts.naming import lock_name
 from singleton.stores.protocol import StoreFailure
@@ -101,6 +102,24 @@ def test_a_listing_can_be_narrowed(
     stamped(thread, "locks/app/ship.1")
     thread.taken_by_another_process("locks/app/ship.2")
     assert [lock["name"] for lock in locks.json("list", *arguments)] == found
+
+
+def test_a_function_that_has_no_lock_there_is_told_apart_from_one_whose_locks_are_free(
+    thread: LockThread, locks: Command
+) -> None:
+    stamped(thread, "locks/app/ship_order.1")
+    assert locks("list", "--function", "SHIP_ORDER") == 2
+    assert "there is no lock of function 'SHIP_ORDER' in container 'webjobshost'; did you mean" in locks.err
+    assert "'ship_order'?" in locks.err
+    assert locks.json("list", "--function", "other", code=2)["exit"] == 2
+    assert locks.json("list", "--function", "ship_order", "--held") == []
+
+
+def test_who_gives_a_scope_for_a_name_is_told_the_locks_with_that_scope(thread: LockThread, locks: Command) -> None:
+    for name in ("ship_order.contoso", "invoice.eu.contoso", "ship_order.fabrikam"):
+        stamped(thread, f"locks/app/{name}")
+    assert locks("show", "contoso") == 2
+    assert "Did you mean 'locks/app/invoice.eu.contoso', 'locks/app/ship_order.contoso'?" in locks.err
 
 
 def test_a_text_that_could_take_over_a_terminal_is_shown_harmlessly(thread: LockThread, locks: Command) -> None:
@@ -221,6 +240,22 @@ def test_of_a_lock_that_is_being_broken_already_no_safety_is_promised(thread: Lo
     assert "nobody gets in beside it" not in locks.out
 
 
+def test_breaking_can_wait_and_tell_as_json_who_has_it_then(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def next_one(_: float) -> None:
+        thread.push_clock(70)
+        stamped(thread, "job", FunctionInstance="next")
+        thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+
+    thread.taken_by_another_process("job")
+    monkeypatch.setattr("time.sleep", next_one)
+    told = locks.json("break", "job", "--wait")
+    assert told["broken"]
+    assert told["now"]["held"]
+    assert told["now"]["holder"]["invocation"] == "next"
+
+
 def test_breaking_can_wait_until_the_lease_has_ended(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,9 +279,17 @@ def test_a_lease_without_end_is_broken_only_when_told_so(
     monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked though nobody can answer"))
     assert locks("break", "job", "--json") == 2
     asked: list[str] = []
-    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question))
+    answers = iter([False, True])
+
+    def answer(question: str) -> bool:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("click.confirm", answer)
+    assert locks("break", "job") == 1
+    assert locks.out == "nothing was broken\n"
     assert locks("break", "job") == 0
-    assert asked == ["The lease of job has no end, so breaking it ends it at once. Break it?"]
+    assert asked == ["The lease of job has no end, so breaking it ends it at once. Break it?"] * 2
     endless()
     assert locks("break", "job", "--yes") == 0
     endless()
@@ -303,6 +346,38 @@ def test_a_lock_that_is_not_to_be_had_in_time_is_not_held(thread: LockThread, lo
     assert locks("hold", "job", "--reason", "x", "--timeout", "0.2s") == 1
     assert "job waiting: somebody who left no name has it" in locks.out
     assert "job not acquired" in locks.out
+
+
+def test_a_reason_is_kept_as_far_as_metadata_allows(thread: LockThread, locks: Command) -> None:
+    assert locks("hold", "job", "--reason", "läuft doppelt:\nZoë ß 中", "--new", "--for", "0s") == 0
+    kept = "lauft doppelt: Zoe ss ?"
+    assert f"the reason is kept as '{kept}'" in locks.err
+    assert thread.do(lambda: thread.memory.read("job")).metadata["FunctionInstance"] == f"operator: {kept}"
+
+
+def test_holding_tells_as_json_who_has_the_lock_and_why_it_was_lost(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamped(thread, "job", FunctionInstance="inv-7")
+    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+    assert (
+        locks.lines("hold", "job", "--reason", "x", "--timeout", "0.1s", code=1)[0]["holder"]["invocation"] == "inv-7"
+    )
+    thread.given_back_by_the_other("job")
+
+    wait, broken = LossSignal.wait, iter([True])
+
+    def lose(signal: LossSignal, timeout: float | None = None) -> bool:
+        if next(broken, False):
+            thread.do(lambda: thread.memory.break_("job"))
+            thread.push_clock(8)
+            return wait(signal, 10)
+        return wait(signal, timeout)
+
+    monkeypatch.setattr(LossSignal, "wait", lose)
+    told = locks.lines("hold", "job", "--reason", "x", "--for", "0.2s")
+    lost = next(each for each in told if each["state"] == "lost")
+    assert lost["reason"] == "broken"
 
 
 def test_an_operator_who_loses_the_lock_asks_for_it_again(
@@ -481,7 +556,12 @@ KEY = "c2VjcmV0"
         (("list", "--older-than", "soon"), "'soon' is no time span"),
         (("lst",), "No such command"),
         (("break", "x", "--now", "--notice", "3"), "--now and --notice are both given"),
-        (("hold", "x", "--reason", "grüß"), "give letters of ASCII"),
+        (("hold", "x", "--reason", "中文"), "metadata has letters of ASCII only, so give some"),
+        (("hold", "x", "--reason", " "), "--reason is empty: say why"),
+        (("break", "x", "--notice", "abc"), "'abc' is no number of seconds: give 0 to 60"),
+        (("break", "x", "--notice", "61"), "'61' is no number of seconds: give 0 to 60"),
+        (("list", "--account", "abc", "--connection", "X"), "--account and --connection are both given"),
+        (("name", "--level", "host", "--function", "f", "--scope", "x"), "--level host and --function are both given"),
         (("show",), "Missing argument"),
     ],
 )
@@ -549,6 +629,17 @@ def test_an_app_imports_nothing_of_it() -> None:
         "['singleton', 'operating'], ['click']) or name == 'singleton.stores.azure_keeping'])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "[]\n"
+
+
+def test_it_tells_its_version(locks: Command) -> None:
+    assert locks("--version") == 0
+    assert locks.out.startswith("singleton-locks, version ")
+
+
+def test_summaries_are_whole_on_eighty_columns(locks: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert locks("--help") == 0
+    assert "..." not in locks.out.partition("Commands:")[2]
 
 
 def test_help_is_there_for_every_command(locks: Command) -> None:
