@@ -622,6 +622,16 @@ def test_without_click_it_says_what_to_install() -> None:
 
 
 @pytest.mark.process
+def test_whoever_reads_only_the_beginning_gets_no_error() -> None:
+    command = [sys.executable, "-m", "singleton", "name", "--function", "f", "--host-id", "h"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert (running.stderr.read(), running.wait()) == (b"", 0)
+
+
+@pytest.mark.process
 def test_an_app_imports_nothing_of_it() -> None:
     code = (
         "import sys, singleton.decorator, singleton.functions.guard, singleton.client, singleton.process.opening\n"
