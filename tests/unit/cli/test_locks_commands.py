@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import itertools
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from singleton.base.hold import LossSignal
-from singleton.cli import words
+from singleton.cli import table, words
 from singleton.layouts.naming import lock_name
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import FOREIGN, a_job, call
@@ -74,6 +75,63 @@ def test_a_listing_for_people_has_a_line_for_each_lock_and_its_name_at_the_end(
     assert "invocation inv-7" in held
     assert free.startswith("free   other")
     assert locks.err.startswith("2 locks, 1 held; 2 blobs read")
+
+
+INSTANCE = "5e9b6c0d" * 8
+INVOCATION = "6f1e2d3c-7f11-4222-8333-94444555a666"
+
+
+def held_in_azure(thread: LockThread) -> str:
+    name = "locks/my-function-app-west-europe/ship_order.contoso-corporation"
+    stamped(
+        thread, name, SingletonHost=INSTANCE, SingletonPid="12918", SingletonFunction="s", FunctionInstance=INVOCATION
+    )
+    thread.do(lambda: thread.memory.acquire(name, FOREIGN, 60))
+    return name
+
+
+@pytest.mark.parametrize("columns", [80, 100, 300])
+def test_a_listing_fits_the_terminal_and_leaves_names_whole(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    name = held_in_azure(thread)
+    stamped(thread, "locks/app/other")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert locks("list") == 0
+    lines = locks.out.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert name in locks.out
+    assert INVOCATION in locks.out
+    assert (INSTANCE in locks.out) is (columns == 300)
+    assert "pid 12918" in locks.out
+    if columns == 80:
+        assert lines[:2] == ["locks/app/other", "    free  other"]
+        assert lines[2] == name
+        assert lines[3].split()[0] == "held"
+        assert re.fullmatch(rf"    instance 5e9b\w*….*6c0d, pid 12918, invocation {INVOCATION}", lines[4])
+
+
+def test_what_is_read_by_a_program_is_never_cut(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = held_in_azure(thread)
+    for command in (["list"], ["watch", "--for", "0s"]):
+        assert locks(*command) == 0
+        assert name in locks.out
+        assert INSTANCE in locks.out
+
+
+def test_watching_on_a_terminal_leaves_out_the_middle_of_an_instance(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = held_in_azure(thread)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert locks("watch", "--for", "0s") == 0
+    assert name in locks.out
+    assert INSTANCE not in locks.out
+    assert "…" in locks.out
 
 
 def test_what_is_no_lock_is_not_listed(thread: LockThread, locks: Command) -> None:
@@ -660,4 +718,4 @@ def test_help_is_there_for_every_command(locks: Command) -> None:
 
 
 def test_what_is_said_of_time_spans() -> None:
-    assert doctest.testmod(words).failed == 0
+    assert doctest.testmod(words).failed == doctest.testmod(table).failed == 0
