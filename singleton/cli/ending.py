@@ -5,25 +5,39 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from singleton.base.words import quoted
 from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
 from singleton.operating.breaking import break_hold
+from singleton.stores.keeping import LONGEST_BREAK
 
 if TYPE_CHECKING:
     from singleton.operating.breaking import Broken
+    from singleton.operating.locks import LockInfo
 
 _LONGEST_WAIT: Final = 65.0
 _LOOK: Final = 0.5
 
 
+def _seconds(text: str) -> float:
+    """Read the option of how many seconds a holder has left."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= LONGEST_BREAK:
+        raise click.BadParameter(f"{quoted(text)} is no number of seconds: give 0 to {LONGEST_BREAK}")
+    return seconds
+
+
 @click.command("break")
 @click.argument("name")
-@click.option("--notice", type=click.FloatRange(0, 60), metavar="SECONDS", help="End the lease in so many seconds.")
+@click.option("--notice", type=_seconds, metavar="SECONDS", help="End the lease in so many seconds.")
 @click.option("--now", is_flag=True, help="End it at once: --notice 0.")
 @click.option("--wait", is_flag=True, help="Wait until the lease has ended.")
 @click.option("--yes", is_flag=True, help="Don't ask before a lease without end is broken.")
@@ -39,7 +53,10 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
     notice = 0.0 if now else notice
     lock, _ = lock_named(session, name)
     if lock.held and lock.endless and notice is None:
-        notice = _asked(session, name, yes=yes)
+        if not _asked(session, name, yes=yes):
+            click.echo("nothing was broken")
+            return 1
+        notice = 0.0
     broken = session.on_store(lambda store: break_hold(store, name, notice)) if lock.held else None
     if broken is None:
         if session.as_json:
@@ -47,36 +64,42 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
         else:
             click.echo(f"{plain(name)}: nobody has it; nothing was broken")
         return 1
-    _tell(session, broken)
-    if wait:
-        _wait_until_free(session, name)
+    if not session.as_json:
+        _tell(broken)
+        if wait:
+            _tell_now(_ended(session, name))
+        return 0
+    told = _as_json(broken)
+    try:
+        if wait:
+            then = _ended(session, name)
+            told["now"] = {"held": then.held, "holder": then.holder and holder_dict(then.holder)}
+    finally:  # what was broken is broken, whatever became of the waiting
+        write_json(told)
     return 0
 
 
-def _asked(session: Session, name: str, *, yes: bool) -> float:
-    """Ask whether a lease that never ends is to be broken, which ends it at once."""
-    if not yes:
-        if session.as_json or not sys.stdin.isatty():
-            raise click.UsageError(f"the lease of {name!r} has no end: give --now, --notice SECONDS or --yes")
-        question = f"The lease of {plain(name)} has no end, so breaking it ends it at once. Break it?"
-        click.confirm(question, abort=True)
-    return 0.0
+def _asked(session: Session, name: str, *, yes: bool) -> bool:
+    """Ask whether a lease that never ends is to be broken, which ends it at once; return the answer."""
+    if yes:
+        return True
+    if session.as_json or not sys.stdin.isatty():
+        raise click.UsageError(f"the lease of {name!r} has no end: give --now, --notice SECONDS or --yes")
+    return click.confirm(f"The lease of {plain(name)} has no end, so breaking it ends it at once. Break it?")
 
 
-def _tell(session: Session, broken: Broken) -> None:
-    unknown = broken.together == math.inf
-    if session.as_json:
-        write_json(
-            {
-                "lock": broken.lock,
-                "broken": True,
-                "holder": holder_dict(broken.holder),
-                "free_in": broken.free_in,
-                "together": None if unknown else broken.together,
-                "broken_before": broken.before,
-            }
-        )
-        return
+def _as_json(broken: Broken) -> dict[str, Any]:
+    return {
+        "lock": broken.lock,
+        "broken": True,
+        "holder": holder_dict(broken.holder),
+        "free_in": broken.free_in,
+        "together": None if broken.together == math.inf else broken.together,
+        "broken_before": broken.before,
+    }
+
+
+def _tell(broken: Broken) -> None:
     since = broken.holder.since
     click.echo(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
     when = f"ends in {span(broken.free_in)}" if broken.free_in else "has ended"
@@ -84,7 +107,7 @@ def _tell(session: Session, broken: Broken) -> None:
     if not broken.together:
         click.echo("Its holder stops before that: nobody gets in beside it.")
         return
-    bound = "for as long as it likes" if unknown else f"for up to {span(broken.together)}"
+    bound = "for as long as it likes" if broken.together == math.inf else f"for up to {span(broken.together)}"
     beside = f"goes on {bound}: two may be inside, and only tokens keep them apart."
     if not broken.before:
         click.echo(f"A holder that can't be told {beside}")
@@ -93,12 +116,15 @@ def _tell(session: Session, broken: Broken) -> None:
     click.echo(f"Else one that can't be told {beside}")
 
 
-def _wait_until_free(session: Session, name: str) -> None:
-    """Wait until the lease that was broken is over, and tell who has the lock then."""
+def _ended(session: Session, name: str) -> LockInfo:
+    """Wait until the lease that was broken is over, and return the lock as it is then."""
     ends = time.monotonic() + _LONGEST_WAIT
     lock, _ = lock_named(session, name)
     while lock.state == "breaking" and time.monotonic() < ends:
         time.sleep(_LOOK)
         lock, _ = lock_named(session, name)
-    if not session.as_json:
-        click.echo(f"Now it is {f'held by {who(lock.holder)}' if lock.holder else 'free'}.")
+    return lock
+
+
+def _tell_now(lock: LockInfo) -> None:
+    click.echo(f"Now it is {f'held by {who(lock.holder)}' if lock.holder else 'free'}.")

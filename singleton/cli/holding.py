@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -36,8 +37,7 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
     Nobody else gets in meanwhile. It waits for the lock like anybody, and asks on where the storage does not answer. To
     stop a job that hangs, begin to hold, then break in another terminal.
     """
-    if not (reason.isascii() and reason.isprintable() and reason.strip()):
-        raise click.UsageError(f"--reason is {quoted(reason)}: it is kept in a header, so give letters of ASCII")
+    reason = _as_kept(reason)
     now = time.monotonic()
     ends = math.inf if length is None else now + length
     asking = _Asking(session, name, f"operator: {reason}", math.inf if timeout is None else now + timeout)
@@ -57,6 +57,28 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
             return 0
         asking.deadline = ends
     return 1
+
+
+def _as_kept(reason: str) -> str:
+    """Return the reason in letters that metadata may have, and say so where that changes it.
+
+    Raises:
+        UsageError: nothing is left of it.
+    """
+    if not reason.strip():
+        raise click.UsageError("--reason is empty: say why, for whoever finds the lock taken")
+    plainer = unicodedata.normalize("NFKD", reason.replace("ß", "ss"))
+    kept = "".join(
+        char if char.isascii() and char.isprintable() else " " if char.isspace() else "?"
+        for char in plainer
+        if not unicodedata.combining(char)
+    )
+    kept = " ".join(kept.split())
+    if not kept.strip("? "):
+        raise click.UsageError(f"--reason is {quoted(reason)}: metadata has letters of ASCII only, so give some")
+    if kept != reason.strip():
+        click.echo(f"the reason is kept as {quoted(kept)}: metadata has letters of ASCII only", err=True)
+    return kept
 
 
 def _keep(held: Hold, ends: float) -> bool:

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.base.words import listed
+from singleton.base.words import did_you_mean, listed
 from singleton.cli.session import Session, in_a_session
+from singleton.cli.table import Table, terminal_width, who_within
 from singleton.cli.trouble import READING, Outage
 from singleton.cli.words import (
     Progress,
-    Table,
     as_dict,
     block,
     counted,
     moment,
     plain,
-    row,
     span,
     span_of,
     who,
@@ -50,48 +49,45 @@ _WORDS: Final = {"holds": "has it", "got": "got it", "passed": "had it", "free":
 @click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so; the service looks for them.")
 @in_a_session
 def list_(session: Session, function: str | None, older_than: float | None, prefix: str, *, held: bool) -> int:
-    """List the locks: their functions and scopes, states and holders."""
+    """List the locks, and who has them."""
     wanted = Wanted(function=function, held=held, older_than=older_than)
+    functions: set[str] = set()
     progress = Progress("blobs read")
     seen = shown = having = 0
     table: Table | None = None
-    waiting: list[tuple[str, ...]] = []
+    waiting: list[tuple[LockInfo, float]] = []
     try:
         for page in _pages(session, prefix):
-            for lock in wanted.among(page, session.container):
+            for lock in wanted.among(page, session.container, functions):
                 shown, having = shown + 1, having + lock.held
                 progress.end()  # where it would stand in the line
                 if session.as_json:
                     click.echo("," if shown > 1 else "[")
                     write_json(as_dict(lock), end="")
                 elif table is None:
-                    waiting.append(row(lock, page.at))
+                    waiting.append((lock, page.at))
                     if len(waiting) == _FIRST:
-                        table = _table(waiting)
+                        table = Table(waiting)
                 else:
-                    table.write(row(lock, page.at))
+                    table.write(lock, page.at)
             seen += len(page.entries)
             progress.show(seen)
     finally:
         progress.end()
         if session.as_json and shown:
             click.echo("\n]")
+    if function is not None and function not in functions:
+        hint = did_you_mean(function, functions)
+        raise click.UsageError(f"there is no lock of function {function!r} in container {session.container!r}{hint}")
     if session.as_json:
         if not shown:
             write_json([])
         return 0
     if table is None and waiting:
-        _table(waiting)
+        Table(waiting)
     total = f"{counted(shown, 'lock')}, {having:,} held; {counted(seen, 'blob')} read in {progress.seconds:.1f} s"
     click.echo(total, err=True)
     return 0
-
-
-def _table(rows: list[tuple[str, ...]]) -> Table:
-    table = Table(rows)
-    for cells in rows:
-        table.write(cells)
-    return table
 
 
 def _pages(session: Session, prefix: str) -> Iterator[Page]:
@@ -111,7 +107,7 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
 @click.argument("name")
 @in_a_session
 def show(session: Session, name: str) -> int:
-    """Show all that is known of the lock NAME, the name of its blob."""
+    """Show all that is known of the lock NAME."""
     lock, at = lock_named(session, name)
     if session.as_json:
         write_json(as_dict(lock))
@@ -194,7 +190,12 @@ def _tell(session: Session, sight: Sight, at: float) -> None:
         write_json({"seen": sight.what, "at": at, "lock": as_dict(lock)}, streamed=True)
         return
     since = lock.last.since
-    by = f" {who(lock.last)}" if sight.what != "free" else ""
     held = f" (for {span(at - since.timestamp())})" if since and sight.what in ("holds", "free") else ""
     when = moment(datetime.fromtimestamp(at, UTC))
-    click.echo(f"{when}  {plain(lock.name)}{':' if by else ''}{by} {_WORDS[sight.what]}{held}")
+    before, after = f"{when}  {plain(lock.name)}", f" {_WORDS[sight.what]}{held}"
+    if sight.what == "free":
+        click.echo(before + after)
+        return
+    width = terminal_width()
+    by = who(lock.last) if width is None else who_within(lock.last, width - len(before) - len(after) - 2)
+    click.echo(f"{before}: {by}{after}")

@@ -59,6 +59,7 @@ class Ended(BaseException):
     epilog="Exit codes: 0 done, 1 the answer is no, 2 a wrong option or name, 3 storage failed. "
     "What each command does, with examples: docs/locks-cli.md.",
 )
+@click.version_option(package_name="azure-functions-singleton", prog_name=PROGRAM)
 def cli() -> None:
     """Run a command of ``singleton-locks``."""
 
@@ -92,10 +93,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _complain("ended", 128 + ended.number)
     except (click.Abort, KeyboardInterrupt):
         return _complain("interrupted", 130)
-    except BrokenPipeError:
-        # Whoever read our output has gone; nobody is left to tell.
+    except (BrokenPipeError, SystemExit):  # click makes the second of the first
+        # Whoever read our output has gone, with what was wanted, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+        return 0
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
         with tempfile.NamedTemporaryFile("w", prefix=f"{PROGRAM}-", suffix=".log", delete=False) as log:
             log.write(redact(traceback.format_exc()))

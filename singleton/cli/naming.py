@@ -38,6 +38,8 @@ def name(
         raise click.UsageError("give the NAME of a lock to read it, or --function and --scope to make one")
     if name is not None:
         return _read(session, name)
+    if level == "host" and function is not None:
+        raise click.UsageError("--level host and --function are both given: functions share that lock by its scope")
     found = name_in(
         session.container, session.app_id, function or "", scopes, level, listener=listener, scope_hash=hashed
     )

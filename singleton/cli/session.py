@@ -142,6 +142,9 @@ def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[.
     @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
     @functools.wraps(command)
     def with_session(**options: Any) -> int:
+        source = click.get_current_context().get_parameter_source("connection")
+        if options["account"] is not None and source is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError("--account and --connection are both given: keep one of them")
         session = Session(**{name: options.pop(name) for name in _OPTIONS})
         return command(session, **options)  # type: ignore[call-arg] # click gives each command its own options
 

@@ -24,9 +24,6 @@ _SPAN: Final = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])\s*\Z")
 _STATES: Final = {"leased": "held", "breaking": "ending", "available": "free", "expired": "expired", "broken": "free"}
 YOUNG: Final = "new"
 """How long a hold has lasted whose lease was not renewed yet: less than half a lease period."""
-HEADS: Final = ("STATE", "FUNCTION", "SCOPE", "FOR", "HOLDER", "NAME")
-_WIDEST: Final = 76
-"""Characters of a column: a long scope must not push the names out of sight."""
 
 
 def span_of(least: float = 0.0) -> Callable[[str], float]:
@@ -89,32 +86,6 @@ def who(holder: Holder) -> str:
         owner += ", or a later one there"
     told = [plain(part) for part in (*parts, owner or "") if part]
     return ", ".join(told) or "somebody who left no name"
-
-
-def row(lock: LockInfo, now: float) -> tuple[str, ...]:
-    """Return a lock as the cells of a line."""
-    since = lock.holder.since if lock.holder else None
-    held_for = "" if since is None else span(now - since.timestamp())
-    if lock.holder and lock.holder.renewed is False:
-        held_for = YOUNG
-    function = plain(lock.function or "")
-    return state_of(lock), function, scope_of(lock), held_for, who(lock.holder) if lock.holder else "", plain(lock.name)
-
-
-class Table:
-    """Lines in columns. The first lines say how wide these are, so that the others need not be known."""
-
-    def __init__(self, first: list[tuple[str, ...]]) -> None:
-        """Write the heads."""
-        columns = zip(*[HEADS, *first], strict=True)
-        self._widths = [min(_WIDEST, max(len(cell) for cell in column)) for column in columns]
-        self.write(HEADS)
-
-    def write(self, cells: tuple[str, ...]) -> None:
-        """Write a line."""
-        *others, last = zip(cells, self._widths, strict=True)
-        line = "  ".join([cell.ljust(width) for cell, width in others] + [last[0]])
-        click.echo(line.rstrip())
 
 
 def block(lock: LockInfo, now: float) -> None:

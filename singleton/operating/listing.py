@@ -43,11 +43,13 @@ class Wanted:
     held: bool = False
     older_than: float | None = None
 
-    def among(self, page: Page, container: str) -> Iterator[LockInfo]:
-        """Yield those on this page."""
+    def among(self, page: Page, container: str, functions: set[str] | None = None) -> Iterator[LockInfo]:
+        """Yield those on this page; add to ``functions`` the names of all that have locks there."""
         latest = None if self.older_than is None else page.at - self.older_than
         for blob in page.entries:
             info = lock_info(blob, container)
+            if info is not None and info.function and functions is not None:
+                functions.add(info.function)
             if info is None or (self.held and not info.held) or (latest is not None and not _is_older(info, latest)):
                 continue
             if self.function is None or info.function == self.function:
@@ -106,14 +108,20 @@ async def find(keeping: LockKeeping, container: str, name: str, *, answer: float
 
 
 async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
-    """Return a few names of locks that may have been meant by this one, of which there is no blob."""
+    """Return a few names of locks that may have been meant by this one, of which there is no blob.
+
+    They are those that are spelt much like it; else those of which it is the scope, a value of it, or the function.
+    """
     import difflib
 
     folder = name[: name.rfind("/") + 1]
     names: set[str] = set()
+    parts: list[str] = []
     for prefix in dict.fromkeys((name[: len(folder) + 3], folder, "")):
         page = await next_page(keeping, container, prefix, None, _ALIKE, answer=answer)
-        names.update(blob.name for blob in page.entries if lock_info(blob, container) is not None)
+        locks = [lock for blob in page.entries if (lock := lock_info(blob, container)) is not None]
+        names.update(lock.name for lock in locks)
+        parts += [lock.name for lock in locks if name == lock.function or name in lock.scope]
         if close := difflib.get_close_matches(name, names, n=3, cutoff=0.75):
             return close
-    return []
+    return list(dict.fromkeys(parts))[:3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import itertools
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.cli import words
+from singleton.base.hold import LossSignal
+from singleton.cli import table, words
 from singleton.layouts.naming import lock_name
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import FOREIGN, a_job, call
@@ -76,6 +78,63 @@ def test_a_listing_for_people_has_a_line_for_each_lock_and_its_name_at_the_end(
     assert locks.err.startswith("2 locks, 1 held; 2 blobs read")
 
 
+INSTANCE = "5e9b6c0d" * 8
+INVOCATION = "6f1e2d3c-7f11-4222-8333-94444555a666"
+
+
+def held_in_azure(thread: LockThread) -> str:
+    name = "locks/my-function-app-west-europe/ship_order.contoso-corporation"
+    stamped(
+        thread, name, SingletonHost=INSTANCE, SingletonPid="12918", SingletonFunction="s", FunctionInstance=INVOCATION
+    )
+    thread.do(lambda: thread.memory.acquire(name, FOREIGN, 60))
+    return name
+
+
+@pytest.mark.parametrize("columns", [80, 100, 300])
+def test_a_listing_fits_the_terminal_and_leaves_names_whole(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    name = held_in_azure(thread)
+    stamped(thread, "locks/app/other")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert locks("list") == 0
+    lines = locks.out.splitlines()
+    assert all(len(line) <= columns for line in lines)
+    assert name in locks.out
+    assert INVOCATION in locks.out
+    assert (INSTANCE in locks.out) is (columns == 300)
+    assert "pid 12918" in locks.out
+    if columns == 80:
+        assert lines[:2] == ["locks/app/other", "    free  other"]
+        assert lines[2] == name
+        assert lines[3].split()[0] == "held"
+        assert re.fullmatch(rf"    instance 5e9\w*…\w*c0d, pid 12918, invocation {INVOCATION}", lines[4])
+
+
+def test_what_is_read_by_a_program_is_never_cut(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = held_in_azure(thread)
+    for command in (["list"], ["watch", "--for", "0s"]):
+        assert locks(*command) == 0
+        assert name in locks.out
+        assert INSTANCE in locks.out
+
+
+def test_watching_on_a_terminal_leaves_out_the_middle_of_an_instance(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = held_in_azure(thread)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert locks("watch", "--for", "0s") == 0
+    assert name in locks.out
+    assert INSTANCE not in locks.out
+    assert "…" in locks.out
+
+
 def test_what_is_no_lock_is_not_listed(thread: LockThread, locks: Command) -> None:
     thread.do(lambda: thread.memory.note("deferred/1", {"failures": "2"}))
     made(thread, "somebody's")
@@ -102,6 +161,24 @@ def test_a_listing_can_be_narrowed(
     stamped(thread, "locks/app/ship.1")
     thread.taken_by_another_process("locks/app/ship.2")
     assert [lock["name"] for lock in locks.json("list", *arguments)] == found
+
+
+def test_a_function_that_has_no_lock_there_is_told_apart_from_one_whose_locks_are_free(
+    thread: LockThread, locks: Command
+) -> None:
+    stamped(thread, "locks/app/ship_order.1")
+    assert locks("list", "--function", "SHIP_ORDER") == 2
+    assert "there is no lock of function 'SHIP_ORDER' in container 'webjobshost'; did you mean" in locks.err
+    assert "'ship_order'?" in locks.err
+    assert locks.json("list", "--function", "other", code=2)["exit"] == 2
+    assert locks.json("list", "--function", "ship_order", "--held") == []
+
+
+def test_who_gives_a_scope_for_a_name_is_told_the_locks_with_that_scope(thread: LockThread, locks: Command) -> None:
+    for name in ("ship_order.contoso", "invoice.eu.contoso", "ship_order.fabrikam"):
+        stamped(thread, f"locks/app/{name}")
+    assert locks("show", "contoso") == 2
+    assert "Did you mean 'locks/app/invoice.eu.contoso', 'locks/app/ship_order.contoso'?" in locks.err
 
 
 def test_a_text_that_could_take_over_a_terminal_is_shown_harmlessly(thread: LockThread, locks: Command) -> None:
@@ -222,6 +299,22 @@ def test_of_a_lock_that_is_being_broken_already_no_safety_is_promised(thread: Lo
     assert "nobody gets in beside it" not in locks.out
 
 
+def test_breaking_can_wait_and_tell_as_json_who_has_it_then(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def next_one(_: float) -> None:
+        thread.push_clock(70)
+        stamped(thread, "job", FunctionInstance="next")
+        thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+
+    thread.taken_by_another_process("job")
+    monkeypatch.setattr("time.sleep", next_one)
+    told = locks.json("break", "job", "--wait")
+    assert told["broken"]
+    assert told["now"]["held"]
+    assert told["now"]["holder"]["invocation"] == "next"
+
+
 def test_breaking_can_wait_until_the_lease_has_ended(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,9 +338,17 @@ def test_a_lease_without_end_is_broken_only_when_told_so(
     monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked though nobody can answer"))
     assert locks("break", "job", "--json") == 2
     asked: list[str] = []
-    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question))
+    answers = iter([False, True])
+
+    def answer(question: str) -> bool:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("click.confirm", answer)
+    assert locks("break", "job") == 1
+    assert locks.out == "nothing was broken\n"
     assert locks("break", "job") == 0
-    assert asked == ["The lease of job has no end, so breaking it ends it at once. Break it?"]
+    assert asked == ["The lease of job has no end, so breaking it ends it at once. Break it?"] * 2
     endless()
     assert locks("break", "job", "--yes") == 0
     endless()
@@ -304,6 +405,38 @@ def test_a_lock_that_is_not_to_be_had_in_time_is_not_held(thread: LockThread, lo
     assert locks("hold", "job", "--reason", "x", "--timeout", "0.2s") == 1
     assert "job waiting: somebody who left no name has it" in locks.out
     assert "job not acquired" in locks.out
+
+
+def test_a_reason_is_kept_as_far_as_metadata_allows(thread: LockThread, locks: Command) -> None:
+    assert locks("hold", "job", "--reason", "läuft doppelt:\nZoë ß 中", "--new", "--for", "0s") == 0
+    kept = "lauft doppelt: Zoe ss ?"
+    assert f"the reason is kept as '{kept}'" in locks.err
+    assert thread.do(lambda: thread.memory.read("job")).metadata["FunctionInstance"] == f"operator: {kept}"
+
+
+def test_holding_tells_as_json_who_has_the_lock_and_why_it_was_lost(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamped(thread, "job", FunctionInstance="inv-7")
+    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+    assert (
+        locks.lines("hold", "job", "--reason", "x", "--timeout", "0.1s", code=1)[0]["holder"]["invocation"] == "inv-7"
+    )
+    thread.given_back_by_the_other("job")
+
+    wait, broken = LossSignal.wait, iter([True])
+
+    def lose(signal: LossSignal, timeout: float | None = None) -> bool:
+        if next(broken, False):
+            thread.do(lambda: thread.memory.break_("job"))
+            thread.push_clock(8)
+            return wait(signal, 10)
+        return wait(signal, timeout)
+
+    monkeypatch.setattr(LossSignal, "wait", lose)
+    told = locks.lines("hold", "job", "--reason", "x", "--for", "0.2s")
+    lost = next(each for each in told if each["state"] == "lost")
+    assert lost["reason"] == "broken"
 
 
 def test_an_operator_who_loses_the_lock_asks_for_it_again(
@@ -482,7 +615,12 @@ KEY = "c2VjcmV0"
         (("list", "--older-than", "soon"), "'soon' is no time span"),
         (("lst",), "No such command"),
         (("break", "x", "--now", "--notice", "3"), "--now and --notice are both given"),
-        (("hold", "x", "--reason", "grüß"), "give letters of ASCII"),
+        (("hold", "x", "--reason", "中文"), "metadata has letters of ASCII only, so give some"),
+        (("hold", "x", "--reason", " "), "--reason is empty: say why"),
+        (("break", "x", "--notice", "abc"), "'abc' is no number of seconds: give 0 to 60"),
+        (("break", "x", "--notice", "61"), "'61' is no number of seconds: give 0 to 60"),
+        (("list", "--account", "abc", "--connection", "X"), "--account and --connection are both given"),
+        (("name", "--level", "host", "--function", "f", "--scope", "x"), "--level host and --function are both given"),
         (("show",), "Missing argument"),
     ],
 )
@@ -543,6 +681,16 @@ def test_without_click_it_says_what_to_install() -> None:
 
 
 @pytest.mark.process
+def test_whoever_reads_only_the_beginning_gets_no_error() -> None:
+    command = [sys.executable, "-m", "singleton", "name", "--function", "f", "--host-id", "h"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert (running.stderr.read(), running.wait()) == (b"", 0)
+
+
+@pytest.mark.process
 def test_an_app_imports_nothing_of_it() -> None:
     code = (
         "import sys, singleton.decorator, singleton.functions.guard, singleton.client, singleton.process.opening\n"
@@ -550,6 +698,17 @@ def test_an_app_imports_nothing_of_it() -> None:
         "['singleton', 'operating'], ['click']) or name == 'singleton.stores.azure_keeping'])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "[]\n"
+
+
+def test_it_tells_its_version(locks: Command) -> None:
+    assert locks("--version") == 0
+    assert locks.out.startswith("singleton-locks, version ")
+
+
+def test_summaries_are_whole_on_eighty_columns(locks: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert locks("--help") == 0
+    assert "..." not in locks.out.partition("Commands:")[2]
 
 
 def test_help_is_there_for_every_command(locks: Command) -> None:
@@ -560,4 +719,4 @@ def test_help_is_there_for_every_command(locks: Command) -> None:
 
 
 def test_what_is_said_of_time_spans() -> None:
-    assert doctest.testmod(words).failed == 0
+    assert doctest.testmod(words).failed == doctest.testmod(table).failed == 0
