@@ -24,7 +24,7 @@ class Holder:
         host: the machine: the instance id in Azure, else its name.
         pid: id of the process there.
         function: the function whose invocation asked, where one did.
-        since: when this was recorded, by the service's clock, whole seconds.
+        since: when this was recorded, by the service's clock, whole seconds; None while it is touched (``failover``).
         token: the least fencing token that the holder may have.
     """
 
