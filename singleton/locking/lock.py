@@ -223,7 +223,7 @@ class Lock:
     def _judge(self, failure: StoreFailure) -> None:
         """Tell those who wait what an attempt that failed means for them."""
         match failure.meaning:
-            case "held" | "lost" | "changed":  # the last: somebody else has written under a lease of his
+            case "held" | "lost":
                 self._line.refused()
             case "denied" | "refused":
                 self._line.refuse_all(storage_error(self.name, failure))
