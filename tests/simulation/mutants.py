@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.simulation.planted.clients import CLIENTS
 from tests.simulation.planted.deferrals import DEFERRALS
+from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
@@ -971,4 +972,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *NAMES,
     *LISTENERS,
     *DEFERRALS,
+    *FAILOVERS,
 )
