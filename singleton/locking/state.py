@@ -80,6 +80,7 @@ class State:
         self._timing = timing
         self._failing_since = 0.0
         self._seen_taken = -math.inf
+        self._stood_behind = -math.inf
         self._run_since = -math.inf
         self._free_since = -math.inf
         self._free = 0.0
@@ -157,6 +158,8 @@ class State:
 
     def _go(self, to: Doing) -> None:
         assert to in _MOVES[self.doing], f"{self._what}: from {self.doing.value} to {to.value}"
+        if self.doing is Doing.BEHIND:
+            self._stood_behind = _now()
         self.doing = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
@@ -182,7 +185,7 @@ class State:
 
     def was_in_use_since(self, since: float) -> bool:
         """Tell whether there is evidence, from then or later, that it was in use."""
-        return self.was_taken_since(since) or self._free_since > since
+        return self.was_taken_since(since) or max(self._free_since, self._stood_behind) > since
 
     @property
     def had_its_run(self) -> bool:

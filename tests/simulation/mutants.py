@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.simulation.planted.clients import CLIENTS
 from tests.simulation.planted.deferrals import DEFERRALS
+from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
@@ -466,8 +467,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="each set of options has a gate of its own",
         file=REGISTRY,
-        old="                gate=gate,\n",
-        new="",
+        old=" gate=gate, guess=guess,",
+        new=" guess=guess,",
         breaks="a section that outlived its lease runs beside one of the same lock under other options",
         by=("tests/unit/process/test_registry.py",),
         why="the apps of worlds have one set of options for each lock",
@@ -971,4 +972,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *NAMES,
     *LISTENERS,
     *DEFERRALS,
+    *FAILOVERS,
 )

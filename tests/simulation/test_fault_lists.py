@@ -12,6 +12,7 @@ from simulator.virtual.faults import KINDS, Fault
 from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
 from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
 from simulator.virtual.faults.queues import OF_MESSAGES, OneQueueRequest
+from simulator.virtual.faults.silences import BreaksInVain, HolderDies, ShortPause, Silenced
 from simulator.virtual.faults.strange import BlockedLog, FailingCredentials, StrangeError
 from simulator.virtual.search.scenario import Scenario
 from simulator.virtual.search.story import tell
@@ -71,10 +72,19 @@ BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
     FailingCredentials: st.builds(
         FailingCredentials, **NETWORK, error=st.sampled_from(FailingCredentials.allowed["error"])
     ),
+    Silenced: st.builds(
+        Silenced,
+        **NETWORK,
+        call=st.sampled_from(Silenced.allowed["call"]),
+        fate=st.sampled_from(Silenced.allowed["fate"]),
+    ),
+    HolderDies: st.builds(HolderDies, **WHEN, lock=st.integers(0, 3)),
+    BreaksInVain: st.builds(BreaksInVain, **NETWORK, fate=st.sampled_from(BreaksInVain.allowed["fate"])),
+    ShortPause: st.builds(ShortPause, **LASTING, steps=st.integers(1, 40)),
     BlockedLog: st.builds(BlockedLog, **LASTING, raises=st.booleans()),
 }
 FAULTS = st.lists(st.one_of(*BY_KIND.values()), max_size=5)
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer", "clients")
+WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer", "clients", "failover")
 
 
 def scenario(faults: list[Fault], *, seed: int = 1, workload: str = "mutex") -> Scenario:

@@ -42,9 +42,9 @@ class Silenced(NetworkFault, kind="silenced"):
 
     of: ClassVar[tuple[str, ...]] = _OF
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_CALLS), "fate": tuple(_FATES)}
-    seconds: float = about(0.5, 1, 2, 2, 4, 8, 12)
+    seconds: float = about(0.5, 0.7, 1, 2, 2, 4, 8)
     call: str = drawn("write", lambda rng: rng.choice(("write", "write", "write", *_CALLS)))
-    fate: str = drawn("request lost", lambda rng: rng.choice(("request lost", *_FATES)))
+    fate: str = drawn("request lost", lambda rng: rng.choice(("request lost", "reply lost", "reply lost", *_FATES)))
     delay: float = drawn(1.0, lambda rng: round(rng.choice((0.3, 1.0, 2.0, 5.0)) * rng.uniform(0.5, 1.5), 3))
 
     def concerns(self, request: Request) -> bool:
@@ -61,16 +61,30 @@ class Silenced(NetworkFault, kind="silenced"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreaksInVain(NetworkFault, kind="breaks in vain"):
-    """Nobody gets a break through, from the start: those who would take a lock over have to wait once more."""
+class HolderDies(Fault, kind="holder dies"):
+    """SIGKILL of a host that has a lock then."""
 
     of: ClassVar[tuple[str, ...]] = _OF
-    said: ClassVar[str] = "breaks of leases {1} for {0.seconds:g} s"
-    from_start: ClassVar[bool] = True
-    seconds: float = about(30, 60)
-    fate: str = drawn("request lost", lambda rng: rng.choice(("request lost", "request lost", "late", "twice")))
+    said: ClassVar[str] = "who has lock number {0.lock} is killed"
+    lock: int = drawn(0, lambda rng: rng.randrange(3))
 
+    def strike(self, world: Target) -> None:
+        _kill_a_holder(world, self.lock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreaksInVain(NetworkFault, kind="breaks in vain"):
+    """SIGKILL of a host that has a lock, and nobody gets a break through for some time."""
+
+    of: ClassVar[tuple[str, ...]] = _OF
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"fate": tuple(_FATES)}
+    seconds: float = about(4, 8, 15, 30)
+    fate: str = drawn("request lost", lambda rng: rng.choice(("request lost", "request lost", "late", "twice")))
+    lock: int = drawn(0, lambda rng: rng.randrange(3))
+
+    def strike(self, world: Target) -> None:
+        super(BreaksInVain, self).strike(world)
+        _kill_a_holder(world, self.lock)
 
     def concerns(self, request: Request) -> bool:
         """Tell whether the rule is about this request."""
@@ -80,22 +94,15 @@ class BreaksInVain(NetworkFault, kind="breaks in vain"):
         befallen(passage, self.fate, 0.5)
 
     def words(self) -> str:
-        return self.said.format(self, _FATES[self.fate].format(0.5))
+        how = _FATES[self.fate].format(0.5)
+        return f"who has lock number {self.lock} is killed, and breaks of leases {how} for {self.seconds:g} s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HolderDies(Fault, kind="holder dies"):
-    """SIGKILL of a host that has a lock then."""
-
-    of: ClassVar[tuple[str, ...]] = _OF
-    said: ClassVar[str] = "who has lock number {0.lock} is killed"
-    lock: int = drawn(0, lambda rng: rng.randrange(3))
-
-    def strike(self, world: Target) -> None:
-        tenures = sorted(world.service.tenures(), key=lambda each: each.lock)
-        holders = [each.machine.index for each in tenures if each.machine is not None]
-        if holders:
-            world.crash(holders[self.lock % len(holders)])
+def _kill_a_holder(world: Target, number: int) -> None:
+    tenures = sorted(world.service.tenures(), key=lambda each: each.lock)
+    holders = [each.machine.index for each in tenures if each.machine is not None]
+    if holders:
+        world.crash(holders[number % len(holders)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

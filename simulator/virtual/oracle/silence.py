@@ -193,7 +193,9 @@ class Silence:
         for machine, since, own in [each for want in self.wanting for each in want(lock)]:
             bound = (failover * _SILENT + own / 4) * drift + _CALLS
             begun = max(since, written)
-            if now - begun >= bound and self.conduct.well(machine, bound + own) and not self._busy(machine, lock):
+            aside = self.conduct.gives_back(machine, lock, now - begun + oracle.bounds.poll * 1.2)
+            able = self.conduct.well(machine, bound + own) and not aside and not self._busy(machine, lock)
+            if now - begun >= bound and able:
                 silent = f"{tenure.machine} is dead, and has been silent for {now - written:.1f} s"
                 self._blame("not taken over", f"{machine.name} waits for {lock}; {silent}")
 

@@ -104,7 +104,7 @@ def _start_worker(world: World, machine: Machine, worker: int, failover: float |
     work = 0.0
     used = world.oracle.silence.declared.setdefault(machine, {failover})
     for _ in range(rng.randint(1, 4)):
-        steps, seconds = rng.randint(1, 4), rng.choice((0.05, 2.0, 10.0, 25.0)) * rng.uniform(0.5, 1.0)
+        steps, seconds = rng.randint(1, 4), rng.choice((0.05, 2.0, 7.0, 18.0)) * rng.uniform(0.5, 1.0)
         job = Job(world.resource, steps, seconds / steps, careful=rng.random() < 0.5, fails=rng.random() < 0.05)
         value = rng.choice(_ALL) if rng.random() < 0.1 else failover
         used.add(value)

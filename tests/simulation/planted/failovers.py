@@ -81,6 +81,8 @@ FAILOVERS: tuple[Mutant, ...] = (
         old='that follows tells."""\n        self._suspicion.forget()\n',
         new='that follows tells."""\n',
         breaks="whoever gets the lease next loses it before it could touch it",
+        by=("tests/unit/locking/test_failover.py::test_after_a_break_what_was_read_is_forgotten",),
+        why="few worlds have a break that fails: of those with failover, one in some dozens shows it",
     ),
     Mutant(
         name="warm shortcut in spite of failover",

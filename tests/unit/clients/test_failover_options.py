@@ -15,7 +15,7 @@ from singleton.settings.options import load_options
 from tests.support.lock_thread import LockThread, an_app
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ON = SingletonOptions(failover=2)
@@ -74,7 +74,11 @@ def test_locks_that_other_libraries_take_as_well_refuse_it(layout: str) -> None:
 @both_kinds
 def test_a_semaphore_refuses_it(kind: type[LockClient | AsyncLockClient]) -> None:
     client = kind(options=ON)
-    for ask in (lambda: client.semaphore("reports", 3), lambda: client.try_lock("reports", limit=3)):
+    asks: list[Callable[[], object]] = [
+        lambda: client.semaphore("reports", 3),
+        lambda: client.try_lock("reports", limit=3),
+    ]
+    for ask in asks:
         with pytest.raises(ConfigurationError, match="failover is 2, and doesn't go with semaphore 'reports'"):
             ask()
 

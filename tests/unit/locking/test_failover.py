@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.fencing import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
-from singleton.locking.lock import release
+from singleton.locking.lock import Lock, release
 from singleton.locking.mark import MARK_KEY
+from singleton.locking.timing import Timing
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
@@ -34,7 +36,6 @@ from tests.support.world import (
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
-    from singleton.locking.lock import Lock
 
 F = 2.0
 GOOD, SILENT, TOUCH = F * 14 / 15, F * 16 / 15, F / 3
@@ -247,6 +248,21 @@ async def test_an_acquisition_whose_first_touch_fails_begins_no_section() -> Non
         await lock.acquire(timeout=4)
     network.heal()
     await settled(network.service, lock)
+
+
+@virtual
+async def test_who_has_waited_behind_another_lock_of_the_process_is_told_that_it_was_in_use_here() -> None:
+    """His time is up before the first answer of the service."""
+    network = Network()
+    lock = lock_on(network)
+    other = Lock(network, NAME, timing=Timing(failover=F), rng=random.Random(2), gate=lock.gate, wall=now)
+    hold = await lock.acquire()
+    waiter = asyncio.create_task(other.acquire(timeout=5.015))
+    await asyncio.sleep(5.0)
+    hold.end()  # type: ignore[attr-defined]
+    with pytest.raises(LockNotAcquired, match="in use by this process"):
+        await waiter
+    await settled(network.service, lock, other)
 
 
 # --- the waiter -------------------------------------------------------------------------------------------------------
