@@ -11,7 +11,7 @@ from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
-from singleton.clients.telling import told, told_while_asking
+from singleton.clients.telling import ToldAsk, told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
 from singleton.locking.holder import holder
 from singleton.locking.slots import MOST, slot_name
@@ -59,6 +59,7 @@ class BaseClient:
         account = _account(connection, credential)
         self._place = Place(account, self._options.container)
         self._brought = credential is not None or callable(connection)
+        self._lent = False
         self._told = False
         self._door = Door()
 
@@ -160,9 +161,14 @@ class BaseClient:
         limit: int | None = None,
         at_least: Seconds = 0.0,
     ) -> Work[Hold]:
+        patience = None if timeout is None else checked_timeout(timeout)
+        if limit is None and not seconds(at_least, "at_least") and (self._lent or not self._brought):
+            _check_owner(owner)
+            self._door.check(name)
+            return ToldAsk(self._address(name), owner, patience, self._door, self._through)
         asked = self._asked(name, timeout, owner, limit, at_least)
         use: Use = "lock" if limit is None else "semaphore"
-        otherwise = "timeout" if timeout is None or checked_timeout(timeout) else "raise"
+        otherwise = "timeout" if patience is None or patience else "raise"
         return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
 
     def _asked(
@@ -220,7 +226,10 @@ class BaseClient:
         self._door.check(names)
 
         async def do(registry: Registry) -> _T:
-            return await work(registry.lent_to(self._door, self._place) if self._brought else registry)
+            if self._brought:
+                registry.lent_to(self._door, self._place)
+                self._lent = True
+            return await work(registry)
 
         return lambda registry: self._door.through(names, lambda: do(registry))
 

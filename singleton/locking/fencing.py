@@ -102,6 +102,12 @@ class FencingCounter:
             await self._write(lease_id, owner)
         return True
 
+    async def go_on(self, lease_id: str, owner: str) -> None:
+        """Write the next epoch under a lease of ours whose tokens are used up."""
+        if not self._etag:  # a write of ours has no answer yet
+            await self._read()
+        await self.stamp(lease_id, self._etag, owner)
+
     async def sign(self, lease_id: str, owner: str) -> None:
         """Write the owner under a lease that needed no stamp. Whatever becomes of it, no epoch changes."""
         etag, self._etag = self._etag, ""  # not known until it is answered

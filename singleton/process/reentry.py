@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
+    from singleton.locking.section import Turn
 
 _Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
 """A thread, and the task that runs on it."""
@@ -33,10 +34,10 @@ class _Inside(NamedTuple):
     """Who is inside its block; None: it has none."""
 
     @property
-    def goes_on(self) -> Hold | None:
+    def goes_on(self) -> Section | None:
         """The hold, while its section lasts."""
         hold = self.hold()
-        return hold if isinstance(hold, Section) and not hold.turn.ended.done() else None
+        return hold if isinstance(hold, Section) and not hold.over else None
 
     def waits_for(self, other: _Caller | None) -> bool:
         """Tell whether its block certainly can't end before what this caller does."""
@@ -79,13 +80,18 @@ def asking() -> Iterator[None]:
         _asks.reset(token)
 
 
+def is_inside(turn: Turn | None) -> bool:
+    """Tell whether who asks began within a section that lasts, and has this turn."""
+    return any((hold := each.goes_on) is not None and hold.turn is turn for each in _holds.get())
+
+
 def ask_for_nobody() -> None:
     """Know on the lock thread that nobody waits for what begins here, in a task that outlives its caller's call."""
     _asks.set(None)
 
 
 @contextmanager
-def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator[str]:
+def watched(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> Iterator[str]:
     """Watch over a wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
 
     Yields what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
@@ -110,7 +116,7 @@ def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator
     yield f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
 
 
-def _is_it(inside: _Inside, is_it: Callable[[Hold], bool]) -> bool:
+def _is_it(inside: _Inside, is_it: Callable[[Section], bool]) -> bool:
     hold = inside.goes_on
     return hold is not None and is_it(hold)
 
@@ -122,7 +128,7 @@ def _owned(inside: _Inside) -> str:
 
 def _holder(inside: _Inside) -> Holder | None:
     hold = inside.goes_on
-    return hold.turn.holder if isinstance(hold, Section) else None
+    return None if hold is None else hold.turn.holder
 
 
 def _caller() -> _Caller:

@@ -18,7 +18,7 @@ from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.timing import Timing
-from singleton.process.dropped import release_if_dropped
+from singleton.process.dropped import end_dropped, release_if_dropped
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import watched
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from singleton.base.errors import SingletonError
     from singleton.base.kinds import Stamp
+    from singleton.locking.relay import Relay
     from singleton.process.door import Door
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
@@ -123,41 +124,56 @@ class Registry:
         owner: str,
         limit: int | None = None,
         at_least: float = 0.0,
+        since: float | None = None,
     ) -> Hold:
         """Acquire the lock of this address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
 
-        ``release`` will keep it until it has been held for ``at_least`` seconds.
+        ``release`` will keep it until it has been held for ``at_least`` seconds. ``since``: when the wait for a lock
+        began, by the loop's clock; None: now.
         """
         if self._closed:
             raise closed_error("lock", address.name, owner)
-        wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
-        if timeout == 0:
-            hold = await wanted.acquire(timeout=timeout, owner=owner)
-        elif limit is not None:  # a semaphore is another thing than the lock of its name
-            with LongWait(f"semaphore {address.name}", owner, f"all of its {limit} slots are taken", self.accompany):
-                hold = await wanted.acquire(timeout=timeout, owner=owner)
+        if limit is not None:
+            hold = await self._acquire_slot(address, limit, timeout, owner)
+        elif timeout == 0:
+            hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
+            lock = self._lock(address)
             with (
                 watched(
                     address.name,
                     owner,
-                    is_it=lambda hold: self._blobs.get(hold) == address.blob and hold not in self._tails,
+                    is_it=lambda hold: hold.turn is lock.gate.inside and hold not in self._tails,
                 ) as suspicion,
-                self.long_wait(address, owner, suspicion),
+                self.long_wait(address, owner, suspicion, since=since),
             ):
-                hold = await wanted.acquire(timeout=timeout, owner=owner)
+                hold = await lock.acquire(timeout=timeout, owner=owner, since=since)
         self._blobs[hold] = (address.place, hold.lock)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
+            if isinstance(hold, Section):
+                hold.hand_on = None
         return hold
 
-    def long_wait(self, address: Address, owner: str, suspicion: str = "") -> LongWait:
+    async def _acquire_slot(self, address: Address, limit: int, timeout: float | None, owner: str) -> Hold:
+        semaphore = self._semaphore(address, limit)
+        if timeout == 0:
+            return await semaphore.acquire(timeout=timeout, owner=owner)
+        with LongWait(f"semaphore {address.name}", owner, f"all of its {limit} slots are taken", self.accompany):
+            return await semaphore.acquire(timeout=timeout, owner=owner)
+
+    def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is told of, with a suspicion."""
         gate = self._lock(address).gate
         who = WhoHas(self.store(address.place), address.name, gate, self.accompany)
-        return LongWait(f"lock {address.name}", owner, who, self.accompany, suspicion=suspicion)
+        return LongWait(f"lock {address.name}", owner, who, self.accompany, suspicion=suspicion, since=since)
+
+    def relay(self, address: Address) -> Relay | None:
+        """Return from any thread what hands the lock of this address on, if it is known."""
+        lock = self._locks.get(address)
+        return None if lock is None else lock.relay
 
     @property
     def acquired(self) -> tuple[Hold, ...]:
@@ -191,6 +207,11 @@ class Registry:
         """Keep a task that goes on for as long as this registry is open."""
         self._companions.add(task)
         task.add_done_callback(self._companions.discard)
+
+    def forget(self) -> None:
+        """Hand nothing on in a forked child."""
+        for lock in self._locks.values():
+            lock.relay.forget()
 
     async def aclose(self) -> None:
         """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
@@ -262,6 +283,7 @@ class Registry:
                 gate=gate,
                 guess=self._guess(address),
                 wall=self._wall,
+                dropped=end_dropped,
             )
 
         return self._kept(self._locks, address, make)
@@ -324,7 +346,7 @@ async def _closed(opened: list[LeaseStore | MessageStore]) -> None:
 
 
 async def _give_back(hold: Hold) -> None:
-    held = isinstance(hold, Section) and not hold.turn.ended.done()
+    held = isinstance(hold, Section) and not hold.over
     await release(hold)
     if held:
         _log.debug("lock %s: released", hold.lock)

@@ -56,6 +56,9 @@ class RecordingRegistry(Registry):
             )
         return hold
 
+    def relay(self, address: Address) -> None:
+        """Return None: whoever asks here is answered in the manner that holds."""
+
     async def release(self, hold: Hold) -> None:
         """See ``Registry.release``."""
         await super().release(hold)

@@ -475,8 +475,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:",
-        new="while (waiter := self._line.first()) is not None and not self._spent:",
+        old="while (waiter := self.relay.first()) is not None and lease.alive() and not self._spent:",
+        new="while (waiter := self.relay.first()) is not None and not self._spent:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(
