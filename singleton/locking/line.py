@@ -16,6 +16,7 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
@@ -134,7 +135,7 @@ class Line:
         limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
-        self._waiters[waiter] = None
+        self._stand(waiter)
         serve()
         try:
             await waiter.granted
@@ -148,6 +149,13 @@ class Line:
                 alarm.cancel()
             self._waiters.pop(waiter, None)
             self._somebody_left.set()
+
+    def _stand(self, waiter: Waiter) -> None:
+        """Take a place in line: at its end, but before those who came later and were here sooner."""
+        later = [*takewhile(lambda each: each.since > waiter.since, reversed(self._waiters))]
+        self._waiters[waiter] = None
+        for each in reversed(later):
+            self._waiters.move_to_end(each)
 
     # --- for who serves -----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from tests.simulation.planted.deferrals import DEFERRALS
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
+from tests.simulation.planted.relay import RELAY
 
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
@@ -970,5 +971,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *CLIENTS,
     *NAMES,
     *LISTENERS,
+    *RELAY,
     *DEFERRALS,
 )

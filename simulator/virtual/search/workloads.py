@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.workloads.callers import guarded, start_chain, start_queue, start_skip, start_workers
 from simulator.virtual.workloads.clients.clients import start_clients
+from simulator.virtual.workloads.clients.crowd import start_crowd
 from simulator.virtual.workloads.deferring.deferrals import start_deferrals
 from simulator.virtual.workloads.deployments.deployed import start_deployed
 from simulator.virtual.workloads.invocations import declare
@@ -24,7 +25,7 @@ _MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed", "clients"):
+    if name not in ("defer", "listener", "deployed", "clients", "crowd"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -45,5 +46,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "listener": start_listeners,
     "deployed": start_deployed,
     "clients": start_clients,
+    "crowd": start_crowd,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)
