@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
@@ -26,6 +26,9 @@ from singleton.settings.place import Place
 
 _T = TypeVar("_T")
 _TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
+
+_ADDRESSES: Final = 1024
+"""Addresses that a client remembers."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,6 +62,7 @@ class BaseClient:
         account = _account(connection, credential)
         self._place = Place(account, self._options.container)
         self._brought = credential is not None or callable(connection)
+        self._addresses: dict[str, Address] = {}
         self._lent = False
         self._told = False
         self._door = Door()
@@ -147,6 +151,16 @@ class BaseClient:
         asking = told_while_asking(name, owner, attempt, for_ever=recovery is not None)
         return Leadership(name, attempt=asking, recovery=recovery)
 
+    def _known_address(self, name: str) -> Address:
+        """Return the address of a lock under the client's own options; of those used last it is remembered."""
+        address = self._addresses.get(name)
+        if address is None:
+            address = self._address(name)
+            if len(self._addresses) >= _ADDRESSES:
+                self._addresses.clear()
+            self._addresses[name] = address
+        return address
+
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
             self._told = True
@@ -162,10 +176,14 @@ class BaseClient:
         at_least: Seconds = 0.0,
     ) -> Work[Hold]:
         patience = None if timeout is None else checked_timeout(timeout)
-        if limit is None and not seconds(at_least, "at_least") and (self._lent or not self._brought):
+        if (
+            limit is None
+            and (at_least == 0.0 or not seconds(at_least, "at_least"))
+            and (self._lent or not self._brought)
+        ):
             _check_owner(owner)
             self._door.check(name)
-            return ToldAsk(self._address(name), owner, patience, self._door, self._through)
+            return ToldAsk(self._known_address(name), owner, patience, self._door, self._through)
         asked = self._asked(name, timeout, owner, limit, at_least)
         use: Use = "lock" if limit is None else "semaphore"
         otherwise = "timeout" if patience is None or patience else "raise"

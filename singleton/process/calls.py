@@ -15,7 +15,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
-from singleton.base.naming import noted
+from singleton.base.naming import noted, speaking_of
 from singleton.locking.section import CLOSED, Section
 from singleton.process.reentry import asking, is_inside
 from singleton.process.registry import Registry, holds_in
@@ -131,10 +131,10 @@ class Calls:
         Returns:
             the caller as a runner, where he waits as one.
         """
+        if isinstance(work, Ask) and (runner := self._running(work, answer)) is not None:
+            return runner
+        coro = work(self.registry)
         with noted(), asking():
-            if isinstance(work, Ask) and (runner := self._running(work, answer)) is not None:
-                return runner
-            coro = work(self.registry)
             begun = self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back))
         if not begun:
             coro.close()
@@ -159,7 +159,9 @@ class Calls:
         def start() -> None:
             self._start(coro, answer, undo=self._give_back, gone=failed)
 
-        if not self._move(Phase.OPEN, Phase.OPEN, then=start):
+        with speaking_of(runner.whose), asking(runner.caller):
+            begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
+        if not begun:
             coro.close()
             error = self._refusal()
             failed(error)

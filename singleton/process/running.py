@@ -7,7 +7,8 @@ import contextvars
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.naming import current
+from singleton.base.naming import whose
+from singleton.process.reentry import this_caller
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -69,7 +70,7 @@ class Ask:
 class Runner:
     """Who waits for a lock where he asked for it. See ``Runner`` of ``locking/relay.py``."""
 
-    __slots__ = ("_again", "_relay", "answer", "ask", "context", "deadline", "owner", "since", "whose")
+    __slots__ = ("_again", "_relay", "answer", "ask", "caller", "context", "deadline", "owner", "since", "whose")
 
     def __init__(
         self,
@@ -84,7 +85,8 @@ class Runner:
         self.owner = ask.owner
         self.since = since
         self.deadline = since + (math.inf if ask.timeout is None else ask.timeout)
-        self.whose = current()
+        self.whose = whose()
+        self.caller = this_caller()
         self.context = contextvars.copy_context()
         self._relay = relay
         self._again = again

@@ -5,7 +5,7 @@ with time-outs of all lengths, in sets, in slots and single attempts beside the 
 
 overtaken               a caller got a lock before another of its process, who had asked for it earlier
 handed on for too long  a process hands a lock on among its callers after its time for that
-older than the last     a caller got a fencing token that is not greater than the one before
+older than the last     a caller got a fencing token that is not greater than the last in its process
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simulator.virtual.oracle.callers import AT_ONCE
 from simulator.virtual.workloads.clients.book import Book
 from simulator.virtual.workloads.clients.calls import Calls
 from simulator.virtual.workloads.clients.clients import Session, Shop, tell_of
@@ -48,7 +49,7 @@ class Crowd(Calls):
     window: float = 0.0
     _begun: dict[str, float] = field(default_factory=dict)
     """When the first section under a lease began."""
-    _tokens: dict[str, int] = field(default_factory=dict)
+    _tokens: dict[tuple[Machine, str], int] = field(default_factory=dict)
 
     def got(self, use: Use, holds: tuple[Hold, ...]) -> None:
         """Take what a caller got, before the book does."""
@@ -61,10 +62,10 @@ class Crowd(Calls):
             self._judge_order(use)
 
     def _judge_token(self, use: Use, hold: Hold) -> None:
-        before, token = self._tokens.get(hold.lock, 0), hold.token or 0
+        before, token = self._tokens.get((use.machine, hold.lock), 0), hold.token or 0
         if token <= before and not use.machine.stopped_since(_SLACK):
             self._blame("older than the last", f"{use.owner} got {hold.lock} with token {token} after {before}")
-        self._tokens[hold.lock] = max(before, token)
+        self._tokens[use.machine, hold.lock] = max(before, token)
 
     def _judge_time(self, use: Use, hold: Hold) -> None:
         lasts = self.world.loop.now - self._begun.setdefault(hold.lease_id or "", self.world.loop.now)
@@ -75,16 +76,17 @@ class Crowd(Calls):
 
     def _judge_order(self, use: Use) -> None:
         assert self.book is not None
+        now, drift = self.world.loop.now, self.world.oracle.bounds.drift
         for other in self.book.uses:
             waits = other.machine is use.machine and other.doing == "waits" and other.kind == "lock"
             if (
                 waits
                 and other.locks == use.locks
-                and other.timeout != 0
+                and (other.timeout is None or now < other.since + other.timeout / drift - AT_ONCE)
                 and not other.cut
                 and other.customer.closed is None
                 and other.since < use.since - _SLACK
-                and not use.machine.stopped_since(self.world.loop.now - other.since + _SLACK)
+                and not use.machine.stopped_since(now - other.since + _SLACK)
             ):
                 self._blame("overtaken", f"{use.owner} got {use.locks[0]} before {other.owner}, who asked earlier")
 
@@ -109,15 +111,15 @@ def start_crowd(world: World) -> None:
 
 def _session(rng: random.Random, options: SingletonOptions, place: str, keys: int) -> Session:
     sync = rng.random() < 0.3
-    within = rng.choice([0.0, 0.02, 0.5, 3.0])
+    within = rng.choice([0.0, 0.02, 0.5, 3.0, 25.0])
     return Session(
         pause=rng.uniform(0, 1.0),
         place=place,
         options=options,
         sync=sync,
         plans=tuple(_plan(rng, place, keys, within, sync=sync) for _ in range(rng.randint(3, 12))),
-        together=rng.random() < 0.4,
-        seconds=rng.uniform(0.0, 6.0) if rng.random() < 0.2 else None,
+        together=within > 3.0 or rng.random() < 0.4,
+        seconds=rng.uniform(0.0, 6.0) if rng.random() < 0.2 and within <= 3.0 else None,
     )
 
 
@@ -135,7 +137,7 @@ def _plan(rng: random.Random, place: str, keys: int, within: float, *, sync: boo
         way=way,
         names=names,
         timeout=rng.choice(_TIMEOUTS),
-        seconds=6.0 if rng.random() < 0.04 else rng.choice(_SECONDS) * rng.uniform(0.5, 1.0),
+        seconds=rng.uniform(3.0, 12.0) if rng.random() < within / 50 else rng.choice(_SECONDS) * rng.uniform(0.5, 1.0),
         steps=rng.choice([1, 1, 1, 3]),
         at_least=2.0 if way == "lock" and rng.random() < 0.03 else 0.0,
         then=rng.choice(_THENS.get(way, ("",))) if rng.random() < 0.5 else "",
