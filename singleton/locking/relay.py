@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-import threading
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from singleton.base.mutex import new_mutex
 from singleton.locking.line import Waiter
 from singleton.locking.section import Section, Turn
 
@@ -104,7 +104,7 @@ class Relay:
         fencing: FencingCounter | None,
         dropped: Callable[[str, Turn, LossSignal], None],
     ) -> None:
-        self.mutex = threading.Lock()
+        self.mutex = new_mutex()
         self._name = name
         self._line = line
         self._fencing = fencing
@@ -164,7 +164,7 @@ class Relay:
                 token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
                 following = self._relayed(runner, token, lease, turn)
                 told = turn.follow(following.lost, following.about, runner.context)
-            hold.lost.end()
+            hold.lost.finish()
             for each in told:
                 each()
         finally:
@@ -238,7 +238,7 @@ class Relay:
 
     def forget(self) -> None:
         """Be closed, in a forked child: whoever had the mutex is not there."""
-        self.mutex = threading.Lock()
+        self.mutex = new_mutex()
         self._lease = self._turn = None
 
     def _look(self) -> None:

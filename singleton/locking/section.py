@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import math
 import os
-import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.holder import Holder
+from singleton.base.mutex import new_mutex
 from singleton.base.naming import current
 from singleton.locking.fencing import this_host
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.kinds import LossReason
+    from singleton.base.mutex import Mutex
     from singleton.base.naming import Invocation
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
@@ -59,7 +60,7 @@ class Turn:
         "settled",
     )
 
-    def __init__(self, lost: LossSignal, about: About, mutex: threading.Lock) -> None:
+    def __init__(self, lost: LossSignal, about: About, mutex: Mutex) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self.lost = lost
         self.context = contextvars.copy_context()
@@ -190,11 +191,11 @@ class Section(Hold):
         lease: Lease,
         turn: Turn | None = None,
         *,
-        mutex: threading.Lock | None = None,
+        mutex: Mutex | None = None,
     ) -> None:
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self._lease = lease
-        self.turn = turn or Turn(self.lost, self.about, mutex or threading.Lock())
+        self.turn = turn or Turn(self.lost, self.about, mutex or new_mutex())
         self.hand_on: Callable[[Section], bool] | None = None
 
     @property

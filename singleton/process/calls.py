@@ -281,6 +281,8 @@ async def _awaited(answer: concurrent.futures.Future[_T]) -> _T:
                 loop.call_soon_threadsafe(wake)
 
     answer.add_done_callback(answered)
+    if woken.done():
+        await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
     await woken
     return answer.result()
 

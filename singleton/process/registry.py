@@ -18,6 +18,7 @@ from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.timing import Timing
+from singleton.process.closing import closed
 from singleton.process.dropped import end_dropped, release_if_dropped
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import watched
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 
-_CLOSING = 2.0
-"""Seconds for closing the stores."""
 _IDLE_LOCKS = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
 _GUESSES = 256
@@ -225,7 +224,7 @@ class Registry:
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()
-        await _closed([*self._stores.values(), *self._queues.values()])
+        await closed([*self._stores.values(), *self._queues.values()])
         self._locks.clear()
         self._stores.clear()
         self._queues.clear()
@@ -263,7 +262,7 @@ class Registry:
             for key in [each for each in self._semaphores if each[0].place == place]:
                 del self._semaphores[key]
             if (store := self._stores.pop(place, None)) is not None:
-                await _closed([store])
+                await closed([store])
 
     def _busy_at(self, place: Place) -> Semaphore | Lock | None:
         semaphores = (each for key, each in self._semaphores.items() if key[0].place == place and not each.idle)
@@ -332,17 +331,6 @@ class Registry:
             assert self._open_queue is not None, "this registry was made without queues"
             self._queues[account, name] = self._open_queue(account, name)
         return self._queues[account, name]
-
-
-async def _closed(opened: list[LeaseStore | MessageStore]) -> None:
-    """Close them at the same time: one that hangs or fails keeps no other open."""
-    closing = [asyncio.ensure_future(each.aclose()) for each in opened]
-    closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
-    for each in hanging:
-        each.cancel()
-    for each in closed:
-        if not each.cancelled() and (error := each.exception()) is not None:
-            _log.warning("a store or queue did not close: %r", error)
 
 
 async def _give_back(hold: Hold) -> None:

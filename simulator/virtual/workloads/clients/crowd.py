@@ -49,7 +49,7 @@ class Crowd(Calls):
     window: float = 0.0
     _begun: dict[str, float] = field(default_factory=dict)
     """When the first section under a lease began."""
-    _tokens: dict[tuple[Machine, str], int] = field(default_factory=dict)
+    _tokens: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def got(self, use: Use, holds: tuple[Hold, ...]) -> None:
         """Take what a caller got, before the book does."""
@@ -62,10 +62,10 @@ class Crowd(Calls):
             self._judge_order(use)
 
     def _judge_token(self, use: Use, hold: Hold) -> None:
-        before, token = self._tokens.get((use.machine, hold.lock), 0), hold.token or 0
+        before, token = self._tokens.get((use.machine.name, hold.lock), 0), hold.token or 0
         if token <= before and not use.machine.stopped_since(_SLACK):
             self._blame("older than the last", f"{use.owner} got {hold.lock} with token {token} after {before}")
-        self._tokens[use.machine, hold.lock] = max(before, token)
+        self._tokens[use.machine.name, hold.lock] = max(before, token)
 
     def _judge_time(self, use: Use, hold: Hold) -> None:
         lasts = self.world.loop.now - self._begun.setdefault(hold.lease_id or "", self.world.loop.now)
