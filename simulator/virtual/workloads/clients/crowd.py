@@ -39,6 +39,8 @@ _TIMEOUTS: Final = (None, None, None, 2.0, 2.5, 4.0, 20.0, 0.5)
 _THENS: Final = {"hold": ("", "elsewhere", "twice", "dropped"), "lock": ("", "", "", "again", "twice")}
 _PHASES: Final = ("begin", "begin", "inside", "leave")
 _SLACK: Final = 1.0
+_LONG: Final = 50.0
+"""Seconds over which the uses of a client are spread at most; then many of them are long."""
 
 
 @dataclass(slots=True)
@@ -111,13 +113,15 @@ def start_crowd(world: World) -> None:
 
 def _session(rng: random.Random, options: SingletonOptions, place: str, keys: int) -> Session:
     sync = rng.random() < 0.3
-    within = rng.choice([0.0, 0.02, 0.5, 3.0, 25.0])
+    within = rng.choice([0.0, 0.02, 0.5, 3.0, _LONG, _LONG])
     return Session(
         pause=rng.uniform(0, 1.0),
         place=place,
         options=options,
         sync=sync,
-        plans=tuple(_plan(rng, place, keys, within, sync=sync) for _ in range(rng.randint(3, 12))),
+        plans=tuple(
+            _plan(rng, place, keys, within, sync=sync) for _ in range(rng.randint(3, 25 if within == _LONG else 12))
+        ),
         together=within > 3.0 or rng.random() < 0.4,
         seconds=rng.uniform(0.0, 6.0) if rng.random() < 0.2 and within <= 3.0 else None,
     )
@@ -137,7 +141,7 @@ def _plan(rng: random.Random, place: str, keys: int, within: float, *, sync: boo
         way=way,
         names=names,
         timeout=rng.choice(_TIMEOUTS),
-        seconds=rng.uniform(3.0, 12.0) if rng.random() < within / 50 else rng.choice(_SECONDS) * rng.uniform(0.5, 1.0),
+        seconds=rng.uniform(1.0, 7.0) if rng.random() < within / 80 else rng.choice(_SECONDS) * rng.uniform(0.5, 1.0),
         steps=rng.choice([1, 1, 1, 3]),
         at_least=2.0 if way == "lock" and rng.random() < 0.03 else 0.0,
         then=rng.choice(_THENS.get(way, ("",))) if rng.random() < 0.5 else "",
