@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import bench_observing, bench_storage, bench_virtual, drift, sweep_storm
+from benchmarks import bench_observing, bench_relay, bench_storage, bench_virtual, drift, sweep_storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ _ALL: dict[str, Callable[[], None]] = {
     "storage": bench_storage.main,
     "drift": drift.main,
     "observing": bench_observing.main,
+    "relay": bench_relay.main,
     "sweep": sweep_storm.main,
 }
 _LONG = {"sweep"}
