@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton import AsyncLockClient, LockClient
@@ -49,9 +50,9 @@ def main() -> None:
     """Print what each kind of crowd gets done."""
     sys.stdout.write("sections of one process on one lock (storage in memory)\n")
     for number in _TASKS:
-        _measure(f"{number:,} tasks on one loop", lambda sections, number=number: asyncio.run(_tasks(number, sections)))
+        _measure(f"{number:,} tasks on one loop", partial(_run_tasks, number))
     for number in _THREADS:
-        _measure(f"{number} threads", lambda sections, number=number: _threads(number, sections))
+        _measure(f"{number} threads", partial(_threads, number))
 
 
 def _measure(what: str, run: Callable[[int], None]) -> None:
@@ -74,6 +75,10 @@ def _measure(what: str, run: Callable[[int], None]) -> None:
 
 def _as_store(store: _Counting) -> LeaseStore:
     return store
+
+
+def _run_tasks(number: int, sections: int) -> None:
+    asyncio.run(_tasks(number, sections))
 
 
 async def _tasks(number: int, sections: int) -> None:

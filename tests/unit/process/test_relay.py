@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import os
 import random
 import threading
 import time
@@ -15,6 +16,8 @@ import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired
+from singleton.locking import relay
+from singleton.locking.lease import Lease
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 
@@ -253,6 +256,40 @@ def test_no_runner_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) 
     assert tokens[0][1] is False
 
 
+def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
+    thread: LockThread,
+) -> None:
+    locks, got = LockClient(), []
+
+    def one() -> None:
+        with locks.lock(LOCK) as hold:
+            got.append(hold)
+
+    with locks.lock(LOCK) as first:
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        assert isinstance(first.lost._lease, Lease)
+        first.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
+    waiting.join(10)
+    assert got[0].lease_id != first.lease_id
+
+
+def test_a_forked_child_can_release_what_its_parent_has_though_a_thread_of_that_hands_on(thread: LockThread) -> None:
+    locks = LockClient()
+    hold = locks.acquire(LOCK)
+    with relay_of(thread).mutex:  # as another thread would have it in the moment of the fork
+        child = os.fork()
+        if child == 0:
+            thread.runtime.forget()
+            locks.release(hold)
+            os._exit(0 if hold.lost.reason == "closed" else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    locks.release(hold)
+    assert thread.leased() == set()
+
+
 def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
     locks, holds = AsyncLockClient(), []
 
@@ -278,7 +315,10 @@ def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_runner_is_told_when_his_client_or_the_process_closes(thread: LockThread, whole: bool) -> None:
+def test_a_runner_is_told_at_once_when_his_client_or_the_process_closes(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    monkeypatch.setattr(relay, "_HERE", 1e9)  # he would go to the lock thread soon anyhow
     keeper, locks, told = LockClient(), LockClient(), []
 
     def one() -> None:

@@ -4,6 +4,7 @@ Most sections are short, some are not; the uses are cut as they begin, get the l
 with time-outs of all lengths, in sets, in slots and single attempts beside the others; clients are closed meanwhile.
 
 overtaken               a caller got a lock before another of its process, who had asked for it earlier
+handed on when lost     a caller got a lock under a lease whose loss another of its process had been told
 handed on for too long  a process hands a lock on among its callers after its time for that
 older than the last     a caller got a fencing token that is not greater than the last in its process
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.workloads.clients.customers import Use
     from simulator.virtual.worlds.world import World
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
 
 _BASIC: Final = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=15)
 _OPTIONS: Final = (
@@ -35,12 +36,15 @@ _OPTIONS: Final = (
 )
 _WAYS: Final = {"lock": 12, "hold": 4, "try": 1, "set": 1, "slot": 1}
 _SECONDS: Final = (0.0, 0.0, 0.001, 0.01, 0.05, 0.05, 0.1, 0.3, 0.3, 1.5)
-_TIMEOUTS: Final = (None, None, None, 2.0, 2.5, 4.0, 20.0, 0.5)
+_TIMEOUTS: Final = (None, None, None, 3.0, 4.0, 20.0)
 _THENS: Final = {"hold": ("", "elsewhere", "twice", "dropped"), "lock": ("", "", "", "again", "twice")}
 _PHASES: Final = ("begin", "begin", "inside", "leave")
+_OPERATED: Final = 0.4
+_ACTIONS: Final = ("break_", "break slowly", "steal")
 _SLACK: Final = 1.0
 _LONG: Final = 50.0
 """Seconds over which the uses of a client are spread at most; then many of them are long."""
+_WITHIN: Final = (0.0, 0.02, 0.5, 3.0, _LONG)
 
 
 @dataclass(slots=True)
@@ -51,17 +55,28 @@ class Crowd(Calls):
     window: float = 0.0
     _begun: dict[str, float] = field(default_factory=dict)
     """When the first section under a lease began."""
+    _signals: dict[str, LossSignal] = field(default_factory=dict)
+    """Of whoever had a lease last."""
     _tokens: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def got(self, use: Use, holds: tuple[Hold, ...]) -> None:
         """Take what a caller got, before the book does."""
         Calls.got(self, use, holds)
         for hold in holds:
+            self._judge_lease(use, hold)
             if not hold.lost.is_set():
                 self._judge_token(use, hold)
         if use.kind == "lock":
             self._judge_time(use, holds[0])
             self._judge_order(use)
+
+    def _judge_lease(self, use: Use, hold: Hold) -> None:
+        before = self._signals.get(hold.lease_id or "")
+        self._signals[hold.lease_id or ""] = hold.lost
+        if before is not None and before.is_set() and not hold.lost.is_set():
+            self._blame(
+                "handed on when lost", f"{use.owner} got {hold.lock} under a lease that is lost ({before.reason})"
+            )
 
     def _judge_token(self, use: Use, hold: Hold) -> None:
         before, token = self._tokens.get((use.machine.name, hold.lock), 0), hold.token or 0
@@ -96,7 +111,8 @@ class Crowd(Calls):
 def start_crowd(world: World) -> None:
     """Start some crowds, a client each, on each machine."""
     rng = world.rng_work
-    options = rng.choice(_OPTIONS)
+    operated = rng.random() < _OPERATED
+    options = _OPTIONS[-1] if operated else rng.choice(_OPTIONS)
     tell_of(world, _OPTIONS)
     book = Book(world, {"pool": 2, "made.pool": 2})
     crowd = Crowd(world, book=book, window=options.handoff_window)
@@ -104,16 +120,18 @@ def start_crowd(world: World) -> None:
     for machine in world.machines[: rng.randint(1, 3)]:
         shop = Shop(world, book, crowd, machine)
         for number in range(rng.randint(2, 6)):
-            session = _session(rng, options, place, keys)
+            session = _session(rng, options, place, keys, within=_LONG if operated else rng.choice(_WITHIN))
             seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 1 for plan in session.plans)
             world.start(machine, shop.visit(f"{machine.name}/{number}", [session]), seconds=seconds)
+    if operated:
+        for _ in range(rng.randint(2, 6)):
+            world.later(rng.uniform(0.5, _LONG), world.operate, rng.choice(_ACTIONS), rng.randrange(2))
     book.watch()
     crowd.watch()
 
 
-def _session(rng: random.Random, options: SingletonOptions, place: str, keys: int) -> Session:
+def _session(rng: random.Random, options: SingletonOptions, place: str, keys: int, *, within: float) -> Session:
     sync = rng.random() < 0.3
-    within = rng.choice([0.0, 0.02, 0.5, 3.0, _LONG, _LONG])
     return Session(
         pause=rng.uniform(0, 1.0),
         place=place,
