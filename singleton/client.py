@@ -5,14 +5,13 @@ What is asked of the lock thread is put together once, in ``baseclient.py``; the
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from singleton.clients.blocks import AsyncBlock, Block
 from singleton.clients.checking import checked_hold, checked_limit
 from singleton.operatorclient import OperatorClient, checked_wanted
 from singleton.process.current import runtime
-from singleton.process.reentry import from_now_on, inside
-from singleton.process.registry import holds_in
+from singleton.process.reentry import from_now_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -213,16 +212,8 @@ class LockClient(OperatorClient):
             yield from wanted.among(page, self._place.container)
             marker, more = page.marker, page.marker is not None
 
-    @contextmanager
-    def _held(self, work: Work[_T]) -> Iterator[_T]:
-
-        locks = runtime()
-        got = locks.call(work)
-        with ExitStack() as releases:
-            for hold in (holds := holds_in(got)):
-                releases.callback(locks.release, hold)
-            with inside(*holds):
-                yield got
+    def _held(self, work: Work[_T]) -> AbstractContextManager[_T]:
+        return Block(work)
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
@@ -305,16 +296,8 @@ class AsyncLockClient(OperatorClient):
                 yield info
             marker, more = page.marker, page.marker is not None
 
-    @asynccontextmanager
-    async def _held(self, work: Work[_T]) -> AsyncIterator[_T]:
-
-        locks = runtime()
-        got = await locks.call_async(work)
-        async with AsyncExitStack() as releases:
-            for hold in (holds := holds_in(got)):
-                releases.push_async_callback(locks.release_async, hold)
-            with inside(*holds):
-                yield got
+    def _held(self, work: Work[_T]) -> AbstractAsyncContextManager[_T]:
+        return AsyncBlock(work)
 
     async def _do(self, work: Work[_T]) -> _T:
         return await runtime().call_async(work)

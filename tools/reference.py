@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 _PART = re.compile(r"(?P<head><!-- made: (?P<name>\w+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 _SOURCE = re.compile(r" \((?:see )?[WDMSHBA]-?\d+[^()]*\)")
-_FOR_THE_LOCK = {"fire", "forget", "freeze"}
+_FOR_THE_LOCK = {"finish", "fire", "forget", "freeze"}
 """Methods of a loss signal that only its lock calls."""
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
 

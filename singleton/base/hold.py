@@ -124,6 +124,10 @@ class LossSignal:
         """End the signal with its hold: what the clock says later is no loss, and nobody waits for one any more."""
         if (reason := self.reason) is not None:
             self.fire(reason)
+        self.finish()
+
+    def finish(self) -> None:
+        """End the signal with a hold that is known to be good."""
         self._lease = None
         with self._guard:
             self._ended = True

@@ -91,12 +91,17 @@ def speak_of(invocation: Invocation | None) -> None:
 @contextmanager
 def noted() -> Iterator[None]:
     """See to it that what the block begins on another thread knows for whom: also in a function without a guard."""
-    known = _current.get() or _told_by_the_worker()
+    known = whose()
     if known is None:
         yield
         return
     with speaking_of(known):
         yield
+
+
+def whose() -> Invocation | None:
+    """Return the invocation in whose name this code logs, also in a function without a guard."""
+    return _current.get() or _told_by_the_worker()
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):

@@ -13,8 +13,8 @@ import click
 from singleton.cli.trouble import Silence
 from singleton.operating.keeping import keeping_of
 from singleton.operating.naming import layout_in
+from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
-from singleton.process.registry import Address
 from singleton.settings.connection import DEFAULT_CONNECTION, resolve_blob_account
 from singleton.settings.hostid import host_id
 from singleton.settings.options import find_app_dir, load_options

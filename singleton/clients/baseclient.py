@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
@@ -13,14 +13,14 @@ from singleton.base.words import quoted
 from singleton.clients.checking import check_owner, checked_limit, checked_options, checked_timeout
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
-from singleton.clients.telling import told, told_while_asking
+from singleton.clients.telling import ToldAsk, told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
 from singleton.locking.holder import holder
 from singleton.locking.slots import slot_name
+from singleton.process.address import Address
 from singleton.process.current import provided_account
 from singleton.process.door import Door
 from singleton.process.holders import naming_holder
-from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
 from singleton.settings.localrun import warn_of_local_run
@@ -28,6 +28,9 @@ from singleton.settings.options import refuse_failover
 from singleton.settings.place import Place
 
 _T = TypeVar("_T")
+
+_ADDRESSES: Final = 1024
+"""Addresses that a client remembers."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -60,6 +63,8 @@ class BaseClient:
         account = _account(connection, credential)
         self._place = Place(account, self._options.container, self._options.http)
         self._brought = credential is not None or callable(connection)
+        self._addresses: dict[str, Address] = {}
+        self._lent = False
         self._told = False
         self._door = Door()
 
@@ -148,6 +153,16 @@ class BaseClient:
         address = self._address(name, options)
         return Leadership(name, attempt=asking, recovery=recovery, pause=lambda there, s: there.pause(address, s))
 
+    def _known_address(self, name: str) -> Address:
+        """Return the address of a lock under the client's own options; of those used last it is remembered."""
+        address = self._addresses.get(name)
+        if address is None:
+            address = self._address(name)
+            if len(self._addresses) >= _ADDRESSES:
+                self._addresses.clear()
+            self._addresses[name] = address
+        return address
+
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
             self._told = True
@@ -162,9 +177,18 @@ class BaseClient:
         limit: int | None = None,
         at_least: Seconds = 0.0,
     ) -> Work[Hold]:
+        patience = None if timeout is None else checked_timeout(timeout)
+        if (
+            limit is None
+            and (at_least == 0.0 or not seconds(at_least, "at_least"))
+            and (self._lent or not self._brought)
+        ):
+            check_owner(owner)
+            self._door.check(name)
+            return ToldAsk(self._known_address(name), owner, patience, self._door, self._through)
         asked = self._asked(name, timeout, owner, limit, at_least, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
-        otherwise = "timeout" if timeout is None or checked_timeout(timeout) else "raise"
+        otherwise = "timeout" if patience is None or patience else "raise"
         return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
 
     def _asked(
@@ -228,7 +252,10 @@ class BaseClient:
         self._door.check(names)
 
         async def do(registry: Registry) -> _T:
-            return await work(registry.lent_to(self._door, self._place) if self._brought else registry)
+            if self._brought:
+                registry.lent_to(self._door, self._place)
+                self._lent = True
+            return await work(registry)
 
         return lambda registry: self._door.through(names, lambda: do(registry))
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
     from singleton.base.hold import Hold
-    from singleton.process.registry import Address, Registry
+    from singleton.process.address import Address
+    from singleton.process.registry import Registry
 
 
 _ONE_ANSWER: Final = 0.5

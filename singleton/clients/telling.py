@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import Call, tell, tell_failed
 from singleton.locking.section import Section
+from singleton.process.holders import naming_holder
+from singleton.process.running import Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
+    from singleton.process.address import Address
+    from singleton.process.door import Door
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
 
@@ -20,6 +24,11 @@ if TYPE_CHECKING:
 async def told(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str) -> Hold:
     """Acquire by ``ask`` on the lock thread, and tell of it; ``otherwise``: what follows where others have the lock."""
     tell("waiting", call)
+    return await told_on(call, ask, otherwise=otherwise)
+
+
+async def told_on(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: str) -> Hold:
+    """Do as ``told`` for a call of which it was told that it waits."""
     try:
         hold = await ask()
     except LockNotAcquired:
@@ -42,7 +51,53 @@ def follow(call: Call, hold: Hold) -> None:
     tell("acquired", call, **about)
     hold.lost.add_callback(lost)
     if isinstance(hold, Section):
-        hold.turn.settled.add_done_callback(lambda _: tell("released", call, **about))
+        hold.turn.when_settled(hold.lost, lambda: tell("released", call, **about))
+
+
+class ToldAsk(Ask):
+    """Asks for a lock and tells of it. ``through(registry, since)`` acquires it on the lock thread."""
+
+    __slots__ = ("_call", "_otherwise", "_through")
+
+    def __init__(
+        self,
+        address: Address,
+        owner: str,
+        timeout: float | None,
+        door: Door,
+        through: Callable[[str, Work[Hold]], Work[Hold]],
+    ) -> None:
+        super().__init__(address, owner, timeout, door)
+        self._call = Call(address.name, "", owner, mode="lock")
+        self._otherwise = "raise" if timeout == 0 else "timeout"
+        self._through = through
+
+    def __call__(self, registry: Registry) -> Coroutine[Any, Any, Hold]:
+        """Do it all on the lock thread."""
+        return told(self._call, lambda: self._acquired(registry, None), otherwise=self._otherwise)
+
+    def begin(self) -> None:
+        """Tell that the lock is asked for."""
+        tell("waiting", self._call)
+
+    def go_on(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:
+        """Do the rest on the lock thread."""
+        return told_on(self._call, lambda: self._acquired(registry, since), otherwise=self._otherwise)
+
+    def _acquired(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:
+        async def acquire(there: Registry) -> Hold:
+            async with naming_holder(there, self.address, self.timeout):
+                return await super(ToldAsk, self).go_on(there, since)
+
+        return self._through(self.address.name, acquire)(registry)
+
+    def got(self, hold: Hold) -> None:
+        """Tell that a runner got it."""
+        follow(self._call, hold)
+
+    def failed(self, error: BaseException) -> None:
+        """Tell that a runner goes away."""
+        tell_failed(self._call, error)
 
 
 def told_while_asking(name: str, owner: str, attempt: Work[Hold], *, for_ever: bool) -> Work[Hold]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Attempts
-    from singleton.process.registry import Address, Registry
+    from singleton.process.address import Address
+    from singleton.process.registry import Registry
 
 _SHORTEST: Final = 0.1
 """Seconds between two attempts, at least: with no shortest delay, a wait for a time-out would be a storm."""

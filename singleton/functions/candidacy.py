@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
     from singleton.base.naming import Invocation
     from singleton.locking.section import Turn
+    from singleton.process.address import Address
     from singleton.process.onthread import Work
-    from singleton.process.registry import Address, Registry
+    from singleton.process.registry import Registry
 
 _DRAIN: Final = 5.0
 """Seconds that the end of the process waits for bodies to end."""

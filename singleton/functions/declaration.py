@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from singleton.functions.contention import OnContention
     from singleton.functions.triggers import Trigger
     from singleton.layouts.layout import Layout
-    from singleton.process.registry import Address
+    from singleton.process.address import Address
     from singleton.scopes.scope import ScopeTemplate
     from singleton.settings.connection import StorageAccount
     from singleton.settings.options import SingletonOptions
@@ -132,6 +132,6 @@ class Declaration:
         return Place(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:
-        from singleton.process.registry import Address
+        from singleton.process.address import Address
 
         return Address.of(self._place, call.lock, self.options, self.layout.stamp())

@@ -22,9 +22,9 @@ from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
 from singleton.functions.waiting import WaitLimit
 from singleton.layouts.naming import lock_name
+from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
 from singleton.process.holders import naming_holder
-from singleton.process.registry import Address
 from singleton.settings.connection import resolve_blob_account
 from singleton.settings.durations import seconds
 from singleton.settings.hostid import host_id

@@ -104,6 +104,14 @@ class Acquisition:
         """Tell whether a request under this id may have been carried out, or may still be."""
         return self._unknown
 
+    async def stamp_again(self, lease: Lease) -> None:
+        """Begin the next epoch under a lease whose tokens are used up; where that fails, they stay so."""
+        assert self._fencing is not None
+        try:
+            await within(_CALL, self._fencing.go_on(lease.id, lease.owner))
+        except (StoreFailure, TimeoutError) as failure:
+            _log.debug("lock %s: not stamped again: %s", self._name, failure)
+
     async def give_up(self) -> None:
         """If a request under this id may have been carried out, or may still be, release its lease.
 

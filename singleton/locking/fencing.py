@@ -125,6 +125,12 @@ class FencingCounter:
     def _spares(self) -> bool:
         return self.counts and self._failover is None and not (self.spent or self._told_of_a_long_hold)
 
+    async def go_on(self, lease_id: str, owner: str) -> None:
+        """Write the next epoch under a lease of ours whose tokens are used up."""
+        if not self._etag:  # a write of ours has no answer yet
+            await self._read()
+        await self.stamp(lease_id, self._etag, owner)
+
     async def sign(self, lease_id: str, owner: str, held: float) -> None:
         """Write the owner of a hold that has lasted so many seconds. Whatever becomes of it, no epoch changes."""
         etag, self._etag = self._etag, ""  # not known until it is answered

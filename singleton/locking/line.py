@@ -16,6 +16,7 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
@@ -121,18 +122,20 @@ class Line:
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
-    async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None]) -> Hold:
+    async def wait(
+        self, timeout: float | None, owner: str, serve: Callable[[], None], *, since: float | None = None
+    ) -> Hold:
         """Stand in line until a hold is granted; ``serve`` sees to it that somebody asks. See ``Lock.acquire``."""
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.ours or (self.first() is not None and self.state.in_use)):
             raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = loop.time() if since is None else since
         limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
-        self._waiters[waiter] = None
+        self._stand(waiter)
         serve()
         try:
             await waiter.granted
@@ -147,6 +150,13 @@ class Line:
             self._waiters.pop(waiter, None)
             self._somebody_left.set()
 
+    def _stand(self, waiter: Waiter) -> None:
+        """Take a place in line: at its end, but before those who came later and were here sooner."""
+        later = [*takewhile(lambda each: each.since > waiter.since, reversed(self._waiters))]
+        self._waiters[waiter] = None
+        for each in reversed(later):
+            self._waiters.move_to_end(each)
+
     # --- for who serves -----------------------------------------------------------------------------------------------
 
     def first(self) -> Waiter | None:
@@ -154,6 +164,13 @@ class Line:
         while (first := next(iter(self._waiters), None)) is not None and first.granted.done():
             del self._waiters[first]
         return first
+
+    def oldest(self) -> float:
+        """Return from any thread since when the first in line has waited; infinite: nobody does."""
+        try:
+            return next((each.since for each in self._waiters), math.inf)
+        except RuntimeError:  # the line changes in this moment
+            return -math.inf
 
     def grant(self, waiter: Waiter, hold: Section) -> None:
         """End this wait with a hold."""

@@ -31,6 +31,7 @@ from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
+from singleton.locking.relay import Relay
 from singleton.locking.section import Gate, Section, Turn
 from singleton.locking.takeover import Takeover
 from singleton.stores.protocol import LeaseStore, StoreFailure
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import SingletonError
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
@@ -57,8 +58,7 @@ async def release(hold: Hold) -> None:
     Call it on the loop of the lock. Releasing twice, or a hold that was lost, does nothing and raises nothing
     (W-78, M-29).
     """
-    if isinstance(hold, Section):
-        hold.end()
+    if isinstance(hold, Section) and hold.end():
         await asyncio.shield(hold.turn.settled)
 
 
@@ -76,6 +76,7 @@ class Lock:
         gate: Gate | None = None,
         guess: Guess | None = None,
         wall: Callable[[], float] = time.time,
+        dropped: Callable[[str, Turn, LossSignal], None] = lambda *_: None,
     ) -> None:
         self.name = name
         self._gate = gate or Gate()
@@ -88,6 +89,7 @@ class Lock:
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
+        self.relay = Relay(name, self._line, self._fencing, dropped)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
@@ -115,12 +117,13 @@ class Lock:
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
-    async def acquire(self, *, timeout: float | None = None, owner: str = "") -> Hold:
+    async def acquire(self, *, timeout: float | None = None, owner: str = "", since: float | None = None) -> Hold:
         """Wait in line for the lock; the hold must be given to ``release``, once its section has ended.
 
         Args:
             timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
             owner: who asks, for the blob's metadata and for errors.
+            since: when the wait began, by the loop's clock; None: now.
 
         Raises:
             LockNotAcquired: the time is over and somebody else has it.
@@ -128,7 +131,7 @@ class Lock:
             StorageUnavailable: the storage does not answer.
             LockClosed: the lock was closed.
         """
-        return await self._line.wait(timeout, owner, self._see_to_it)
+        return await self._line.wait(timeout, owner, self._see_to_it, since=since)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why somebody has not got it who has waited since then: others have it, or the storage does not answer.
@@ -140,13 +143,14 @@ class Lock:
     def refuse(self) -> None:
         """Refuse all waiters, and who comes from now on; what is held stays so."""
         self._line.close()
+        self.relay.close()
 
     async def aclose(self) -> None:
         """Refuse all waiters, and declare the hold of a section that runs lost.
 
         Its lease is not given back: it lapses by itself (B10).
         """
-        self._line.close()
+        self.refuse()
         if (server := self._server) is not None:
             if (turn := self._running()) is not None:
                 await asyncio.wait({turn.ended}, timeout=0)  # it may end in this very instant
@@ -233,28 +237,37 @@ class Lock:
     async def _hand_out(self, lease: Lease) -> None:
         """Serve the line in order under this lease, as long as it is good and our run lasts; then give it back."""
         lease.watch(self._tell)
+        self.relay.open(lease, self._state.run_ends)
         section = 0
         try:
-            while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:
+            while (waiter := self.relay.first()) is not None and lease.alive() and not self._spent:
                 if section and self._state.had_its_run:
                     break
                 if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
                     break
+                if not self.relay.takes(waiter):
+                    continue
                 section += 1
                 self._settle()
                 speak_of(waiter.whose)
-                hold = Section(self.name, waiter.owner, self._token(), lease)
-                lease.serve(waiter.owner)
-                hold.concerns(waiter.whose)
+                hold = self.relay.begin(waiter, self._token(), lease)
                 turn = self._turn = hold.turn
                 self._gate.enter(turn)
-                self._line.grant(waiter, hold)
+                self.relay.grant(waiter, hold)
                 del waiter, hold  # it is the caller's, who may drop it (M-37)
                 if section == 1:
                     self._line.entered()
                 await asyncio.shield(turn.ended)
                 turn.lost.freeze()
+                if (
+                    self._spent
+                    and self._takeover is None
+                    and not self._state.had_its_run
+                    and self.relay.first() is not None
+                ):
+                    await self._acquisition.stamp_again(lease)
         finally:
+            self.relay.close()
             self._state.give_back()
             try:
                 if self._running() is None:
@@ -266,6 +279,11 @@ class Lock:
                 self._settle()
 
     @property
+    def _stamps_again(self) -> bool:
+        """Tell whether our run goes on when tokens are used up. Not with failover: touches write the same."""
+        return self._spent and self._takeover is None and not self._state.had_its_run
+
+    @property
     def _spent(self) -> bool:
         return self._fencing is not None and self._fencing.spent
 
@@ -274,10 +292,10 @@ class Lock:
 
     def _tell(self, reason: LossReason) -> None:
         if self._turn is not None:
-            self._turn.lost.fire(reason)
+            self._turn.fire(reason)
 
     def _settle(self) -> None:
         """Let the last section's ``release`` return."""
         if self._turn is not None:
-            self._turn.settled.set_result(None)
+            self._turn.settle()
         self._turn = None

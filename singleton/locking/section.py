@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.holder import Holder
+from singleton.base.mutex import new_mutex
 from singleton.base.naming import current
 from singleton.locking.fencing import this_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton.base.kinds import LossReason
+    from singleton.base.mutex import Mutex
     from singleton.base.naming import Invocation
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
 
 
+About: TypeAlias = "tuple[str, str, int | None, str]"
+"""Of a hold: lock, owner, token, function."""
 _RECENT: Final = 60.0
 """Seconds for which it is taken for granted who was read to have a lock."""
 
@@ -29,24 +38,45 @@ class Turn:
     """The two ends of a section: the caller's (``ended``) and the lock's (``settled``: handed on, or given back).
 
     A lock keeps this and not the hold, so that a hold which its caller dropped can be told (M-37). Of the hold it has
-    what tells others whose it is.
+    what tells others whose it is. Where runners hand the lock on (``relay.py``), their sections share one turn, which
+    ends with the last of them; the loss signal says whose it is.
+
+    Attributes:
+        lost: the loss signal of the hold that has the turn.
+        context: in which it is told what becomes of that.
     """
 
-    __slots__ = ("_about", "_began", "ended", "lost", "settled")
+    __slots__ = (
+        "_about",
+        "_began",
+        "_loop",
+        "_mutex",
+        "_over",
+        "_settled",
+        "_told",
+        "context",
+        "ended",
+        "lost",
+        "settled",
+    )
 
-    def __init__(self, lost: LossSignal, lock: str, owner: str, token: int | None) -> None:
-        loop, asking = asyncio.get_running_loop(), current()
+    def __init__(self, lost: LossSignal, about: About, mutex: Mutex) -> None:
+        self._loop = loop = asyncio.get_running_loop()
         self.lost = lost
+        self.context = contextvars.copy_context()
         self.ended: asyncio.Future[None] = loop.create_future()
         self.settled: asyncio.Future[None] = loop.create_future()
         self._began = loop.time()
-        self._about = lock, owner, token, "" if asking is None else asking.function
+        self._about = about
+        self._mutex = mutex
+        self._over = self._settled = False
+        self._told: tuple[Callable[[], object], ...] = ()
 
     @property
     def holder(self) -> Holder:
         """Who has the lock: somebody of this process."""
         lock, owner, token, function = self._about
-        since = datetime.now(UTC) - timedelta(seconds=asyncio.get_running_loop().time() - self._began)
+        since = datetime.now(UTC) - timedelta(seconds=self._loop.time() - self._began)
         return Holder(
             lock=lock,
             owner=owner or None,
@@ -57,10 +87,49 @@ class Turn:
             token=token,
         )
 
-    def end(self) -> None:
-        """The caller's end: its section is over."""
+    def is_of(self, lost: LossSignal) -> bool:
+        """Tell whether the hold with this signal has the turn, and its section has not ended."""
+        return self.lost is lost and not self._over
+
+    def end(self, lost: LossSignal) -> bool:
+        """The caller's end: its section is over. False: it was handed on before, and the turn is another's."""
+        with self._mutex:
+            if self.lost is not lost:
+                return False
+            self._over = True
         if not self.ended.done():
             self.ended.set_result(None)
+        return True
+
+    def follow(self, lost: LossSignal, about: About, context: contextvars.Context) -> tuple[Callable[[], object], ...]:
+        """Go over to the next hold; return what is to be called as the last is settled. Under the mutex."""
+        told, self._told = self._told, ()
+        self.lost, self._about, self.context, self._began = lost, about, context, self._loop.time()
+        return told
+
+    def fire(self, reason: LossReason) -> None:
+        """Declare the hold lost that has the turn."""
+        with self._mutex:
+            lost = self.lost
+        lost.fire(reason)
+
+    def when_settled(self, lost: LossSignal, call: Callable[[], object]) -> None:
+        """Call this, in the context of now, when the section of this hold is settled; at once if it is."""
+        told: Callable[[], object] = partial(contextvars.copy_context().run, call)
+        with self._mutex:
+            waits = self.lost is lost and not self._settled
+            if waits:
+                self._told = (*self._told, told)
+        if not waits:
+            told()
+
+    def settle(self) -> None:
+        """The lock's end: it is handed on, or given back."""
+        with self._mutex:
+            told, self._told, self._settled = self._told, (), True
+        self.settled.set_result(None)
+        for call in told:
+            call()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +180,41 @@ class Gate:
 
 
 class Section(Hold):
-    """A hold of a lock that is in use, with its turn."""
+    """A hold of a lock that is in use, with its turn: one of its own, or that of the hold which it follows.
 
-    __slots__ = ("_lease", "turn")
+    Attributes:
+        turn: its turn.
+        hand_on: ends the section by handing the lock on, from any thread; False: it must be ended by the lock.
+            None where that is never done.
+    """
 
-    def __init__(self, lock: str, owner: str, token: int | None, lease: Lease) -> None:
+    __slots__ = ("_lease", "hand_on", "turn")
+
+    def __init__(
+        self,
+        lock: str,
+        owner: str,
+        token: int | None,
+        lease: Lease,
+        turn: Turn | None = None,
+        *,
+        mutex: Mutex | None = None,
+    ) -> None:
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self._lease = lease
-        self.turn = Turn(self.lost, lock, owner, token)
+        self.turn = turn or Turn(self.lost, self.about, mutex or new_mutex())
+        self.hand_on: Callable[[Section], bool] | None = None
+
+    @property
+    def about(self) -> About:
+        """What tells others whose it is."""
+        asking = current()
+        return self.lock, self.owner, self.token, "" if asking is None else asking.function
+
+    @property
+    def over(self) -> bool:
+        """Tell from any thread whether the section has ended."""
+        return not self.turn.is_of(self.lost)
 
     def concerns(self, invocation: Invocation | None) -> None:
         """Have what becomes of the lease logged in the name of this invocation: of whoever has it now."""
@@ -128,9 +224,9 @@ class Section(Hold):
         """Return one more hold under this one's lease, with its token, for whoever sees to its turn."""
         return Section(self.lock, owner, self.token, self._lease)
 
-    def end(self) -> None:
-        """The caller's end: its section is over."""
-        self.turn.end()
+    def end(self) -> bool:
+        """The caller's end: its section is over. False: it was handed on before."""
+        return self.turn.end(self.lost)
 
 
 CLOSED = "the locks of this process were closed, as they are when it ends"

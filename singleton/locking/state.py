@@ -193,6 +193,11 @@ class State:
         return _now() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
 
     @property
+    def run_ends(self) -> float:
+        """When our run is over, while the lock is ours."""
+        return self._run_since + self._timing.handoff_window
+
+    @property
     def _others_had_theirs(self) -> bool:
         """Tell whether others could have had the lock since our run began: by asking once, or most of the time."""
         if self.ours:

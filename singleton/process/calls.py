@@ -15,10 +15,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
-from singleton.base.naming import noted
-from singleton.locking.section import CLOSED
-from singleton.process.reentry import asking
+from singleton.base.naming import noted, speaking_of
+from singleton.locking.section import CLOSED, Section
+from singleton.process.reentry import asking, is_inside
 from singleton.process.registry import Registry, holds_in
+from singleton.process.running import Ask, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -62,35 +63,47 @@ class Calls:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
         answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        running = None
         try:
-            self._ask(work, answer)
+            running = self._ask(work, answer)
             return self._remember(self._wait(answer))
         except BaseException:
-            self._abandon(answer)
+            self._abandon(answer, running)
             raise
+        finally:
+            if running is not None:
+                running.leave_door()
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
         answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        running = None
         try:
-            self._ask(work, answer)
-            return self._remember(await asyncio.wrap_future(answer))
+            running = self._ask(work, answer)
+            return self._remember(await _awaited(answer))
         except BaseException:
-            self._abandon(answer)
+            self._abandon(answer, running)
             raise
+        finally:
+            if running is not None:
+                running.leave_door()
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
         self._refuse_itself("release")
+        if self._passed_on(hold):
+            return
         if (given_back := self._release(hold, self.registry.release)) is not None:
             with contextlib.suppress(LockClosed):
                 self._wait(given_back)
 
     async def release_async(self, hold: Hold) -> None:
         """Release from a coroutine. The caller's cancellation does not stop it."""
+        if self._passed_on(hold):
+            return
         if (given_back := self._release(hold, self.registry.release)) is not None:
             with contextlib.suppress(LockClosed):
-                await asyncio.shield(asyncio.wrap_future(given_back))
+                await _awaited(given_back)
 
     def begin_closing(self) -> concurrent.futures.Future[None] | None:
         """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
@@ -108,21 +121,67 @@ class Calls:
         self.phase = Phase.OVER
         for hold in {*self.holds, *self.registry.acquired}:
             hold.lost.forget()
+        self.registry.forget()
 
-    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]) -> None:
-        """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone."""
+    def _ask(
+        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]
+    ) -> Runner | None:
+        """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone.
+
+        Returns:
+            the caller as a runner, where he waits as one.
+        """
+        if isinstance(work, Ask) and (runner := self._running(work, answer)) is not None:
+            return runner
         coro = work(self.registry)
         with noted(), asking():
             begun = self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back))
         if not begun:
             coro.close()
             raise self._refusal()
+        return None
 
-    def _abandon(self, answer: concurrent.futures.Future[Any]) -> None:
+    def _running(self, ask: Ask, answer: concurrent.futures.Future[Any]) -> Runner | None:
+        """Have the caller wait as a runner, if others of this process use the lock and he is not inside himself."""
+        relay = self.registry.relay(ask.address) if ask.may_run else None
+        if relay is None or not relay.is_open or self.phase is not Phase.OPEN or is_inside(relay.turn):
+            return None
+        runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
+        ask.begin()
+        runner.start()
+        return runner
+
+    def _ask_again(self, runner: Runner) -> None:
+        """Have a runner ask on the lock thread, as if he had done so from the beginning."""
+        coro = runner.ask.go_on(self.registry, runner.since)
+        answer, failed = runner.answer, runner.ask.failed
+
+        def start() -> None:
+            self._start(coro, answer, undo=self._give_back, gone=failed)
+
+        with speaking_of(runner.whose), asking(runner.caller):
+            begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
+        if not begun:
+            coro.close()
+            error = self._refusal()
+            failed(error)
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(error)
+
+    def _abandon(self, answer: concurrent.futures.Future[Any], running: Runner | None = None) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
+        if running is not None:
+            running.withdraw()
         if not answer.cancel() and answer.exception() is None:
             for hold in holds_in(answer.result()):
-                self._release(hold, self.registry.drop)
+                if not self._passed_on(hold):
+                    self._release(hold, self.registry.drop)
+
+    def _passed_on(self, hold: Hold) -> bool:
+        """End a section by handing its lock on to a runner; False: it is to be ended on the lock thread."""
+        if not isinstance(hold, Section) or self.phase is not Phase.OPEN or hold.lost.reason == "closed":
+            return False
+        return hold.hand_on is not None and hold.hand_on(hold)
 
     def _release(
         self, hold: Hold, way: Callable[[Hold], Coroutine[Any, Any, None]]
@@ -162,11 +221,12 @@ class Calls:
         coro: Coroutine[Any, Any, _T],
         future: concurrent.futures.Future[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
+        gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
         def begin() -> None:
             task = self._begun(coro)
             future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
-            task.add_done_callback(lambda task: self._ended(task, future, undo))
+            task.add_done_callback(lambda task: self._ended(task, future, undo, gone))
 
         self._soon(begin)
 
@@ -175,8 +235,11 @@ class Calls:
         task: asyncio.Task[_T],
         future: concurrent.futures.Future[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
+        gone: Callable[[BaseException], object],
     ) -> None:
         """Tell the caller what came of its work; undo it if the caller has gone."""
+        if task.cancelled():
+            gone(asyncio.CancelledError())
         error = self._refusal() if task.cancelled() else task.exception()
         if not future.set_running_or_notify_cancel():
             if undo is not None and error is None:
@@ -202,6 +265,29 @@ class Calls:
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Begin to run this, on the loop."""
         return self._loop.create_task(coro)
+
+
+async def _awaited(answer: concurrent.futures.Future[_T]) -> _T:
+    """Wait for an answer, which a cancellation of the caller leaves as it is."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    def answered(_: object) -> None:
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
+            wake()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                loop.call_soon_threadsafe(wake)
+
+    answer.add_done_callback(answered)
+    if woken.done():
+        await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
+    await woken
+    return answer.result()
 
 
 class LockRuntime(Protocol):

@@ -20,7 +20,21 @@ class Door:
     def __init__(self) -> None:
         self._closed = False
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Timeout]] = set()
+        self._running: set[Callable[[], None]] = set()
         self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether it is closed."""
+        return self._closed
+
+    def enter(self, show_out: Callable[[], None]) -> None:
+        """Call this as soon as the door is closed, on whichever thread closes it, unless ``leave`` comes before."""
+        self._running.add(show_out)
+
+    def leave(self, show_out: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._running.discard(show_out)
 
     def check(self, name: str) -> None:
         """Raise ``LockClosed`` if the door is closed."""
@@ -60,6 +74,8 @@ class Door:
         already, self._closed = self._closed, True
         if already:
             return
+        for show_out in self._running.copy():
+            show_out()
         for entry in self._waiting.copy():
             with suppress(RuntimeError):  # that loop is closed, and its waiters were told
                 entry[0].call_soon_threadsafe(self._show_out, entry)

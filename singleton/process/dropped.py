@@ -12,7 +12,7 @@ from singleton.base.naming import log as _log
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
     from singleton.locking.section import Turn
 
 
@@ -20,20 +20,23 @@ def release_if_dropped(hold: Hold) -> None:
     """Give the lock back when ``hold`` is collected without having been released. Call it on the lock's loop."""
     if isinstance(hold, Section):
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        collected = weakref.finalize(hold, _collected, hold.lock, hold.turn, loop, context)
+        collected = weakref.finalize(hold, _collected, hold.lock, hold.turn, hold.lost, loop, context)
         collected.atexit = False  # the lock thread is closed then, and tells who still holds
 
 
-def _collected(lock: str, turn: Turn, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+def _collected(
+    lock: str, turn: Turn, lost: LossSignal, loop: asyncio.AbstractEventLoop, context: contextvars.Context
+) -> None:
     """Run on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run."""
-    if not turn.ended.done():
+    if turn.is_of(lost):
         with suppress(RuntimeError):  # its loop is closed: the lease lapses
-            loop.call_soon_threadsafe(_end, lock, turn, context=context)
+            loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=context)
 
 
-def _end(lock: str, turn: Turn) -> None:
-    if not turn.ended.done():
+def end_dropped(lock: str, turn: Turn, lost: LossSignal) -> None:
+    """End the section of a hold that was collected, unless it has ended. Call it on the lock's loop."""
+    if turn.is_of(lost):
         _log.warning(
             *("lock %s: its hold was dropped without a release, and is given back now", lock), extra={"lock": lock}
         )
-        turn.end()
+        turn.end(lost)

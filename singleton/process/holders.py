@@ -15,7 +15,8 @@ from singleton.base.errors import LockNotAcquired
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from singleton.process.registry import Address, Registry
+    from singleton.process.address import Address
+    from singleton.process.registry import Registry
 
 _LONG: Final = 1.0
 """Seconds that an answer is waited for by whoever waited for the lock that long, or fails for want of it."""

@@ -41,6 +41,7 @@ class LongWait:
         who: tells who has it; or words for that, which need no asking.
         accompany: keeps a task until the end of the process.
         suspicion: why it may never end; "" where it will.
+        since: when the wait began, by the loop's clock; None: as the block begins.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class LongWait:
         accompany: Callable[[asyncio.Task[None]], None],
         *,
         suspicion: str = "",
+        since: float | None = None,
     ) -> None:
+        self._since = since
         self._what = what
         self._owner = owner
         self._who = who
@@ -60,7 +63,8 @@ class LongWait:
         self._telling: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
-        self._timer = asyncio.get_running_loop().call_later(LONG, self._begin)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at((loop.time() if self._since is None else self._since) + LONG, self._begin)
         return self
 
     def __exit__(self, *_: object) -> None:

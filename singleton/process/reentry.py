@@ -22,61 +22,83 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
+    from singleton.locking.section import Turn
 
-_Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
+Caller: TypeAlias = "tuple[int, weakref.ref[asyncio.Task[object]] | None]"
 """A thread, and the task that runs on it."""
 
 
-class _Inside(NamedTuple):
+class Inside(NamedTuple):
+    """A hold that code is inside of."""
+
     hold: weakref.ref[Hold]
-    caller: _Caller | None
+    caller: Caller | None
     """Who is inside its block; None: it has none."""
 
     @property
-    def goes_on(self) -> Hold | None:
+    def goes_on(self) -> Section | None:
         """The hold, while its section lasts."""
         hold = self.hold()
-        return hold if isinstance(hold, Section) and not hold.turn.ended.done() else None
+        return hold if isinstance(hold, Section) and not hold.over else None
 
-    def waits_for(self, other: _Caller | None) -> bool:
+    def waits_for(self, other: Caller | None) -> bool:
         """Tell whether its block certainly can't end before what this caller does."""
         return self.caller is not None and self.caller == other
 
 
-_holds: ContextVar[tuple[_Inside, ...]] = ContextVar("singleton_holds", default=())
-_asks: ContextVar[_Caller | None] = ContextVar("singleton_asks", default=None)
+_holds: ContextVar[tuple[Inside, ...]] = ContextVar("singleton_holds", default=())
+_asks: ContextVar[Caller | None] = ContextVar("singleton_asks", default=None)
 
 
 @contextmanager
 def inside(*holds: Hold) -> Iterator[None]:
     """Know in the block, and in what it starts, that these locks are held by it."""
-    entered = [_Inside(weakref.ref(hold), _caller()) for hold in holds]
-    _know(*entered)
+    entered = enter(*holds)
     try:
         yield
     finally:
-        _holds.set(tuple(each for each in _holds.get() if each not in entered))
+        leave(entered)
+
+
+def enter(*holds: Hold) -> tuple[Inside, ...]:
+    """Know from now on that these locks are held by a block that begins; return what ``leave`` needs."""
+    caller = this_caller() if holds else None
+    entered = tuple(Inside(weakref.ref(hold), caller) for hold in holds)
+    _know(*entered)
+    return entered
+
+
+def leave(entered: tuple[Inside, ...]) -> None:
+    """Know no more what ``enter`` noted: the block ends."""
+    _holds.set(tuple(each for each in _holds.get() if each not in entered))
 
 
 def from_now_on(hold: Hold) -> Hold:
     """Return the hold, and know here that its lock is held, until it is released by whomever."""
-    _know(_Inside(weakref.ref(hold), None))
+    _know(Inside(weakref.ref(hold), None))
     return hold
 
 
-def _know(*holds: _Inside) -> None:
+def _know(*holds: Inside) -> None:
     """Note them once each, and forget those that are over: one that began here may have ended elsewhere."""
-    _holds.set((*(each for each in _holds.get() if each.goes_on and each not in holds), *holds))
+    known = _holds.get()
+    _holds.set((*(each for each in known if each.goes_on and each not in holds), *holds) if known else holds)
 
 
 @contextmanager
-def asking() -> Iterator[None]:
-    """Know on the lock thread who asks for what the block begins there."""
-    token = _asks.set(_caller())
+def asking(caller: Caller | None = None) -> Iterator[None]:
+    """Know on the lock thread who asks for what the block begins there; None: who runs."""
+    token = _asks.set(caller or this_caller())
     try:
         yield
     finally:
         _asks.reset(token)
+
+
+def is_inside(turn: Turn | None) -> bool:
+    """Tell whether who asks began within a section that lasts, and has this turn."""
+    known = _holds.get()
+    return bool(known) and any((hold := each.goes_on) is not None and hold.turn is turn for each in known)
 
 
 def ask_for_nobody() -> None:
@@ -85,7 +107,7 @@ def ask_for_nobody() -> None:
 
 
 @contextmanager
-def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator[str]:
+def watched(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> Iterator[str]:
     """Watch over a wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
 
     Yields what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
@@ -110,22 +132,23 @@ def watched(name: str, owner: str, *, is_it: Callable[[Hold], bool]) -> Iterator
     yield f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
 
 
-def _is_it(inside: _Inside, is_it: Callable[[Hold], bool]) -> bool:
+def _is_it(inside: Inside, is_it: Callable[[Section], bool]) -> bool:
     hold = inside.goes_on
     return hold is not None and is_it(hold)
 
 
-def _owned(inside: _Inside) -> str:
+def _owned(inside: Inside) -> str:
     hold = inside.hold()
     return f" as {hold.owner!r}" if hold is not None and hold.owner else ""
 
 
-def _holder(inside: _Inside) -> Holder | None:
+def _holder(inside: Inside) -> Holder | None:
     hold = inside.goes_on
-    return hold.turn.holder if isinstance(hold, Section) else None
+    return None if hold is None else hold.turn.holder
 
 
-def _caller() -> _Caller:
+def this_caller() -> Caller:
+    """Return the thread, and the task, that run."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs on this thread

@@ -8,7 +8,7 @@ import random
 import time
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from singleton.base.hold import Hold
@@ -18,8 +18,8 @@ from singleton.locking.lock import Lock, release
 from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
-from singleton.locking.timing import Timing
-from singleton.process.dropped import release_if_dropped
+from singleton.process.closing import closed
+from singleton.process.dropped import end_dropped, release_if_dropped
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import watched
 
@@ -27,51 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import SingletonError
-    from singleton.base.kinds import Stamp
+    from singleton.locking.relay import Relay
+    from singleton.process.address import Address
     from singleton.process.door import Door
     from singleton.settings.connection import StorageAccount
-    from singleton.settings.options import SingletonOptions
     from singleton.settings.place import Place
     from singleton.stores.messages import MessageStore
     from singleton.stores.protocol import LeaseStore
 
 
-_CLOSING = 2.0
-"""Seconds for closing the stores."""
 _IDLE_LOCKS = 1024
 """Locks remembered while nobody uses them: a key that comes back saves one request."""
 _GUESSES = 256
 """Kinds of locks of which is remembered whether they are new."""
 _LOOKS = 2
 """Of those remembered that are looked at when a new one comes: more of them than come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Which lock, and how it is to behave."""
-
-    place: Place
-    name: str
-    timing: Timing
-    stamp: Stamp = "token"
-
-    @property
-    def blob(self) -> tuple[Place, str]:
-        """Where it is."""
-        return self.place, self.name
-
-    @classmethod
-    def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
-        """Return the address of the lock ``name`` under these options."""
-        timing = Timing(
-            period=options.lock_period,
-            renewal=options.renewal_interval,
-            poll_min=options.lock_acquisition_min_polling_interval,
-            poll_max=options.lock_acquisition_polling_interval,
-            handoff_window=options.handoff_window,
-            failover=options.failover,
-        )
-        return cls(place, name, timing, stamp if options.fencing_tokens else "none")
 
 
 _KeptT = TypeVar("_KeptT", Lock, Semaphore)
@@ -125,43 +95,60 @@ class Registry:
         owner: str,
         limit: int | None = None,
         at_least: float = 0.0,
+        since: float | None = None,
     ) -> Hold:
         """Acquire the lock of this address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
 
-        ``release`` will keep it until it has been held for ``at_least`` seconds.
+        ``release`` will keep it until it has been held for ``at_least`` seconds. ``since``: when the wait for a lock
+        began, by the loop's clock; None: now.
         """
         if self._closed:
             raise closed_error("lock", address.name, owner)
-        wanted = self._lock(address) if limit is None else self._semaphore(address, limit)
-        if timeout == 0:
-            hold = await wanted.acquire(timeout=timeout, owner=owner)
-        elif limit is not None:  # a semaphore is another thing than the lock of its name
-            with LongWait(f"semaphore {address.name}", owner, f"all of its {limit} slots are taken", self.accompany):
-                hold = await wanted.acquire(timeout=timeout, owner=owner)
+        if limit is not None:
+            hold = await self._acquire_slot(address, limit, timeout, owner)
+        elif timeout == 0:
+            hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
+            lock = self._lock(address)
             with (
                 watched(
                     address.name,
                     owner,
-                    is_it=lambda hold: self._blobs.get(hold) == address.blob and hold not in self._tails,
+                    is_it=lambda hold: hold.turn is lock.gate.inside and hold not in self._tails,
                 ) as suspicion,
-                self.long_wait(address, owner, suspicion),
+                self.long_wait(address, owner, suspicion, since=since),
             ):
-                hold = await wanted.acquire(timeout=timeout, owner=owner)
+                hold = await lock.acquire(timeout=timeout, owner=owner, since=since)
         self._blobs[hold] = (address.place, hold.lock)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
         if at_least:
             self._not_before[hold] = asyncio.get_running_loop().time() + at_least
+            if isinstance(hold, Section):
+                hold.hand_on = None
         return hold
 
-    def long_wait(self, address: Address, owner: str, suspicion: str = "") -> LongWait:
+    async def _acquire_slot(self, address: Address, limit: int, timeout: float | None, owner: str) -> Hold:
+        semaphore = self._semaphore(address, limit)
+        if timeout == 0:
+            return await semaphore.acquire(timeout=timeout, owner=owner)
+        with LongWait(f"semaphore {address.name}", owner, f"all of its {limit} slots are taken", self.accompany):
+            return await semaphore.acquire(timeout=timeout, owner=owner)
+
+    def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is told of, with a suspicion."""
-        return LongWait(f"lock {address.name}", owner, self.who_has(address), self.accompany, suspicion=suspicion)
+        return LongWait(
+            f"lock {address.name}", owner, self.who_has(address), self.accompany, suspicion=suspicion, since=since
+        )
 
     def who_has(self, address: Address) -> WhoHas:
         """Return what tells who has a lock, and asks for that at most once a minute."""
         return WhoHas(self.store(address.place), address.name, self._lock(address).gate, self.accompany)
+
+    def relay(self, address: Address) -> Relay | None:
+        """Return from any thread what hands the lock of this address on, if it is known."""
+        lock = self._locks.get(address)
+        return None if lock is None else lock.relay
 
     @property
     def acquired(self) -> tuple[Hold, ...]:
@@ -202,6 +189,11 @@ class Registry:
         self._companions.add(task)
         task.add_done_callback(self._companions.discard)
 
+    def forget(self) -> None:
+        """Hand nothing on in a forked child."""
+        for lock in self._locks.values():
+            lock.relay.forget()
+
     async def aclose(self) -> None:
         """Close all locks and stores. A lease whose section still runs lapses by itself (B10)."""
         self._closed = True
@@ -214,7 +206,7 @@ class Registry:
         await asyncio.gather(*(semaphore.aclose() for semaphore in self._semaphores.values()))
         await asyncio.gather(*(lock.aclose() for lock in self._locks.values()))
         await self._end_companions()
-        await _closed([*self._stores.values(), *self._queues.values()])
+        await closed([*self._stores.values(), *self._queues.values()])
         self._locks.clear()
         self._stores.clear()
         self._queues.clear()
@@ -252,7 +244,7 @@ class Registry:
             for key in [each for each in self._semaphores if each[0].place == place]:
                 del self._semaphores[key]
             if (store := self._stores.pop(place, None)) is not None:
-                await _closed([store])
+                await closed([store])
 
     def _busy_at(self, place: Place) -> Semaphore | Lock | None:
         semaphores = (each for key, each in self._semaphores.items() if key[0].place == place and not each.idle)
@@ -265,7 +257,15 @@ class Registry:
             gate = self._gates.setdefault((address.place, address.name), Gate())
             name, timing, guess = address.name, address.timing, self._guess(address)
             return Lock(
-                store, name, timing=timing, rng=self.rng, stamp=address.stamp, gate=gate, guess=guess, wall=self._wall
+                store,
+                name,
+                timing=timing,
+                rng=self.rng,
+                stamp=address.stamp,
+                gate=gate,
+                guess=guess,
+                wall=self._wall,
+                dropped=end_dropped,
             )
 
         return self._kept(self._locks, address, make)
@@ -316,19 +316,8 @@ class Registry:
         return self._queues[account, name]
 
 
-async def _closed(opened: list[LeaseStore | MessageStore]) -> None:
-    """Close them at the same time: one that hangs or fails keeps no other open."""
-    closing = [asyncio.ensure_future(each.aclose()) for each in opened]
-    closed, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
-    for each in hanging:
-        each.cancel()
-    for each in closed:
-        if not each.cancelled() and (error := each.exception()) is not None:
-            _log.warning("a store or queue did not close: %r", error)
-
-
 async def _give_back(hold: Hold) -> None:
-    held = isinstance(hold, Section) and not hold.turn.ended.done()
+    held = isinstance(hold, Section) and not hold.over
     await release(hold)
     if held:
         _log.debug("lock %s: released", hold.lock)

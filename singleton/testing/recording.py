@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
-from singleton.process.registry import Address, Registry
+from singleton.process.registry import Registry
 from singleton.stores.memory_queue import MemoryMessageStore, StoredMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.process.address import Address
     from singleton.settings.place import Place
     from singleton.stores.memory import MemoryLeaseStore
 
@@ -55,6 +56,9 @@ class RecordingRegistry(Registry):
                 f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
             )
         return hold
+
+    def relay(self, address: Address) -> None:
+        """Return None: whoever asks here is answered in the manner that holds."""
 
     async def release(self, hold: Hold) -> None:
         """See ``Registry.release``."""

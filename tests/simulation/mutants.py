@@ -11,6 +11,7 @@ from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
+from tests.simulation.planted.relay import RELAY
 
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
@@ -476,8 +477,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := self._line.first()) is not None and lease.alive() and not self._spent:",
-        new="while (waiter := self._line.first()) is not None and not self._spent:",
+        old="while (waiter := self.relay.first()) is not None and lease.alive() and not self._spent:",
+        new="while (waiter := self.relay.first()) is not None and not self._spent:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(
@@ -971,6 +972,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *CLIENTS,
     *NAMES,
     *LISTENERS,
+    *RELAY,
     *DEFERRALS,
     *FAILOVERS,
 )

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.process.current import provide_runtime
-from singleton.process.registry import Address, Registry
+from singleton.process.registry import Registry
 from tests.support.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
+    from singleton.process.address import Address
     from singleton.process.calls import LockRuntime
     from singleton.stores.memory import MemoryLeaseStore
 

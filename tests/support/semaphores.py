@@ -11,7 +11,8 @@ import pytest
 
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import release
-from singleton.process.registry import Address, Registry
+from singleton.process.address import Address
+from singleton.process.registry import Registry
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.settings.place import Place

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.workloads.callers import guarded, start_chain, start_queue, start_skip, start_workers
 from simulator.virtual.workloads.clients.clients import start_clients
+from simulator.virtual.workloads.clients.crowd import start_crowd
 from simulator.virtual.workloads.deferring.deferrals import start_deferrals
 from simulator.virtual.workloads.deployments.deployed import start_deployed
 from simulator.virtual.workloads.failovers import start_failovers
@@ -25,7 +26,7 @@ _MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed", "clients", "failover"):
+    if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -47,5 +48,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "deployed": start_deployed,
     "clients": start_clients,
     "failover": start_failovers,
+    "crowd": start_crowd,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -73,8 +73,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="dropped holds are kept",
         file="singleton/process/dropped.py",
-        old="            loop.call_soon_threadsafe(_end, lock, turn, context=context)",
-        new="            loop.call_soon_threadsafe(_end, lock, turn.settled, context=context)",
+        old="            loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=context)",
+        new="            loop.call_soon_threadsafe(end_dropped, lock, turn.settled, lost, context=context)",
         breaks="a hold that was dropped without a release keeps its lock",
     ),
     Mutant(
@@ -167,8 +167,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a lapsed lease is handed on",
         file="singleton/locking/lock.py",
-        old="(waiter := self._line.first()) is not None and lease.alive() and not",
-        new="(waiter := self._line.first()) is not None and lease.lost is None and not",
+        old="(waiter := self.relay.first()) is not None and lease.alive() and not",
+        new="(waiter := self.relay.first()) is not None and lease.lost is None and not",
         breaks="the next in line is given a lease that lapsed in that very step",
         by=("tests/unit/locking/test_lock_loss.py",),
         why="it takes a section that ends in the very step in which its lease lapses",

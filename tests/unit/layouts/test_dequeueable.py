@@ -14,7 +14,8 @@ from singleton.functions.attempts import acquire_by_attempts, delays
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.locking.timing import Timing
-from singleton.process.registry import Address, Registry
+from singleton.process.address import Address
+from singleton.process.registry import Registry
 from singleton.settings.connection import StorageAccount
 from singleton.settings.place import Place
 from tests.support.network import Network, answered

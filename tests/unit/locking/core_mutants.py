@@ -71,7 +71,7 @@ UNSAFE: list[Killed] = [
     lock(
         "a lease given back while its section runs",
         "await asyncio.shield(turn.ended)",
-        "await asyncio.wait({turn.ended}, timeout=3.0)\n                turn.end()",
+        "await asyncio.wait({turn.ended}, timeout=3.0)\n                turn.end(turn.lost)",
         release.test_the_lock_is_kept_until_its_section_has_ended,
     ),
     acquisition(

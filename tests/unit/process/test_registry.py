@@ -13,7 +13,8 @@ import pytest
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking.lock import Lock
 from singleton.locking.timing import Timing
-from singleton.process.registry import Address, Registry
+from singleton.process.address import Address
+from singleton.process.registry import Registry
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions
 from singleton.settings.place import Place

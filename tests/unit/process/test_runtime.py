@@ -15,9 +15,10 @@ import pytest
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.process import current
+from singleton.process.address import Address
 from singleton.process.calls import Phase
 from singleton.process.lockloop import LockLoop
-from singleton.process.registry import Address, Registry
+from singleton.process.registry import Registry
 from singleton.process.runtime import Runtime
 from singleton.settings.connection import StorageAccount
 from singleton.settings.options import SingletonOptions

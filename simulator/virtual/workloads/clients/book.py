@@ -200,6 +200,7 @@ class Book:
             or any(other.doing != "waits" for other in self._at(machine, lock))
             or self._last.get((machine, lock), -STALE) >= since - _DRAIN
             or oracle.conduct.gives_back(machine, lock, self.world.loop.now - since + STALE)
+            or self._lets_it_lapse(machine, lock)
             or (tenure is not None and tenure.machine is machine)
         )
 

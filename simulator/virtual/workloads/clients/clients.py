@@ -62,7 +62,7 @@ class _Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
+class Session:
     """A client's life: after a ``pause`` it is opened, and it is closed after ``seconds`` or its last use."""
 
     pause: float
@@ -77,13 +77,13 @@ class _Session:
 def start_clients(world: World) -> None:
     """Some users on each machine, who open clients one after the other."""
     rng = world.rng_work
-    _tell(world)
+    tell_of(world, _OPTIONS)
     book = Book(world, {"pool": rng.choice([1, 2, 3, 100]), "made.pool": rng.choice([1, 6, 40]), "named.pool": 2})
     calls, keys = Calls(world), rng.choice([1, 1, 2, 4])
     few = rng.sample(_OPTIONS, rng.choice([1, 2, 3]))
     sweepers = rng.random() < _SWEEPERS
     for machine in world.machines:
-        shop = _Shop(world, book, calls, machine)
+        shop = Shop(world, book, calls, machine)
         for user in range(rng.randint(1, 2)):
             sessions = [_session(rng, keys, few) for _ in range(rng.randint(1, 2))]
             seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 9 for each in sessions for plan in each.plans)
@@ -96,17 +96,18 @@ def start_clients(world: World) -> None:
     calls.watch()
 
 
-def _tell(world: World) -> None:
-    periods = {*(options.lock_period for options in _OPTIONS), *(each.listener_lock_period for each in _OPTIONS)}
-    terms = [_Terms(options, options.lock_period) for options in _OPTIONS]
-    world.oracle.bounds.know([*terms, *(_Terms(_OPTIONS[0], period) for period in periods)])
+def tell_of(world: World, choice: tuple[SingletonOptions, ...]) -> None:
+    """Let the oracle know the options that clients may have."""
+    periods = {*(options.lock_period for options in choice), *(each.listener_lock_period for each in choice)}
+    terms = [_Terms(options, options.lock_period) for options in choice]
+    world.oracle.bounds.know([*terms, *(_Terms(choice[0], period) for period in periods)])
 
 
-def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> _Session:
+def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> Session:
     place = rng.choice(_PLACES)
     sync = rng.random() < 0.2
     plans = tuple(_plan(rng, place, keys, sync=sync) for _ in range(rng.randint(1, 4)))
-    return _Session(
+    return Session(
         pause=rng.uniform(0, 12.0),
         place=place,
         options=rng.choice(options),
@@ -117,12 +118,12 @@ def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> 
     )
 
 
-def _sweeper(rng: random.Random) -> _Session:
+def _sweeper(rng: random.Random) -> Session:
     """One whose work lasts for longer than its lease, unless that is renewed."""
     plan = Plan(
         pause=0.0, way="worker", names=(f"sweep-{rng.randrange(4)}",), seconds=rng.uniform(30.0, 90.0), then="long"
     )
-    return _Session(
+    return Session(
         pause=rng.uniform(0.0, 5.0), place="", options=_BASIC, sync=False, plans=(plan,), together=False, seconds=None
     )
 
@@ -167,7 +168,7 @@ def _then(rng: random.Random, way: str) -> str:
             return rng.choice(_AFTER) if rng.random() < 0.2 else ""
 
 
-class _Shop:
+class Shop:
     """A machine where users make clients; those of one place share what they bring along."""
 
     def __init__(self, world: World, book: Book, calls: Calls, machine: Machine) -> None:
@@ -176,13 +177,13 @@ class _Shop:
         self._calls = calls
         self._machine = machine
 
-    async def visit(self, name: str, sessions: list[_Session]) -> None:
+    async def visit(self, name: str, sessions: list[Session]) -> None:
         """Open a client, use it, close it; and again."""
         for number, session in enumerate(sessions):
             await asyncio.sleep(session.pause)
             await self._live(f"{name}/{number}", session)
 
-    async def _live(self, name: str, session: _Session) -> None:
+    async def _live(self, name: str, session: Session) -> None:
         client = self._make(session)
         brought = bool(session.place)
         customer = self._book.opened(self._machine, client._place, brought=brought)  # noqa: SLF001 - to know it again
@@ -200,7 +201,7 @@ class _Shop:
         await asyncio.sleep(seconds or 0.0)
         user.close()
 
-    def _make(self, session: _Session) -> AsyncLockClient | LockClient:
+    def _make(self, session: Session) -> AsyncLockClient | LockClient:
         kind = LockClient if session.sync else AsyncLockClient
         match session.place:
             case "made":

@@ -1,0 +1,16 @@
+"""A mutex, for the few things that several threads touch: held for moments, and never while anything is waited for."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+Mutex: TypeAlias = "AbstractContextManager[object]"
+
+
+def new_mutex() -> Mutex:
+    """Return a mutex that nobody has."""
+    return threading.Lock()

@@ -1,0 +1,277 @@
+"""A relay: those of this process who use one lock one after the other hand it on themselves.
+
+While the lease is this process's, who asks for the lock joins the *runners*, from any thread and loop, for the price of
+a mutex. Who ends a section gives the lock to the first of them, and the lock thread has nothing to do. It decides as
+before wherever there is something to decide:
+
+* **Refused, not decided.** A section is handed on only under a lease that is not lost and not past its deadline, within
+  the handoff window, with a token left of the epoch. Else the section ends on the lock thread.
+* **In order.** Who stands in the lock thread's line and came earlier is served first, and the other way round.
+* **For a moment.** A runner waits here for a second or so; then he asks on the lock thread, with the time at which he
+  came. So patience, time-outs and long waits are the lock thread's. He goes there, too, when the relay closes.
+
+What several threads touch is touched under the mutex: who runs, who waits, whether the relay is open. A loss is
+declared before the mutex is taken for it: it meets the runner of that moment, and nobody runs after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from singleton.base.mutex import new_mutex
+from singleton.locking.line import Waiter
+from singleton.locking.section import Section, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton.base.hold import LossSignal
+    from singleton.base.naming import Invocation
+    from singleton.locking.fencing import FencingCounter
+    from singleton.locking.lease import Lease
+    from singleton.locking.line import Line
+
+_HERE: Final = 1.0
+"""Seconds that a runner waits here before he asks on the lock thread."""
+_LOOK: Final = 0.5
+"""Seconds between two looks at how long they have waited."""
+
+
+class Runner(Protocol):
+    """Somebody who waits for the lock where he asked for it.
+
+    Attributes:
+        owner, since, deadline, whose: as those of a ``Waiter``.
+        context: in which what happens to him is told.
+    """
+
+    owner: str
+    since: float
+    deadline: float
+    whose: Invocation | None
+    context: contextvars.Context
+
+    def claim(self) -> bool:
+        """Decide that he gets the hold, once; False: he has gone."""
+
+    def give(self, hold: Section) -> None:
+        """End his wait with this hold. He was claimed."""
+
+    def move(self) -> None:
+        """Have him ask on the lock thread, for which he may have been claimed by nobody."""
+
+
+class Relayed(Section):
+    """A hold that a runner got."""
+
+    __slots__ = ("_relay",)
+
+    def __init__(
+        self, lock: str, token: int | None, lease: Lease, relay: Relay, turn: Turn | None, who: Runner
+    ) -> None:
+        super().__init__(lock, who.owner, token, lease, turn, mutex=relay.mutex)
+        self._relay = relay
+        if turn is None:
+            self.turn.context = who.context
+        self.concerns(who.whose)
+        lease.serve(who.owner)
+
+    def __del__(self) -> None:
+        """Its caller let go of it (M-37). It runs anywhere, so it takes no lock of ours."""
+        if not self.over and self.lost.reason != "closed":
+            self._relay.collected(self.turn, self.lost)
+
+
+class Relay:
+    """Those who wait for one lock where they asked for it, and who runs. Open while the lock thread has the lease.
+
+    Args:
+        name: of the lock.
+        line: of those who wait on the lock thread.
+        fencing: counts tokens; None: there are none.
+        dropped: called on the lock thread when a runner's hold was dropped.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        line: Line,
+        fencing: FencingCounter | None,
+        dropped: Callable[[str, Turn, LossSignal], None],
+    ) -> None:
+        self.mutex = new_mutex()
+        self._name = name
+        self._line = line
+        self._fencing = fencing
+        self._dropped = dropped
+        self._runners: deque[Runner] = deque()
+        self._turn: Turn | None = None
+        self._lease: Lease | None = None
+        self._until = -math.inf
+        self._loop: asyncio.AbstractEventLoop
+        self._context: contextvars.Context
+        self._watched = False
+        self._joined = False
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether somebody may join; that may have changed when he does."""
+        return self._lease is not None
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn of whoever runs."""
+        return self._turn
+
+    # --- from any thread ----------------------------------------------------------------------------------------------
+
+    def join(self, runner: Runner) -> bool:
+        """Wait here; False: the relay is closed."""
+        with self.mutex:
+            if self._lease is None:
+                return False
+            self._runners.append(runner)
+            self._joined = True
+            watched, self._watched = self._watched, True
+        if not watched:
+            self._loop.call_soon_threadsafe(self._look, context=self._context.copy())
+        return True
+
+    def leave(self, runner: Runner) -> bool:
+        """Wait no longer; False: he did not wait here any more."""
+        with self.mutex:
+            if runner in self._runners:
+                self._runners.remove(runner)
+                return True
+            return False
+
+    def pass_on(self, hold: Section) -> bool:
+        """End this section, and begin that of the first runner; False: it is to be ended on the lock thread."""
+        runner = None
+        try:
+            with self.mutex:
+                turn, lease = self._turn, self._lease
+                if turn is None or lease is None or not turn.is_of(hold.lost) or not self._goes_on(lease):
+                    return False
+                runner = self._claim_first()
+                if runner is None:
+                    return False
+                token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
+                following = self._relayed(runner, token, lease, turn)
+                told = turn.follow(following.lost, following.about, runner.context)
+            hold.lost.finish()
+            for each in told:
+                each()
+        finally:
+            if runner is not None:
+                runner.give(following)
+        return True
+
+    def collected(self, turn: Turn, lost: LossSignal) -> None:
+        """The hold of a runner was collected."""
+        with suppress(RuntimeError):  # its loop is closed: the lease lapses
+            self._loop.call_soon_threadsafe(self._dropped, self._name, turn, lost, context=turn.context.copy())
+
+    # --- on the lock thread -------------------------------------------------------------------------------------------
+
+    def open(self, lease: Lease, until: float) -> None:
+        """Let runners join, as long as this lease is good. ``until``: the end of the handoff window."""
+        self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
+        with self.mutex:
+            self._lease, self._until = lease, until
+
+    def first(self) -> Waiter | Runner | None:
+        """Return who is next, here or in line; where that is nobody, the relay is closed."""
+        waiter = self._line.first()
+        with self.mutex:
+            self._turn = None
+            if self._runners and (waiter is None or self._runners[0].since <= waiter.since):
+                return self._runners[0]
+            if waiter is None:
+                self._lease = None
+        return waiter
+
+    def takes(self, first: Waiter | Runner) -> bool:
+        """Take who is next out of those who wait; False: he has gone."""
+        if isinstance(first, Waiter):
+            return True
+        late = self._loop.time() >= first.deadline
+        if not self.leave(first):
+            return False
+        if late:
+            first.move()
+        return not late and first.claim()
+
+    def begin(self, first: Waiter | Runner, token: int | None, lease: Lease) -> Section:
+        """Begin the section of who was taken, in a turn of its own."""
+        if isinstance(first, Waiter):
+            hold = Section(self._name, first.owner, token, lease, mutex=self.mutex)
+            hold.concerns(first.whose)
+            lease.serve(first.owner)
+        else:
+            hold = self._relayed(first, token, lease, None)
+        hold.hand_on = self.pass_on
+        with self.mutex:
+            self._turn = hold.turn
+        return hold
+
+    def grant(self, first: Waiter | Runner, hold: Section) -> None:
+        """End the wait of who was taken with this hold."""
+        if isinstance(first, Waiter):
+            self._line.grant(first, hold)
+        else:
+            first.give(hold)
+
+    def close(self) -> None:
+        """Let nobody join; who waits here asks on the lock thread."""
+        with self.mutex:
+            self._lease = self._turn = None
+            moving = [*self._runners]
+            self._runners.clear()
+        for runner in moving:
+            runner.move()
+
+    def forget(self) -> None:
+        """Be closed, in a forked child: whoever had the mutex is not there."""
+        self.mutex = new_mutex()
+        self._lease = self._turn = None
+
+    def _look(self) -> None:
+        """Have those ask on the lock thread who have waited here for long enough."""
+        with self.mutex:
+            oldest = self._loop.time() - _HERE
+            moving = []
+            while self._runners and self._runners[0].since <= oldest:
+                moving.append(self._runners.popleft())
+            self._watched = again = bool(self._runners) or self._joined
+            self._joined = False
+        for runner in moving:
+            runner.move()
+        if again:
+            self._loop.call_later(_LOOK, self._look)
+
+    # --- under the mutex ----------------------------------------------------------------------------------------------
+
+    def _goes_on(self, lease: Lease) -> bool:
+        """Tell whether one more section may begin without the lock thread."""
+        spent = self._fencing is not None and self._fencing.spent
+        return lease.alive() and self._loop.time() < self._until and not spent
+
+    def _claim_first(self) -> Runner | None:
+        """Return the first runner, if it is his turn, and not that of somebody in line."""
+        oldest, now = self._line.oldest(), self._loop.time()
+        while self._runners and self._runners[0].since <= oldest and now < self._runners[0].deadline:
+            if (runner := self._runners.popleft()).claim():
+                return runner
+        return None
+
+    def _relayed(self, runner: Runner, token: int | None, lease: Lease, turn: Turn | None) -> Relayed:
+        hold = Relayed(self._name, token, lease, self, turn, runner)
+        hold.waited = self._loop.time() - runner.since
+        hold.hand_on = self.pass_on
+        return hold

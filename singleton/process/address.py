@@ -1,0 +1,41 @@
+"""Which lock, and how it is to behave: what the registry knows its locks by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from singleton.locking.timing import Timing
+
+if TYPE_CHECKING:
+    from singleton.base.kinds import Stamp
+    from singleton.settings.options import SingletonOptions
+    from singleton.settings.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which lock, and how it is to behave."""
+
+    place: Place
+    name: str
+    timing: Timing
+    stamp: Stamp = "token"
+
+    @property
+    def blob(self) -> tuple[Place, str]:
+        """Where it is."""
+        return self.place, self.name
+
+    @classmethod
+    def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
+        """Return the address of the lock ``name`` under these options."""
+        timing = Timing(
+            period=options.lock_period,
+            renewal=options.renewal_interval,
+            poll_min=options.lock_acquisition_min_polling_interval,
+            poll_max=options.lock_acquisition_polling_interval,
+            handoff_window=options.handoff_window,
+            failover=options.failover,
+        )
+        return cls(place, name, timing, stamp if options.fencing_tokens else "none")

@@ -1,0 +1,140 @@
+"""Planted bugs in the relay, in which those of one process hand a lock on to one another."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.mutant import Mutant
+
+RELAY: tuple[Mutant, ...] = (
+    Mutant(
+        name="handed on under a lost lease",
+        file="singleton/locking/relay.py",
+        old="return lease.alive() and self._loop.time()",
+        new="return self._loop.time()",
+        breaks="a section begins under a lease that somebody else may have",
+    ),
+    Mutant(
+        name="handed on past the deadline",
+        file="singleton/locking/relay.py",
+        old="return lease.alive() and self._loop.time()",
+        new="return lease.lost is None and self._loop.time()",
+        breaks="a process that slept hands on a lease that has lapsed meanwhile",
+        by=("tests/unit/process/test_relay.py",),
+        why="it takes a caller who wakes before the lock thread does",
+    ),
+    Mutant(
+        name="a runner gets the token of the one before",
+        file="singleton/locking/relay.py",
+        old="token = self._fencing.next_token() if",
+        new="token = hold.token if",
+        breaks="tokens don't increase from section to section",
+    ),
+    Mutant(
+        name="runners are forgotten when the relay closes",
+        file="singleton/locking/relay.py",
+        old="            moving = [*self._runners]\n",
+        new="            moving: list[Runner] = []\n",
+        breaks="who waits here when the lease is lost or given back waits for ever",
+    ),
+    Mutant(
+        name="a runner who was cancelled as he got it keeps it",
+        file="singleton/process/calls.py",
+        old="                if not self._passed_on(hold):\n"
+        "                    self._release(hold, self.registry.drop)",
+        new="                if running is None and not self._passed_on(hold):\n"
+        "                    self._release(hold, self.registry.drop)",
+        breaks="a hold that came as its caller was cancelled keeps the lock",
+    ),
+    Mutant(
+        name="runners have no window",
+        file="singleton/locking/relay.py",
+        old="lease.alive() and self._loop.time() < self._until and not spent",
+        new="lease.alive() and not spent",
+        breaks="a process whose callers come one after the other never gives the lock to others",
+    ),
+    Mutant(
+        name="runners join a process that closes",
+        file="singleton/locking/lock.py",
+        old="        self._line.close()\n        self.relay.close()\n",
+        new="        self._line.close()\n",
+        breaks="who waits at the end of the process is not told",
+    ),
+    Mutant(
+        name="runners go before the line",
+        file="singleton/locking/relay.py",
+        old="        while self._runners and self._runners[0].since <= oldest and now",
+        new="        while self._runners and oldest and now",
+        breaks="who stands in line starves behind those who came later",
+    ),
+    Mutant(
+        name="a runner's time-out is nobody's",
+        file="singleton/locking/relay.py",
+        old="            while self._runners and self._runners[0].since <= oldest:\n",
+        new="            while self._runners and self._runners[0].since <= oldest - 1e6:\n",
+        breaks="a runner waits past his time-out, and nothing is said of a long wait",
+    ),
+    Mutant(
+        name="a loss is told to who ran first",
+        file="singleton/locking/section.py",
+        old="        self.lost, self._about, self.context, self._began = lost,",
+        new="        _, self._about, self.context, self._began = lost,",
+        breaks="a runner is not told of the loss of his hold",
+    ),
+    Mutant(
+        name="a second release ends the next one's section",
+        file="singleton/locking/section.py",
+        old="            if self.lost is not lost:\n                return False\n            self._over = True",
+        new="            self._over = True",
+        breaks="who releases twice gives back what a runner has",
+    ),
+    Mutant(
+        name="a hold that follows is not given back when it is dropped",
+        file="singleton/locking/relay.py",
+        old="            self._relay.collected(self.turn, self.lost)",
+        new="            return",
+        breaks="a runner's hold that was dropped keeps its lock",
+    ),
+    Mutant(
+        name="a runner who goes away keeps his place",
+        file="singleton/locking/relay.py",
+        old="                self._runners.remove(runner)\n                return True\n",
+        new="                return True\n",
+        breaks="a runner who was cancelled stands in the way of those behind him",
+    ),
+    Mutant(
+        name="runners are not shown out",
+        file="singleton/process/door.py",
+        old="        for show_out in self._running.copy():\n            show_out()\n",
+        new="",
+        breaks="who waits by a client that is closed is told when he asks on the lock thread, a second later",
+        by=("tests/unit/process/test_relay.py",),
+        why="a second is at once for those who watch",
+    ),
+    Mutant(
+        name="who is inside runs behind himself",
+        file="singleton/process/calls.py",
+        old=" or is_inside(relay.turn):",
+        new=":",
+        breaks="who asks again for the lock that he is inside of is not told at once",
+    ),
+    Mutant(
+        name="what is kept for a while is handed on",
+        file="singleton/process/registry.py",
+        old="                hold.hand_on = None\n",
+        new="                pass\n",
+        breaks="a hold with at_least is handed on as soon as its block ends",
+    ),
+    Mutant(
+        name="a runner is late where he moved",
+        file="singleton/locking/line.py",
+        old="            self._waiters.move_to_end(each)",
+        new="            pass",
+        breaks="a runner who asks on the lock thread stands behind those who came later",
+    ),
+    Mutant(
+        name="a runner waits from anew where he moved",
+        file="singleton/locking/line.py",
+        old="now = loop.time() if since is None else since",
+        new="now = loop.time()",
+        breaks="a time-out lasts longer than it was given",
+    ),
+)

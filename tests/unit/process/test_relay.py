@@ -1,0 +1,478 @@
+"""Callers of one process hand a lock on to one another, without the lock thread and without the storage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import os
+import random
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton.base.errors import LockClosed, LockLost, LockNotAcquired
+from singleton.locking import relay
+from singleton.locking.lease import Lease
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.lock_thread import LockThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from singleton.base.hold import Hold
+    from singleton.locking.relay import Relay
+
+LOCK = "relayed"
+
+
+class CountingStore(MemoryLeaseStore):
+    """Counts what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def acquire(self, *args: Any) -> str:
+        self.asked.append("acquire")
+        return await super().acquire(*args)
+
+    async def release(self, *args: Any) -> None:
+        self.asked.append("release")
+        await super().release(*args)
+
+    async def write(self, *args: Any) -> str:
+        self.asked.append("write")
+        return await super().write(*args)
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore()
+
+
+@pytest.fixture
+def thread(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    with LockThread(store) as thread:
+        thread.memory = store
+        yield thread
+
+
+def relay_of(thread: LockThread) -> Relay:
+    return next(lock.relay for lock in thread.runtime.registry._locks.values() if lock.name == LOCK)
+
+
+def running(thread: LockThread) -> int:
+    return len(relay_of(thread)._runners)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.001)
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.001)
+
+
+def begun_outside(coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Begin a task that knows nothing of the block that it is begun in."""
+    return asyncio.create_task(coro, context=contextvars.Context())
+
+
+class Hops:
+    """Counts what is begun on the lock thread."""
+
+    def __init__(self, thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number = 0
+        begin = thread.runtime._begun
+
+        def counted(coro: Any) -> asyncio.Task[Any]:
+            self.number += 1
+            return begin(coro)
+
+        monkeypatch.setattr(thread.runtime, "_begun", counted)
+
+
+def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_storage(
+    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, hops, tokens = AsyncLockClient(), Hops(thread, monkeypatch), []
+
+    async def work() -> None:
+        for _ in range(300):
+            async with locks.lock(LOCK) as hold:
+                tokens.append(hold.token or 0)
+
+    async def all_of_them() -> None:
+        async with locks.lock(LOCK):
+            tasks = [begun_outside(work()) for _ in range(10)]
+            await soon(lambda: running(thread) == 10)
+        await asyncio.wait(tasks)
+
+    asyncio.run(all_of_them())
+    assert len(tokens) == 3000
+    assert tokens == sorted(set(tokens))
+    assert hops.number <= 20, "one for each thousand sections, and for the first and the last"
+    assert store.asked.count("acquire") <= 4, "one more for the blob that is missing"
+    assert store.asked.count("write") <= 4, "a stamp for each thousand sections"
+    assert thread.leased() == set()
+
+
+def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storage(
+    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, hops, tokens = LockClient(), Hops(thread, monkeypatch), []
+    together = threading.Barrier(4)
+
+    def work() -> None:
+        together.wait(10)
+        for _ in range(250):
+            with locks.lock(LOCK) as hold:
+                tokens.append(hold.token or 0)
+                eventually(lambda: running(thread) + len(relay_of(thread)._line) > 0 or len(tokens) > 900)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert len(tokens) == 1000
+    assert tokens == sorted(set(tokens))
+    assert hops.number <= 300
+    assert store.asked.count("write") <= 1 + store.asked.count("acquire")
+    assert thread.leased() == set()
+
+
+def test_runners_are_served_in_the_order_in_which_they_came_beside_those_on_the_lock_thread(thread: LockThread) -> None:
+    locks, served = AsyncLockClient(), []
+
+    async def one(number: int) -> None:
+        # A short time-out is the lock thread's affair.
+        async with locks.lock(LOCK, timeout=1.5 if number % 3 == 0 else None):
+            served.append(number)
+
+    async def all_of_them() -> None:
+        async with locks.lock(LOCK):
+            tasks = []
+            for number in range(9):
+                tasks.append(begun_outside(one(number)))
+                await soon(lambda: running(thread) + len(relay_of(thread)._line) == len(tasks))
+        await asyncio.gather(*tasks)
+
+    asyncio.run(all_of_them())
+    assert served == [*range(9)]
+
+
+def test_whoever_is_cancelled_just_as_the_lock_is_handed_to_him_hands_it_on(thread: LockThread) -> None:
+    locks, served = AsyncLockClient(), []
+
+    async def one(number: int) -> None:
+        async with locks.lock(LOCK):
+            served.append(number)
+
+    async def all_of_them() -> None:
+        async with locks.lock(LOCK):
+            tasks = [begun_outside(one(number)) for number in range(3)]
+            await soon(lambda: running(thread) == 3)
+        tasks[0].cancel()  # it has been given the lock, and has not seen it
+        await asyncio.wait(tasks)
+        assert tasks[0].cancelled()
+
+    asyncio.run(all_of_them())
+    assert served == [1, 2]
+    assert thread.leased() == set()
+    assert thread.kinds().count("acquired") == thread.kinds().count("released")
+
+
+def test_whoever_is_cancelled_while_he_waits_is_told_of_as_failed_and_nobody_waits_for_him(thread: LockThread) -> None:
+    locks = AsyncLockClient()
+
+    async def one() -> None:
+        async with locks.lock(LOCK):
+            pass
+
+    async def both() -> None:
+        async with locks.lock(LOCK):
+            waiting = begun_outside(one())
+            await soon(lambda: running(thread) == 1)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            assert running(thread) == 0
+
+    asyncio.run(both())
+    assert thread.kinds().count("failed:CancelledError") == 1
+    assert thread.leased() == set()
+
+
+def test_a_runner_times_out_when_his_time_is_over_with_the_words_of_the_line(thread: LockThread) -> None:
+    locks, told = LockClient(), []
+
+    def one() -> None:
+        with pytest.raises(LockNotAcquired, match=r"within 0:00:05: it is in use by this process") as refused:
+            locks.acquire(LOCK, timeout=5, owner="late")
+        told.append(refused.value)
+
+    with locks.lock(LOCK, owner="early"):
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        thread.push_clock(2)
+        eventually(lambda: len(relay_of(thread)._line) == 1)
+        thread.push_clock(3.5)
+        waiting.join(10)
+        assert told
+        assert told[0].owner == "late"
+        assert told[0].holder is not None
+        assert told[0].holder.owner == "early"
+    assert "contended:timeout" in thread.kinds()
+
+
+def test_no_runner_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) -> None:
+    locks, tokens = LockClient(), []
+
+    def one() -> None:
+        with locks.lock(LOCK) as hold:
+            tokens.append((hold.lease_id, hold.lost.is_set()))
+
+    with locks.lock(LOCK) as first:
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        thread.push_clock(30)
+        with pytest.raises(LockLost):
+            first.raise_if_lost()
+    waiting.join(10)
+    assert tokens[0][0] != first.lease_id
+    assert tokens[0][1] is False
+
+
+def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
+    thread: LockThread,
+) -> None:
+    locks, got = LockClient(), []
+
+    def one() -> None:
+        with locks.lock(LOCK) as hold:
+            got.append(hold)
+
+    with locks.lock(LOCK) as first:
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        assert isinstance(first.lost._lease, Lease)
+        first.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
+    waiting.join(10)
+    assert got[0].lease_id != first.lease_id
+
+
+def test_a_forked_child_can_release_what_its_parent_has_though_a_thread_of_that_hands_on(thread: LockThread) -> None:
+    locks = LockClient()
+    hold = locks.acquire(LOCK)
+    with relay_of(thread).mutex:  # as another thread would have it in the moment of the fork
+        child = os.fork()
+        if child == 0:
+            thread.runtime.forget()
+            locks.release(hold)
+            os._exit(0 if hold.lost.reason == "closed" else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    locks.release(hold)
+    assert thread.leased() == set()
+
+
+def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
+    locks, holds = AsyncLockClient(), []
+
+    async def both() -> None:
+        async def second() -> None:
+            async with locks.lock(LOCK, owner="second") as hold:
+                holds.append(hold)
+                thread.deleted(LOCK)
+                await asyncio.wait_for(asyncio.ensure_future(_lost(hold)), 10)
+
+        async with locks.lock(LOCK, owner="first") as hold:
+            holds.append(hold)
+            waiting = begun_outside(second())
+            await soon(lambda: running(thread) == 1)
+        await waiting
+
+    async def _lost(hold: Hold) -> None:
+        await hold.lost
+
+    asyncio.run(both())
+    assert [hold.lost.is_set() for hold in holds] == [False, True]
+    assert [event.owner for event in thread.events if event.kind == "lost"] == ["second"]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_runner_is_told_at_once_when_his_client_or_the_process_closes(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    monkeypatch.setattr(relay, "_HERE", 1e9)  # he would go to the lock thread soon anyhow
+    keeper, locks, told = LockClient(), LockClient(), []
+
+    def one() -> None:
+        try:
+            locks.acquire(LOCK)
+        except LockClosed as closed:
+            told.append(closed)
+
+    hold = keeper.acquire(LOCK)
+    waiting = threading.Thread(target=one)
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    if whole:
+        thread.runtime.close()
+    else:
+        locks.close()
+    waiting.join(10)
+    assert told
+    keeper.release(hold)
+    assert "failed:LockClosed" in thread.kinds()
+
+
+def test_a_second_release_of_a_hold_that_was_handed_on_leaves_the_next_one_alone(thread: LockThread) -> None:
+    locks = LockClient()
+    got: list[Hold] = []
+    first = locks.acquire(LOCK)
+    waiting = threading.Thread(target=lambda: got.append(locks.acquire(LOCK)))
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    locks.release(first)
+    waiting.join(10)
+    locks.release(first)
+    assert not got[0].lost.ended
+    assert first.lost.ended
+    assert not first.lost.is_set()
+    assert thread.leased() == {LOCK}
+    locks.release(got[0])
+    assert thread.leased() == set()
+
+
+def test_a_runners_hold_that_is_dropped_is_given_back(thread: LockThread) -> None:
+    locks = LockClient()
+    got: list[Hold] = []
+    first = locks.acquire(LOCK)
+    waiting = threading.Thread(target=lambda: got.append(locks.acquire(LOCK)))
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    locks.release(first)
+    waiting.join(10)
+    got.clear()
+    gc.collect()
+    eventually(lambda: not thread.leased())
+
+
+def test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once(thread: LockThread) -> None:
+    locks = AsyncLockClient()
+
+    async def inner() -> None:
+        async with locks.lock(LOCK):
+            with pytest.raises(LockNotAcquired, match="would wait for itself"):
+                await locks.acquire(LOCK)
+
+    async def both() -> None:
+        async with locks.lock(LOCK):
+            waiting = begun_outside(inner())
+            await soon(lambda: running(thread) == 1)
+        await waiting
+
+    asyncio.run(both())
+
+
+def test_after_the_handoff_window_the_lease_is_given_back_though_runners_wait(
+    thread: LockThread, store: CountingStore
+) -> None:
+    options = SingletonOptions(handoff_window=5, lock_acquisition_polling_interval=1)
+    locks, got = LockClient(options=options), []
+
+    def one() -> None:
+        with locks.lock(LOCK) as hold:
+            got.append(hold.lease_id)
+
+    with locks.lock(LOCK) as first:
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        thread.push_clock(6)
+
+    def got_after_another_second() -> bool:
+        thread.push_clock(1)
+        return bool(got)
+
+    eventually(got_after_another_second)
+    waiting.join(10)
+    assert got[0] != first.lease_id
+
+
+def test_threads_and_loops_that_come_go_and_are_cancelled_exclude_one_another(thread: LockThread) -> None:
+    inside, tokens = [0], [0]
+    chance = random.Random(7)
+    plans = [[chance.random() for _ in range(60)] for _ in range(8)]
+
+    def enter(hold: Hold) -> None:
+        inside[0] += 1
+        assert inside[0] == 1
+        assert hold.token is not None
+        assert hold.token > tokens[0]
+        tokens[0] = hold.token
+        inside[0] -= 1
+
+    def in_a_thread(plan: list[float]) -> None:
+        locks = LockClient()
+        for each in plan:
+            with locks.lock(LOCK, timeout=None if each < 0.7 else 1.0 + 20 * each) as hold:
+                enter(hold)
+
+    async def use(locks: AsyncLockClient, each: float) -> None:
+        async with locks.lock(LOCK) as hold:
+            enter(hold)
+            if each < 0.2:
+                await asyncio.sleep(0)
+
+    async def on_a_loop(plan: list[float]) -> None:
+        locks = AsyncLockClient()
+        tasks = []
+        for each in plan:
+            tasks.append(asyncio.create_task(use(locks, each)))
+            await asyncio.sleep(0 if each < 0.8 else 0.001)
+            if each > 0.6:
+                tasks[int(each * len(tasks))].cancel()
+        done, _ = await asyncio.wait(tasks, timeout=60)
+        assert len(done) == len(tasks)
+        for task in done:
+            with suppress(asyncio.CancelledError):
+                task.result()
+
+    errors: list[BaseException] = []
+
+    def guarded(run: Callable[[], object]) -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - it is told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(lambda plan=plan: in_a_thread(plan),)) for plan in plans[:4]]
+    threads += [
+        threading.Thread(target=guarded, args=(lambda plan=plan: asyncio.run(on_a_loop(plan)),)) for plan in plans[4:]
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert not errors
+    assert not any(each.is_alive() for each in threads)
+    eventually(lambda: not thread.leased())
+    kinds = thread.kinds()
+    assert kinds.count("acquired") == kinds.count("released")
+    assert kinds.count("waiting") == kinds.count("acquired") + kinds.count("failed:CancelledError")
