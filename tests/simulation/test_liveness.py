@@ -25,14 +25,14 @@ BUGS = {
     "does not close": Mutant(
         "closing waits for somebody who never comes",
         "locking.lock",
-        "        self._line.close()\n        if (server",
-        "        self._line.close()\n        await asyncio.Event().wait()\n        if (server",
+        "        self.refuse()\n        if (server",
+        "        self.refuse()\n        await asyncio.Event().wait()\n        if (server",
     ),
     "task left behind": Mutant(
         "who asks starts a task and forgets it",
         "locking.line",
-        "        self._waiters[waiter] = None\n",
-        "        self._waiters[waiter] = None\n        loop.create_task(asyncio.sleep(1e6))\n",
+        "        self._stand(waiter)\n",
+        "        self._stand(waiter)\n        loop.create_task(asyncio.sleep(1e6))\n",
     ),
     "cancellation swallowed": Mutant(
         "a cancelled caller is given what it waited for",

@@ -19,6 +19,7 @@ from simulator.virtual.time import loop as loops
 from simulator.virtual.workloads import callers, leaders, semaphores
 from simulator.virtual.workloads.clients import book as clientbook
 from simulator.virtual.workloads.clients import calls as clientcalls
+from simulator.virtual.workloads.clients import crowd as clientcrowd
 from simulator.virtual.workloads.clients import customers
 from simulator.virtual.workloads.clients import uses as clientuses
 from simulator.virtual.workloads.deployments import deployed, deployment
@@ -525,6 +526,48 @@ async def _(host: Host) -> None:
     book.must_last(book.begin(customer, "me", "lock", (LOCK,), None), Hold(LOCK, lease=belief), 8.0)
     await host.store.release(LOCK, belief.id)
     await host.until(8.0)
+
+
+def _crowd(host: Host) -> tuple[clientcrowd.Crowd, customers.Use, customers.Use]:
+    """Let two of one process ask for one lock, one well after the other."""
+    book, customer = _client(host)
+    crowd = clientcrowd.Crowd(host.scene.world, book=book, window=5.0)
+    first = book.begin(customer, "first", "lock", (LOCK,), None)
+    first.since -= 10.0
+    return crowd, first, book.begin(customer, "second", "lock", (LOCK,), None)
+
+
+@of("overtaken")
+async def _(host: Host) -> None:
+    crowd, _first, second = _crowd(host)
+    crowd.got(second, (Hold(LOCK, token=1, lease=await host.take()),))
+
+
+@of("handed on for too long")
+async def _(host: Host) -> None:
+    crowd, first, _second = _crowd(host)
+    belief = await host.take()
+    crowd.got(first, (Hold(LOCK, token=1, lease=belief),))
+    await host.until(10.0)
+    crowd.got(first, (Hold(LOCK, token=2, lease=belief),))
+
+
+@of("handed on when lost")
+async def _(host: Host) -> None:
+    crowd, first, _second = _crowd(host)
+    belief = await host.take()
+    hold = Hold(LOCK, token=1, lease=belief)
+    crowd.got(first, (hold,))
+    hold.lost.fire("stolen")
+    crowd.got(first, (Hold(LOCK, token=2, lease=belief),))
+
+
+@of("older than the last")
+async def _(host: Host) -> None:
+    crowd, first, _second = _crowd(host)
+    belief = await host.take()
+    crowd.got(first, (Hold(LOCK, token=2, lease=belief),))
+    crowd.got(first, (Hold(LOCK, token=2, lease=belief),))
 
 
 @of("used after its store")

@@ -36,15 +36,6 @@ RELAY: tuple[Mutant, ...] = (
         breaks="who waits here when the lease is lost or given back waits for ever",
     ),
     Mutant(
-        name="a runner who was cancelled as he got it keeps it",
-        file="singleton/process/calls.py",
-        old="                if not self._passed_on(hold):\n"
-        "                    self._release(hold, self.registry.drop)",
-        new="                if running is None and not self._passed_on(hold):\n"
-        "                    self._release(hold, self.registry.drop)",
-        breaks="a hold that came as its caller was cancelled keeps the lock",
-    ),
-    Mutant(
         name="runners have no window",
         file="singleton/locking/relay.py",
         old="lease.alive() and self._loop.time() < self._until and not spent",
@@ -57,6 +48,8 @@ RELAY: tuple[Mutant, ...] = (
         old="        self._line.close()\n        self.relay.close()\n",
         new="        self._line.close()\n",
         breaks="who waits at the end of the process is not told",
+        by=("tests/unit/process/test_relay.py",),
+        why="they would ask on the lock thread, and be told, a second later",
     ),
     Mutant(
         name="runners go before the line",
@@ -115,6 +108,8 @@ RELAY: tuple[Mutant, ...] = (
         old=" or is_inside(relay.turn):",
         new=":",
         breaks="who asks again for the lock that he is inside of is not told at once",
+        by=("tests/unit/process/test_relay.py",),
+        why="he would ask on the lock thread, and be told, a second later",
     ),
     Mutant(
         name="what is kept for a while is handed on",
