@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ from simulator.program import called_as
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from simulator.virtual.search.explore import Plan, Summary
 
 _LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
@@ -58,6 +61,13 @@ _SIDE_EFFECTS: Final = (
 @click.option("--seed", default=1, help="Which worlds: the same seed, the same worlds.")
 @click.option("--jobs", default=os.cpu_count() or 1, help="Processes to run them on.")
 @click.option(
+    "--scheduler",
+    default="",
+    show_default=False,
+    metavar="ADDRESS",
+    help="Run them on the workers of a Dask scheduler, such as tcp://host:8786, instead of --jobs. Needs [dask].",
+)
+@click.option(
     "--app", type=_APP, metavar="DIR", help="The app whose functions the hosts run. Default: workloads of our own."
 )
 @click.option("--messages", type=_FILE, metavar="FILE", help="Queue messages of your own for that app.")
@@ -68,7 +78,16 @@ _SIDE_EFFECTS: Final = (
     default=Path("singleton-story.json"),
     help="Where the shrunk story goes if a promise is broken.",
 )
-def explore(*, faults: str, workload: str, app: Path | None, messages: Path | None, story: Path, **options: Any) -> int:
+def explore(
+    *,
+    faults: str,
+    workload: str,
+    scheduler: str,
+    app: Path | None,
+    messages: Path | None,
+    story: Path,
+    **options: Any,
+) -> int:
     """Run the shipped lock in thousands of virtual worlds full of faults, and look for a broken promise.
 
     Each world is some hosts in one process under virtual time, with a network that delays, loses and doubles, hosts
@@ -95,6 +114,10 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
         raise click.UsageError(f"--faults or --workload: {error}") from None
     if not plan.workloads:
         raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS)}")
+    if scheduler and plan.app:
+        raise click.UsageError(
+            "--scheduler: its workers don't have the folder of --app; run an app's worlds with --jobs"
+        )
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
@@ -105,7 +128,7 @@ def explore(*, faults: str, workload: str, app: Path | None, messages: Path | No
     console = Console()
     if plan.app:
         console.print(_SIDE_EFFECTS.format(often="thousands of times"), highlight=False, soft_wrap=True)
-    summary = _with_progress(console, plan)
+    summary = _with_progress(console, plan, scheduler)
     _print_summary(console, plan, summary)
     for remark in (*notes, *remarks(summary.accounts, own=bool(plan.messages))):
         console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
@@ -202,7 +225,16 @@ def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:
         raise click.UsageError(str(error)) from None
 
 
-def _with_progress(console: Console, plan: Plan) -> Summary:
+def _with_progress(console: Console, plan: Plan, scheduler: str) -> Summary:
+    from simulator.virtual.search.spread import ClusterError, spread
+
+    try:
+        return _show_progress(console, plan, partial(spread, address=scheduler) if scheduler else None)
+    except ClusterError as error:
+        raise click.UsageError(f"--scheduler: {error}") from None
+
+
+def _show_progress(console: Console, plan: Plan, parts: Callable[[Plan], Iterable[Summary]] | None) -> Summary:
     from simulator.virtual.search.explore import explore as run_plan
 
     last = 0.0
@@ -216,7 +248,7 @@ def _with_progress(console: Console, plan: Plan) -> Summary:
             click.echo(f"{summary.scenarios:,} of {plan.scenarios:,} scenarios, {rate:.0f} a second, {left:.0f} s left")
 
     if not console.is_terminal:
-        return run_plan(plan, line)
+        return run_plan(plan, line, parts)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
         task = bar.add_task("exploring", total=plan.scenarios)
@@ -225,7 +257,7 @@ def _with_progress(console: Console, plan: Plan) -> Summary:
             hours = summary.virtual_seconds / 3600
             bar.update(task, completed=summary.scenarios, description=f"exploring, {hours:,.1f} virtual hours")
 
-        return run_plan(plan, show)
+        return run_plan(plan, show, parts)
 
 
 def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 # What an extra brings along, so that `make demo` after `make test` installs nothing.
-INCLUDES = {"test": {"sim", "identity", "otel"}, "dev": {"sim", "identity", "otel", "test", "lint"}}
+INCLUDES = {
+    "dask": {"sim"},
+    "test": {"sim", "dask", "identity", "otel"},
+    "dev": {"sim", "dask", "identity", "otel", "test", "lint"},
+}
 # The editable install is built in the environment itself: one set of pinned versions, no second download.
 BUILD = ("hatchling", "editables")
 TAIL = 15

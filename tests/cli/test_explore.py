@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,3 +187,40 @@ def test_a_story_that_can_not_be_replayed_ends_with_2_and_one_line(
 def test_an_app_for_a_story_that_has_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("story.json").write_text(story())
     assert "without an app" in complaint(capsys, "replay", "story.json", "--app", os.curdir)
+
+
+def test_a_cluster_without_dask_installed_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    told = complaint(capsys, "explore", "--scheduler", "tcp://127.0.0.1:8786")
+    assert "--scheduler: Dask is not installed: pip install 'azure-functions-singleton[dask]'" in told
+
+
+UNREACHABLE = """
+from simulator.cli import main
+from simulator.virtual.search import spread
+spread._CONNECT = 0.3
+main(["explore", "--scheduler", "tcp://127.0.0.1:1"])
+"""
+
+
+@pytest.mark.process
+def test_a_scheduler_that_does_not_answer_is_named() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", UNREACHABLE],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "--scheduler: no Dask scheduler answers at tcp://127.0.0.1:1 within 0.3 s" in result.stderr
+    assert "start one with `dask scheduler`" in result.stderr
+
+
+def test_the_worlds_of_an_app_are_not_sent_to_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = complaint(capsys, "explore", "--scheduler", "tcp://127.0.0.1:1", "--app", str(tmp_path))
+    assert "--scheduler: its workers don't have the folder of --app" in told

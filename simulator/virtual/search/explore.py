@@ -17,7 +17,7 @@ from simulator.virtual.search.shrink import shrink
 from simulator.virtual.worlds.runtime import prepare_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from simulator.virtual.oracle.evidence import Violation
@@ -69,11 +69,16 @@ class Summary:
     violation: Violation | None = None
 
 
-def explore(plan: Plan, progress: Callable[[Summary], None]) -> Summary:
-    """Run the plan's scenarios; stop at the first that breaks a promise (by number, not by time)."""
+def explore(
+    plan: Plan, progress: Callable[[Summary], None], parts: Callable[[Plan], Iterable[Summary]] | None = None
+) -> Summary:
+    """Run the plan's scenarios; stop at the first that breaks a promise (by number, not by time).
+
+    ``parts`` runs them chunk by chunk; by default processes of this machine do, ``plan.jobs`` of them.
+    """
     summary = Summary()
     started = time.monotonic()
-    for part in _parts(plan):
+    for part in (parts or _parts)(plan):
         summary.scenarios += part.scenarios
         summary.virtual_seconds += part.virtual_seconds
         summary.reached.update(part.reached)
@@ -93,17 +98,22 @@ def find(plan: Plan, index: int) -> tuple[Scenario, Run]:
     return shrink(scenario, scenario.run())
 
 
+def chunks(plan: Plan) -> list[tuple[Plan, int, int]]:
+    """Return the pieces that are handed out: scenarios from one number to before another."""
+    return [(plan, start, min(start + _CHUNK, plan.scenarios)) for start in range(0, plan.scenarios, _CHUNK)]
+
+
 def _parts(plan: Plan) -> Iterator[Summary]:
-    chunks = [(plan, start, min(start + _CHUNK, plan.scenarios)) for start in range(0, plan.scenarios, _CHUNK)]
     if plan.jobs == 1:
-        yield from map(_run_chunk, chunks)
+        yield from map(run_chunk, chunks(plan))
         return
     deaf = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to take
     with multiprocessing.get_context("spawn").Pool(plan.jobs, signal.signal, deaf) as pool:
-        yield from pool.imap(_run_chunk, chunks)
+        yield from pool.imap(run_chunk, chunks(plan))
 
 
-def _run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
+def run_chunk(chunk: tuple[Plan, int, int]) -> Summary:
+    """Run its scenarios, to the first that breaks a promise."""
     plan, start, end = chunk
     prepare_process()
     part = Summary()

@@ -1,0 +1,86 @@
+"""What a worker of a Dask cluster does for ``explore``: it hands scenarios to a process of its own.
+
+A world needs a process's main thread for itself: there the watchdog stops what goes round in circles. A worker runs its
+tasks on other threads, several at once; each thread gets a process, which ends with its worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.virtual.search.explore import Plan, Summary, run_chunk
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_PACKAGES: Final = ("simulator", "singleton")
+_SAMPLE: Final = "sample"
+"""Is in an installed package only."""
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_HERE = threading.local()
+
+
+@cache
+def version() -> str:
+    """Say which code this is, on which Python: two that say the same find the same in the same scenario."""
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for file in sorted((_ROOT / package).rglob("*.py")):
+            name = file.relative_to(_ROOT)
+            if _SAMPLE not in name.parts:
+                digest.update(name.as_posix().encode() + b"\0" + file.read_bytes())
+    return f"{digest.hexdigest()[:12]} on Python {sys.version_info.major}.{sys.version_info.minor}"
+
+
+def carry_out(asked: str, chunk: tuple[Plan, int, int]) -> Summary | str:
+    """Run a chunk in this thread's process; return this worker's version instead if it isn't ``asked``."""
+    if (mine := version()) != asked:
+        return mine
+    errand: subprocess.Popen[bytes] | None = getattr(_HERE, "errand", None)
+    if errand is None or errand.poll() is not None:
+        errand = _HERE.errand = _start()
+    assert errand.stdin is not None
+    assert errand.stdout is not None
+    _send(errand.stdin, chunk)
+    try:
+        part: Summary = pickle.load(errand.stdout)  # noqa: S301 - from a process of our own
+    except EOFError:
+        raise RuntimeError(f"the process that ran them ended with code {errand.wait()}") from None
+    return part
+
+
+def _start() -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+
+
+def _send(stream: BinaryIO | Any, thing: object) -> None:
+    pickle.dump(thing, stream)
+    stream.flush()
+
+
+def main() -> None:
+    """Run the chunks that come in by stdin until it ends: then the worker has ended."""
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what a world prints is no answer
+        while True:
+            try:
+                chunk = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker that started this
+            except EOFError:
+                return
+            _send(answers, run_chunk(chunk))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""``explore`` on a Dask cluster of real processes: what one machine finds, whichever worker dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from simulator.virtual.faults import KINDS
+from simulator.virtual.search import errand, explore, spread
+from simulator.virtual.search.explore import Plan, Summary
+from simulator.virtual.search.spread import ClusterError
+from simulator.virtual.search.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = Plan(scenarios=40, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed=9)
+
+pytestmark = pytest.mark.process
+
+
+class Cluster:
+    """A scheduler on a port of its own, and workers of one thread each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / "scheduler.json"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._scheduler = self._start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self._file)
+        )
+        while not self._file.exists():
+            assert self._scheduler.poll() is None
+            time.sleep(0.05)
+        self.address: str = json.loads(self._file.read_text())["address"]
+
+    def add_worker(self) -> None:
+        self.workers.append(self._start("worker", self.address, "--nthreads", "1", "--no-nanny"))
+
+    def close(self) -> None:
+        for process in (*self.workers, self._scheduler):
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self._folder / "output").open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", what, *arguments, "--no-dashboard"],
+                cwd=self._folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=output,
+            )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def explored(cluster: Cluster, progress: Callable[[Summary], Any] = lambda _: None) -> Summary:
+    found = explore.explore(PLAN, progress, partial(spread.spread, address=cluster.address))
+    return replace(found, elapsed=0.0)
+
+
+def test_two_workers_one_of_them_killed_find_what_one_machine_finds(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
+    monkeypatch.setattr(explore, "_CHUNK", 5)
+    monkeypatch.setattr(spread, "_CONNECT", 0.5)
+    with pytest.raises(ClusterError, match="has no workers: start some with `dask worker tcp://127"):
+        explored(cluster)
+    monkeypatch.setattr(spread, "_CONNECT", 30.0)
+    alone = replace(explore.explore(PLAN, lambda _: None), elapsed=0.0)
+    cluster.add_worker()
+    cluster.add_worker()
+    seen: list[int] = []
+    errands: list[psutil.Process] = []
+
+    def progress(summary: Summary) -> None:
+        if not seen:
+            victim = cluster.workers[0]
+            errands.extend(psutil.Process(victim.pid).children())
+            victim.kill()
+        seen.append(summary.scenarios)
+
+    assert explored(cluster, progress) == alone
+    assert seen == list(range(5, 45, 5))
+    _, left = psutil.wait_procs(errands, timeout=10)
+    assert not left, "the process of a dead worker lives on"
+    monkeypatch.setattr(errand, "version", lambda: "cafe on Python 3.0")
+    with pytest.raises(ClusterError, match=r"worker tcp://.* has another version .* here it is cafe on Python 3\.0"):
+        explored(cluster)
+    monkeypatch.setattr(spread, "_ASK", "__import__('no_such_simulator')")
+    with pytest.raises(ClusterError, match=r"can't load the simulator .*no_such_simulator.*: install this package"):
+        explored(cluster)
