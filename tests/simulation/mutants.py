@@ -468,8 +468,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="each set of options has a gate of its own",
         file=REGISTRY,
-        old=" gate=gate, guess=guess,",
-        new=" guess=guess,",
+        old="                gate=gate,\n",
+        new="",
         breaks="a section that outlived its lease runs beside one of the same lock under other options",
         by=("tests/unit/process/test_registry.py",),
         why="the apps of worlds have one set of options for each lock",

@@ -95,8 +95,9 @@ def test_no_world_gets_a_bad_verdict_whatever_strikes(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_records_of_a_world_tell_the_verdict_of_its_bodies(workload: str) -> None:
-    calm = Scenario(seed=3, hosts=3, workload=workload).run()
-    verdict = judge(calm.records)
+    worlds = (Scenario(seed=seed, hosts=3, workload=workload).run().records for seed in range(3, 20))
+    calm = next(records for records in worlds if not any(record.event == "operator" for record in records))
+    verdict = judge(calm)
     assert verdict.sections > 0
     assert verdict.verdict == "holds", verdict.reasons
     assert verdict.tokens.issued > 0

@@ -87,8 +87,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="warm shortcut in spite of failover",
         file=FENCING,
-        old="elif self.counts and self._failover is None and not self.spent",
-        new="elif self.counts and not self.spent",
+        old="return self.counts and self._failover is None and not (",
+        new="return self.counts and not (",
         breaks="a hold begins on an ETag that somebody has read long ago",
     ),
     Mutant(
@@ -164,8 +164,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch counts the epoch on",
         file=FENCING,
-        old="            return await self._put(lease_id, owner, self._epoch)\n        except",
-        new="            return await self._put(lease_id, owner, self._epoch + 1)\n        except",
+        old="            return await self._put(lease_id, owner, self._epoch, held)\n        except",
+        new="            return await self._put(lease_id, owner, self._epoch + 1, held)\n        except",
         breaks="epochs on the blob run ahead of the tokens",
     ),
     Mutant(

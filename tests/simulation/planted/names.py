@@ -8,7 +8,8 @@ _SETTINGS = "singleton/settings/"
 CONNECTION = f"{_SETTINGS}connection.py"
 STORAGESTRING = f"{_SETTINGS}storagestring.py"
 HOSTID = f"{_SETTINGS}hostid.py"
-APPSETTINGS = f"{_SETTINGS}appsettings.py"
+ADDRESS = "singleton/process/address.py"
+APPSETTINGS = "singleton/base/appsettings.py"
 CREDENTIALS = f"{_SETTINGS}credentials.py"
 DURATIONS = f"{_SETTINGS}durations.py"
 TIMESPAN = "singleton/base/timespan.py"
@@ -158,14 +159,14 @@ NAMES: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="longest polling interval for the shortest",
-        file=REGISTRY,
+        file=ADDRESS,
         old="            poll_min=options.lock_acquisition_min_polling_interval,\n",
         new="            poll_min=options.lock_acquisition_polling_interval,\n",
         breaks="the first polls come late",
     ),
     Mutant(
         name="renewal interval ignored",
-        file=REGISTRY,
+        file=ADDRESS,
         old="            renewal=options.renewal_interval,\n",
         new="            renewal=None,\n",
         breaks="leases are renewed at another pace than the options say",
