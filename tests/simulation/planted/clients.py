@@ -176,9 +176,7 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a frozen hold tells no loss",
         file="singleton/base/hold.py",
-        old=(
-            "        if (reason := self.reason) is not None:\n            self.fire(reason)\n        self.finish()"
-        ),
+        old=("        if (reason := self.reason) is not None:\n            self.fire(reason)\n        self.finish()"),
         new="        self.finish()",
         breaks="a hold that is frozen after its deadline never tells that it was lost",
         by=("tests/unit/base/test_hold.py",),
