@@ -177,9 +177,10 @@ def tell(
     **more: Any,
 ) -> None:
     """Emit an event about the lock of a call; ``more``: other fields of it, such as the ids of its message."""
-    known: dict[str, Any] = {"token": None if hold is None else hold.token, "lock": call.lock, **call.times.note(kind)}
-    known |= {"reason": reason, "use": call.times.use, **more}
+    durations = call.times.note(kind)
     if _listeners:
+        known: dict[str, Any] = {"token": None if hold is None else hold.token, "lock": call.lock, **durations}
+        known |= {"reason": reason, "use": call.times.use, **more}
         emit(LockEvent(kind=kind, function=call.function, owner=call.owner, mode=call.mode, **known))
 
 

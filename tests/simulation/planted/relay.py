@@ -43,15 +43,6 @@ RELAY: tuple[Mutant, ...] = (
         breaks="a process whose callers come one after the other never gives the lock to others",
     ),
     Mutant(
-        name="runners join a process that closes",
-        file="singleton/locking/lock.py",
-        old="        self._line.close()\n        self.relay.close()\n",
-        new="        self._line.close()\n",
-        breaks="who waits at the end of the process is not told",
-        by=("tests/unit/process/test_relay.py",),
-        why="they would ask on the lock thread, and be told, a second later",
-    ),
-    Mutant(
         name="runners go before the line",
         file="singleton/locking/relay.py",
         old="        while self._runners and self._runners[0].since <= oldest and now",
@@ -92,15 +83,6 @@ RELAY: tuple[Mutant, ...] = (
         old="                self._runners.remove(runner)\n                return True\n",
         new="                return True\n",
         breaks="a runner who was cancelled stands in the way of those behind him",
-    ),
-    Mutant(
-        name="runners are not shown out",
-        file="singleton/process/door.py",
-        old="        for show_out in self._running.copy():\n            show_out()\n",
-        new="",
-        breaks="who waits by a client that is closed is told when he asks on the lock thread, a second later",
-        by=("tests/unit/process/test_relay.py",),
-        why="a second is at once for those who watch",
     ),
     Mutant(
         name="who is inside runs behind himself",
