@@ -14,8 +14,7 @@ from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
@@ -63,7 +62,7 @@ class LockClient(OperatorClient):
 
     def lock(
         self, name: str, *, timeout: Seconds | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> AbstractContextManager[Hold]:
+    ) -> Block[Hold]:
         """Hold the lock for the length of the block.
 
         Args:
@@ -80,11 +79,9 @@ class LockClient(OperatorClient):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
-        return self._held(self._acquire(name, timeout, owner, at_least=at_least))
+        return self._held(lambda: self._acquire(name, timeout, owner, at_least=at_least))
 
-    def semaphore(
-        self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = ""
-    ) -> AbstractContextManager[Hold]:
+    def semaphore(self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = "") -> Block[Hold]:
         """Hold one of ``limit`` slots of the semaphore for the length of the block.
 
         Its slots are locks, ``{name}/slot-0`` and so on. With other limits on the same name, there are as many holders
@@ -101,11 +98,11 @@ class LockClient(OperatorClient):
             LockNotAcquired: all slots are taken.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        return self._held(self._acquire(name, timeout, owner, checked_limit(limit)))
+        return self._held(lambda: self._acquire(name, timeout, owner, checked_limit(limit)))
 
     def try_lock(
         self, name: str, *, limit: int | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> AbstractContextManager[Hold | None]:
+    ) -> Block[Hold | None]:
         """Ask once: hold the lock for the length of the block, or enter it with None when somebody else has it.
 
         Args:
@@ -116,11 +113,11 @@ class LockClient(OperatorClient):
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. Only a lock that is in use
                 is None.
         """
-        return self._held(self._try(name, owner, limit, at_least))
+        return self._held(lambda: self._try(name, owner, limit, at_least))
 
     def lock_all(
         self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
-    ) -> AbstractContextManager[tuple[Hold, ...]]:
+    ) -> Block[tuple[Hold, ...]]:
         """Hold all these locks for the length of the block, or none of them.
 
         They are acquired one after the other in the order of their names, the same for every caller, so that two sets
@@ -136,7 +133,7 @@ class LockClient(OperatorClient):
             LockLost: one of them was lost while the others were waited for.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        return self._held(self._acquire_all(names, timeout, owner))
+        return self._held(lambda: self._acquire_all(names, timeout, owner))
 
     def acquire(self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = "") -> Hold:
         """Take the lock, or with a limit a slot of the semaphore, until ``release``: where no block fits.
@@ -212,8 +209,8 @@ class LockClient(OperatorClient):
             yield from wanted.among(page, self._place.container)
             marker, more = page.marker, page.marker is not None
 
-    def _held(self, work: Work[_T]) -> AbstractContextManager[_T]:
-        return Block(work)
+    def _held(self, asks: Callable[[], Work[_T]]) -> Block[_T]:
+        return Block(asks)
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
@@ -239,27 +236,25 @@ class AsyncLockClient(OperatorClient):
 
     def lock(
         self, name: str, *, timeout: Seconds | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> AbstractAsyncContextManager[Hold]:
+    ) -> AsyncBlock[Hold]:
         """Hold the lock for the length of the block. See ``LockClient.lock``."""
-        return self._held(self._acquire(name, timeout, owner, at_least=at_least))
+        return self._held(lambda: self._acquire(name, timeout, owner, at_least=at_least))
 
-    def semaphore(
-        self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = ""
-    ) -> AbstractAsyncContextManager[Hold]:
+    def semaphore(self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = "") -> AsyncBlock[Hold]:
         """Hold one of ``limit`` slots of the semaphore for the length of the block. See ``LockClient.semaphore``."""
-        return self._held(self._acquire(name, timeout, owner, checked_limit(limit)))
+        return self._held(lambda: self._acquire(name, timeout, owner, checked_limit(limit)))
 
     def try_lock(
         self, name: str, *, limit: int | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> AbstractAsyncContextManager[Hold | None]:
+    ) -> AsyncBlock[Hold | None]:
         """Ask once; enter the block with None when somebody else has the lock. See ``LockClient.try_lock``."""
-        return self._held(self._try(name, owner, limit, at_least))
+        return self._held(lambda: self._try(name, owner, limit, at_least))
 
     def lock_all(
         self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
-    ) -> AbstractAsyncContextManager[tuple[Hold, ...]]:
+    ) -> AsyncBlock[tuple[Hold, ...]]:
         """Hold all these locks for the length of the block, or none of them. See ``LockClient.lock_all``."""
-        return self._held(self._acquire_all(names, timeout, owner))
+        return self._held(lambda: self._acquire_all(names, timeout, owner))
 
     async def acquire(
         self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = ""
@@ -296,8 +291,8 @@ class AsyncLockClient(OperatorClient):
                 yield info
             marker, more = page.marker, page.marker is not None
 
-    def _held(self, work: Work[_T]) -> AbstractAsyncContextManager[_T]:
-        return AsyncBlock(work)
+    def _held(self, asks: Callable[[], Work[_T]]) -> AsyncBlock[_T]:
+        return AsyncBlock(asks)
 
     async def _do(self, work: Work[_T]) -> _T:
         return await runtime().call_async(work)

@@ -1,8 +1,11 @@
-"""The blocks of the lock clients: what was asked for is held for their length, and given back at their end."""
+"""The blocks of the lock clients: what was asked for is held for their length, and given back at their end.
+
+A block is entered once. As a decorator it makes a block of each call.
+"""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncContextDecorator, AsyncExitStack, ContextDecorator, ExitStack
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from singleton.process.current import runtime
@@ -10,7 +13,9 @@ from singleton.process.reentry import enter, leave
 from singleton.process.registry import holds_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
+    from typing import Self
 
     from singleton.base.hold import Hold
     from singleton.process.calls import LockRuntime
@@ -21,12 +26,13 @@ _T = TypeVar("_T")
 
 
 class _Held(Generic[_T]):
-    """What both kinds of blocks know. Each is entered once."""
+    """What both kinds of blocks know. ``asks`` makes the work that acquires, and checks its arguments."""
 
-    __slots__ = ("_entered", "_holds", "_locks", "_work")
+    __slots__ = ("_asks", "_entered", "_holds", "_locks", "_work")
 
-    def __init__(self, work: Work[_T]) -> None:
-        self._work: Work[_T] | None = work
+    def __init__(self, asks: Callable[[], Work[_T]]) -> None:
+        self._asks = asks
+        self._work: Work[_T] | None = asks()
         self._locks: LockRuntime
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Inside, ...] = ()
@@ -49,10 +55,13 @@ class _Held(Generic[_T]):
         return holds
 
 
-class Block(_Held[_T]):
+class Block(_Held[_T], ContextDecorator):
     """A ``with`` block on any thread."""
 
     __slots__ = ()
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self._asks)
 
     def __enter__(self) -> _T:
         return self._got(self._begin_sync())
@@ -73,10 +82,13 @@ class Block(_Held[_T]):
                 releases.callback(self._locks.release, hold)
 
 
-class AsyncBlock(_Held[_T]):
+class AsyncBlock(_Held[_T], AsyncContextDecorator):
     """An ``async with`` block on any event loop."""
 
     __slots__ = ()
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self._asks)
 
     async def __aenter__(self) -> _T:
         work = self._begin()
