@@ -140,15 +140,6 @@ CLIENTS: tuple[Mutant, ...] = (
         breaks="all slots are said to be taken when two of them are",
     ),
     Mutant(
-        name="a slot for nobody is kept",
-        file="singleton/locking/semaphore.py",
-        old="        if first is None:\n            hold.end()\n            return",
-        new="        if first is None:\n            return",
-        breaks="a slot that comes when nobody waits any more is never given back",
-        by=("tests/unit/locking/test_semaphore.py",),
-        why="it takes a slot that comes in the step in which the last who waits gives up",
-    ),
-    Mutant(
         name="stand-ins outlive those they stand in for",
         file="singleton/locking/semaphore.py",
         old="        for task in (*self._stand_ins.values(), *([self._server] if self._server else [])):",
