@@ -15,7 +15,6 @@ Every error carries what is known as attributes and survives pickling.
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -41,7 +40,9 @@ class SingletonError(Exception):
 
     def another(self, owner: str | None = None) -> Self:
         """Return a copy: of those who are told of one thing, each raises an error of its own."""
-        twin = copy.copy(self)
+        twin = type(self).__new__(type(self), *self.args)  # copy.copy may be made to return the same (tblib does)
+        twin.args = self.args
+        twin.__dict__.update(self.__dict__)
         twin.__cause__ = self.__cause__
         twin.owner = self.owner if owner is None else owner
         return twin

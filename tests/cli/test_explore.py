@@ -74,8 +74,8 @@ def test_worlds_in_which_all_goes_well_end_with_0_and_no_file(sim: Callable[...,
 def test_the_summary_counts_scenarios_virtual_hours_faults_by_kind_and_the_states_worth_reaching(
     sim: Callable[..., tuple[int, str]],
 ) -> None:
-    _, output = explored(sim, scenarios=60)
-    assert re.search(r"60 scenarios of seed 1, \d+\.\d virtual hours, in \d+\.\d s \(\d+ a second\)", output)
+    _, output = explored(sim, scenarios=300)
+    assert re.search(r"300 scenarios of seed 1, \d+\.\d virtual hours, in \d+\.\d s \(\d+ a second\)", output)
     for kind in KINDS:
         assert re.search(rf"^ +\d+  {kind}$", output, re.MULTILINE), kind
     states = ("acquire applied, reply lost", "renew applied, reply lost", "stale holder refused", *MOMENTS)

@@ -134,8 +134,8 @@ def test_the_holder_is_told_and_can_be_broken(locks: LockClient, hosts: list[Rea
         found = locks.holder("job")
         assert found is not None
         assert (found.owner, found.token) == ("import/7", hold.token)
-        assert found.since is not None
-        assert before - 2 < found.since.timestamp() < time.time() + 2
+        assert found.recorded is not None
+        assert before - 2 < found.recorded.timestamp() < time.time() + 2
         assert locks.break_("job", 0)
         assert locks.holder("job") is None
     assert locks.holder("nothing") is None

@@ -128,7 +128,7 @@ def test_a_process_that_hangs_and_one_that_is_stopped_are_found_told_and_freed_i
             assert found[scope]["holder"]["pid"] == victim.process.pid
             assert found[scope]["holder"]["instance"]
             assert found[scope]["holder"]["invocation"] == f"inv-{scope}"
-            assert found[scope]["holder"]["since"]
+            assert found[scope]["holder"]["recorded"]
         assert found["hung"]["name"] == locks.lock_name("ship", "hung")
 
         entered: dict[str, float] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import pickle
 import re
 
@@ -52,3 +53,16 @@ def test_errors_are_what_callers_of_the_standard_library_expect() -> None:
     assert issubclass(errors.LockNotAcquired, TimeoutError)
     assert issubclass(errors.ConfigurationError, ValueError)
     assert not issubclass(errors.StorageUnavailable, TimeoutError)
+
+
+def test_another_error_is_another_though_some_library_has_exceptions_copied_its_own_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As tblib does, which Dask brings along."""
+    for kind in KINDS:
+        monkeypatch.setitem(copyreg.dispatch_table, kind, lambda error: (lambda: error, ()))
+        error = kind("told", lock="reports", owner="one")
+        twin = error.another("two")
+        assert twin is not error
+        assert (type(twin), twin.lock, twin.args, str(twin)) == (kind, "reports", ("told",), "told")
+        assert (twin.owner, error.owner) == ("two", "one")
