@@ -159,10 +159,10 @@ class FencingCounter:
         return await self._put(lease_id, owner, self._epoch, held)
 
     async def _read(self) -> None:
+        """Read the blob. What was only read never spares a stamp; of one whose epoch can't be read nothing is kept."""
         state = await self._store.read(self._name)
-        self._etag = state.etag
-        self._metadata = state.metadata
-        self._epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
+        epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
+        self._etag, self._metadata, self._epoch, self._section = state.etag, state.metadata, epoch, SECTIONS
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401 - its own hook for forks must come before ours
 import contextlib
 import importlib
 import os
@@ -38,8 +39,8 @@ A child that inherits half a module could never import it, and a lock that the S
 make a client (``platform`` does, on 3.11) stays taken in the child for ever.
 """
 
-_NEEDED = ("singleton.stores.wire", "concurrent.futures.thread", "encodings.idna")
-"""What a request needs. The loop would import the last two at the first request, while anybody may fork."""
+_NEEDED = ("singleton.stores.wire", "encodings.idna")
+"""What a request needs. The loop would import the last at the first request, while anybody may fork."""
 
 
 def provide_runtime(

@@ -119,6 +119,7 @@ class Wire:
             skip_auto_headers=_SKIPPED,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            connector=aiohttp.TCPConnector(limit=0),  # with a limit, a renewal would wait behind requests that hang
             trust_env=False,
             proxy=proxy_for(self._scheme, self._host),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING),

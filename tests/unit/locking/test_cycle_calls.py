@@ -7,10 +7,11 @@ import itertools
 import random
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singleton.base.errors import StorageError
 from singleton.locking.acquisition import Guess
 from singleton.locking.fencing import EPOCH_KEY, OWNER_KEY, SECTIONS
 from singleton.locking.holder import holder, recorded
@@ -299,3 +300,19 @@ async def test_a_stamp_names_the_owner_and_only_the_first_renewal_writes_it_agai
     async with held(lock_on(network), owner="me"):
         await asyncio.sleep(31.0)
     assert len(network.sent("write")) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"failover": 2.0}])
+@virtual
+async def test_a_blob_whose_epoch_can_not_be_read_is_refused_at_every_attempt(options: dict[str, Any]) -> None:
+    network = Network()
+    known, another = lock_on(network, 1, **options), lock_on(Network(network.service), 2, **options)
+    await section(known)
+    await section(another)
+    state = await network.service.read(NAME)
+    network.service.edit(NAME, {**state.metadata, EPOCH_KEY: "12x"})
+    for lock in (known, another, lock_on(Network(network.service), 3, **options)):
+        for _ in range(3):
+            with pytest.raises(StorageError, match="not a number of ours"):
+                await section(lock, timeout=0)
+    assert (await network.service.read(NAME)).metadata[EPOCH_KEY] == "12x"

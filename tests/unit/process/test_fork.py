@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import warnings
 from contextlib import contextmanager
@@ -134,3 +137,28 @@ def test_a_child_has_locks_of_its_own_and_its_children_too(locks: LockClient) ->
 
     with locks.lock("job"):
         assert in_a_child(in_turn) == "done"
+
+
+def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothing_of_it() -> None:
+    """What is imported there may have hooks for forks of its own, of which only the second half would run."""
+    code = """
+        import os, threading, warnings
+        from singleton.process import current
+        warnings.simplefilter("ignore", DeprecationWarning)
+        taken, forking = threading.Event(), threading.Event()
+        def load():
+            with current._loading:
+                taken.set()
+                forking.wait(10)
+                current._load_http()
+        thread = threading.Thread(target=load)
+        thread.start()
+        taken.wait(10)
+        os.register_at_fork(before=forking.set)
+        child = os.fork()
+        if child == 0: os._exit(0)
+        os.waitpid(child, 0)
+        thread.join()
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -261,3 +261,33 @@ def test_proxies_are_those_of_the_environment(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(scheme, host) == expected
+
+
+async def test_a_renewal_does_not_wait_for_requests_that_hang() -> None:
+    """They would have all connections, and the hold would be lost though its blob is well."""
+    came, over = asyncio.Event(), asyncio.Event()
+    answering: list[asyncio.Task[None] | None] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.append(asyncio.current_task())
+        if b"/mine" in await reader.readuntil(b"\r\n\r\n"):
+            came.set()
+        await over.wait()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    account = StorageAccount(
+        f"DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:{port}/a;"
+    )
+    store = open_container(account, "locks")
+    polls = [asyncio.create_task(store.acquire(f"poll-{number}", MINE, 15)) for number in range(120)]
+    renewal = asyncio.create_task(store.renew("mine", MINE))
+    try:
+        await asyncio.wait_for(came.wait(), 20)
+    finally:
+        over.set()
+        server.close()
+        await asyncio.gather(*polls, renewal, *filter(None, answering), return_exceptions=True)
+        await store.aclose()
