@@ -89,15 +89,16 @@ class Acquisition:
         return lease
 
     async def _stamp(self, fencing: FencingCounter, lease: Lease, etag: str, owner: str) -> None:
+        lease.owner = owner
         if (failover := self._failover) is not None:
             good = good_for(failover)
             await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
             lease.touched(fencing.touched, good)
-            lease.accompany(keep_touching(lease, fencing, failover, owner))
+            lease.accompany(keep_touching(lease, fencing, failover))
             return
         await within(_CALL, fencing.stamp(lease.id, etag, owner))
         if fencing.counts:
-            lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner or owner, lease.served))
+            lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner, lease.served))
 
     @property
     def in_doubt(self) -> bool:

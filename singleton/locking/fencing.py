@@ -127,22 +127,17 @@ class FencingCounter:
 
     async def go_on(self, lease_id: str, owner: str) -> None:
         """Write the next epoch under a lease of ours whose tokens are used up."""
-        if not self._etag:  # a write of ours has no answer yet
-            await self._read()
         await self.stamp(lease_id, self._etag, owner)
 
     async def sign(self, lease_id: str, owner: str, held: float) -> None:
         """Write the owner of a hold that has lasted so many seconds. Whatever becomes of it, no epoch changes."""
-        etag, self._etag = self._etag, ""  # not known until it is answered
         self._told_of_a_long_hold = True
-        metadata = self._signed(self._metadata, owner, held) | {EPOCH_KEY: str(self._epoch)}
-        self._etag = await self._store.write(self._name, lease_id, metadata, etag)
-        self._metadata = metadata
+        await self.touch(lease_id, owner, held)
 
     async def touch(self, lease_id: str, owner: str, held: float) -> float:
         """Write the stamp of this hold again; return when that was sent, by the loop's clock.
 
-        Where the blob is not as we left it, that may be a touch of ours whose reply was lost.
+        Where the blob is not as we left it, that may be a write of ours whose reply was lost.
 
         Raises:
             StoreFailure: it was not written, or that is not known. Where another epoch stands there, the lock is lost.
@@ -159,10 +154,10 @@ class FencingCounter:
         return await self._put(lease_id, owner, self._epoch, held)
 
     async def _read(self) -> None:
-        """Read the blob. What was only read never spares a stamp; of one whose epoch can't be read nothing is kept."""
+        """Read the blob. Of one whose epoch can't be read nothing is kept, so that it is read again."""
         state = await self._store.read(self._name)
         epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
-        self._etag, self._metadata, self._epoch, self._section = state.etag, state.metadata, epoch, SECTIONS
+        self._etag, self._metadata, self._epoch = state.etag, state.metadata, epoch
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1

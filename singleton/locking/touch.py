@@ -27,14 +27,13 @@ _SHORTEST_CALL: Final = 1 / 10
 """Parts of ``failover``."""
 
 
-async def keep_touching(lease: Lease, fencing: FencingCounter, failover: float, owner: str) -> None:
+async def keep_touching(lease: Lease, fencing: FencingCounter, failover: float) -> None:
     """Touch a third of ``failover`` after the last one was sent; after a failure, sooner and sooner; until it is lost.
 
     Args:
         lease: was stamped, which was its first touch.
         fencing: of the lock.
         failover: seconds.
-        owner: for whom it was acquired; whoever has it later stands on the lease.
     """
     loop = asyncio.get_running_loop()
     begun, delay = fencing.touched, failover / TOUCHES
@@ -48,7 +47,7 @@ async def keep_touching(lease: Lease, fencing: FencingCounter, failover: float, 
         try:
             with speaking_of(lease.whose):
                 async with asyncio.timeout(min(left, max(failover * _SHORTEST_CALL, left / 2))):
-                    begun = await fencing.touch(lease.id, lease.owner or owner, lease.served)
+                    begun = await fencing.touch(lease.id, lease.owner, lease.served)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
                 raise

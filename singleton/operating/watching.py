@@ -69,7 +69,7 @@ class Watch:
             if before is None or not before.held:
                 return "got"
             return _changed_hands(before.last, lock.last) if changed else None
-        if before is not None and before.held and not changed:
+        if before is not None and before.held and not (changed and _changed_hands(before.last, lock.last) == "got"):
             return "free"
         return "passed" if recent and changed else None
 

@@ -421,8 +421,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="token from memory",
         file=FENCING,
-        old="self._epoch = max(self._epoch, _epoch_in(state))",
-        new="self._epoch = self._epoch or _epoch_in(state)",
+        old="epoch = max(self._epoch, _epoch_in(state))",
+        new="epoch = self._epoch if self._epoch > 0 else _epoch_in(state)",
         breaks="a host does not see the tokens that others got since its last turn",
     ),
     Mutant(
@@ -937,8 +937,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="the owner's note puts the epoch back",
         file=FENCING,
-        old="{EPOCH_KEY: str(self._epoch)}",
-        new="{EPOCH_KEY: str(self._epoch - 1)}",
+        old="        await self.touch(lease_id, owner, held)\n",
+        new="        await self._put(lease_id, owner, self._epoch - 1, held)\n",
         breaks="the next process counts on from an epoch that was used",
     ),
     Mutant(

@@ -293,6 +293,33 @@ async def test_an_owner_that_can_not_be_written_costs_the_hold_nothing(fate: Fat
     await settled(service, lock)
 
 
+@pytest.mark.parametrize("fate", [LOST_REPLY, LOST_REQUEST, answered(500)])
+@virtual
+async def test_an_owner_whose_writing_got_no_answer_is_written_after_the_next_renewal(fate: Fate) -> None:
+    network = Network()
+    lock = lock_on(network)
+    await section(lock, owner="before")
+    network.plan("write", fate)
+    async with held(lock, owner="me"):
+        await asyncio.sleep(31.0)
+        last = recorded(NAME, await network.service.read(NAME))
+        assert (last.owner, last.renewed) == ("me", True)
+
+
+@virtual
+async def test_a_later_section_without_an_owner_does_not_stand_as_its_predecessor_s() -> None:
+    network = Network()
+    lock = lock_on(network)
+    await section(lock, owner="first")
+    async with held(lock, owner="second"):
+        nobody = asyncio.create_task(lock.acquire())
+        await asyncio.sleep(5.0)
+    hold = await nobody
+    await asyncio.sleep(31.0)
+    assert recorded(NAME, await network.service.read(NAME)).owner is None
+    await release(hold)
+
+
 @virtual
 async def test_a_stamp_names_the_owner_and_only_the_first_renewal_writes_it_again() -> None:
     network = Network()

@@ -85,3 +85,16 @@ def test_only_a_hold_whose_lease_was_renewed_is_taken_for_an_old_one() -> None:
     young, old, version_before = of("a", "1", 900), of("b", "1", 907.5, held_for=7.5), lock("a", "1", 900, held=True)
     assert [_is_older(each, 940.0) for each in (young, old, version_before)] == [False, True, True]
     assert not _is_older(old, 899.0)
+
+
+def test_the_end_of_a_hold_that_was_touched_since_the_last_look_is_its_end() -> None:
+    watch = Watch()
+    seen(watch, 1000, of("first", "1", 999, held_for=9.0))
+    over = of("first", "2", 1001, held_for=11.0)
+    assert seen(watch, 1002, replace(over, state="available", holder=None)) == [("free", "a")]
+
+
+def test_another_hold_that_came_and_went_between_two_looks_had_it() -> None:
+    watch = Watch()
+    seen(watch, 1000, of("first", "1", 999, held_for=9.0))
+    assert seen(watch, 1002, replace(of("next", "2", 1001), state="available", holder=None)) == [("passed", "a")]
