@@ -1,4 +1,4 @@
-"""Hunt for planted bugs: a process that forks for each, so what has no bug in it is imported only once.
+"""Hunt for planted bugs: a process that forks for each, so that as little as possible is imported for it.
 
 A line of JSON asks, ``{"bug": {"file", "old", "new"} or null, "tests": [...], "explore": [scenarios, seed, first]}``,
 and a line of JSON answers.
@@ -14,10 +14,13 @@ import signal
 import sys
 import tempfile
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import pytest
+
+from tests.simulation.exchange import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +31,7 @@ _TIME: Final = 400
 """Seconds of real time for one hunt: a thousand scenarios on a machine that does three a second."""
 _MEMORY: Final = 4 << 30
 """Bytes that a planted bug may use up."""
+_OURS: Final = ("singleton", "simulator", "_singleton_pytest")
 
 
 class Planting(SourceFileLoader):
@@ -85,8 +89,9 @@ def _explore(scenarios: int, seed: int, first: int) -> dict[str, object]:
 def _test(tests: list[str]) -> dict[str, object]:
     """Run tests until one fails."""
     failures = Failures()
-    options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist")
-    code = pytest.main([*options, *tests], plugins=[failures])
+    quiet = ("-x", "-q", *("-p", "no:cacheprovider"), *("-p", "no:randomly"), *("-p", "no:xdist"))
+    imported = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # plugins are there already
+    code = pytest.main([*quiet, *imported, *tests], plugins=[failures])
     if code not in (0, 1) or (code == 1 and failures.first is None):
         raise SystemExit("the tests could not run")
     return {"check": failures.first and "tests", "text": failures.first or "", "after": 0}
@@ -98,13 +103,25 @@ def _answer(wanted: dict[str, Any]) -> dict[str, object]:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-    planting = wanted["bug"] and Planting(wanted["bug"])
-    if planting:
-        sys.meta_path.insert(0, planting)
+    planting = wanted["bug"] and _plant(wanted["bug"])
     found = _test(wanted["tests"]) if wanted["tests"] else _explore(*wanted["explore"])
     if planting and not planting.done:
         raise SystemExit(f"nothing has imported {planting.path}")
     return found
+
+
+def _plant(bug: dict[str, str]) -> Planting | None:
+    """Exchange code where that is enough; else return what plants the bug when its module is imported."""
+    path = str(ROOT / bug["file"])
+    right = Path(path).read_text(encoding="utf-8")
+    if exchange(path, right, right.replace(bug["old"], bug["new"])):
+        return None
+    planting = Planting(bug)
+    sys.meta_path.insert(0, planting)
+    if path in {getattr(module, "__file__", None) for module in sys.modules.values()}:
+        for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+            del sys.modules[name]
+    return planting
 
 
 def _in_a_fork(wanted: dict[str, Any], said: IO[bytes], result: Path) -> int:
@@ -127,13 +144,12 @@ def _in_a_fork(wanted: dict[str, Any], said: IO[bytes], result: Path) -> int:
 
 def main() -> None:
     """Answer until nobody asks."""
-    sys.path.insert(0, str(ROOT))
-    os.chdir(ROOT)
     os.environ["HYPOTHESIS_PROFILE"] = "ci"  # which keeps no examples that a bug has failed
     for name in ("simulator.virtual.search.explore", "simulator.virtual.worlds.runtime", "azure.storage.blob.aio"):
         importlib.import_module(name)
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("singleton", "simulator")]:
-        del sys.modules[name]
+    importlib.import_module("hypothesis")
+    for plugin in entry_points(group="pytest11"):
+        plugin.load()
     for line in sys.stdin:
         with tempfile.NamedTemporaryFile() as said, tempfile.NamedTemporaryFile() as result:
             if _in_a_fork(json.loads(line), said, Path(result.name)):

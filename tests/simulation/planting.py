@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SCENARIOS: Final = 1000
-_HUNT: Final = Path(__file__).with_name("hunt.py")
+_HUNT: Final = "tests.simulation.hunt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Hunter:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_HUNT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", _HUNT], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def __enter__(self) -> Self:

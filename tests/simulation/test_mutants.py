@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.simulation import mutant_table
+from tests.simulation.exchange import exchange
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.planting import ROOT, SCENARIOS, Hunter, planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.simulation.planted.mutant import Mutant
 
@@ -51,6 +53,19 @@ def test_what_was_planted_can_not_rot() -> None:
     twice = MUTANTS[0].old * 2
     with pytest.raises(AssertionError, match="stands 2 times"):
         planted(MUTANTS[0], twice)
+
+
+def test_a_bug_is_planted_in_what_is_imported_already_only_if_it_is_within_functions(tmp_path: Path) -> None:
+    right = "LIMIT = 3\ndef few(n):\n    return n < LIMIT\ndef many(n=1):\n    return not few(n)\n"
+    file = tmp_path / "counting.py"
+    counting: dict[str, Any] = {}
+    exec(compile(right, str(file), "exec", dont_inherit=True), counting)  # noqa: S102 - our own
+    for old, new in (("= 3", "= 4"), ("n=1", "n=2"), ("def few", "def less")):
+        assert not exchange(str(file), right, right.replace(old, new)), new
+    assert counting["few"](2)
+    assert exchange(str(file), right, right.replace("not few(n)", "few(n)"))
+    assert counting["many"](2)
+    assert not exchange(str(tmp_path / "elsewhere.py"), right, right.replace("not few(n)", "few(n)"))
 
 
 @pytest.mark.process

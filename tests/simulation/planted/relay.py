@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
+_TESTS = "tests/unit/process/test_relay.py"
+_PAST = "test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so"
+
 RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="handed on under a lost lease",
@@ -18,7 +21,7 @@ RELAY: tuple[Mutant, ...] = (
         old="return lease.alive() and self._loop.time()",
         new="return lease.lost is None and self._loop.time()",
         breaks="a process that slept hands on a lease that has lapsed meanwhile",
-        by=("tests/unit/process/test_relay.py",),
+        by=(f"{_TESTS}::{_PAST}",),
         why="it takes a caller who wakes before the lock thread does",
     ),
     Mutant(
@@ -90,7 +93,7 @@ RELAY: tuple[Mutant, ...] = (
         old=" or is_inside(relay.turn):",
         new=":",
         breaks="who asks again for the lock that he is inside of is not told at once",
-        by=("tests/unit/process/test_relay.py",),
+        by=(f"{_TESTS}::test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once",),
         why="he would ask on the lock thread, and be told, a second later",
     ),
     Mutant(

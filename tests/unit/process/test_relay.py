@@ -386,7 +386,7 @@ def test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once(thr
     async def inner() -> None:
         async with locks.lock(LOCK):
             with pytest.raises(LockNotAcquired, match="would wait for itself"):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(4):
                     await locks.acquire(LOCK)
 
     async def both() -> None:
