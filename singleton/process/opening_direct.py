@@ -24,6 +24,14 @@ def way_to(account: StorageAccount | GivenAccount, open_credential: Callable[[Cr
     Raises:
         ConfigurationError: the account's key is none, or of which account it is can't be told.
     """
+    try:
+        return _way_to(account, open_credential)
+    except ConfigurationError as error:
+        error.__traceback__ = None  # frames beneath have the key among their locals
+        raise
+
+
+def _way_to(account: StorageAccount | GivenAccount, open_credential: Callable[[CredentialSpec], Any]) -> Wire:
     if isinstance(account, GivenAccount):
         return Wire(account.endpoint, _given(account))
     if account.connection_string is not None:

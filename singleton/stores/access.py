@@ -30,6 +30,7 @@ _EARLY: Final = 300.0
 """Seconds before its end from which a token is replaced."""
 _AGAIN: Final = 30.0
 """Seconds after which a token that could not be replaced, but is still good, is tried to be replaced again."""
+_NO_KEY: Final = "the account's key is not base64: copy it again, whole"
 _PATIENCE: Final = 60.0
 """Seconds for a new token. All requests wait for the same one, so one that never comes must be asked for anew."""
 
@@ -40,7 +41,7 @@ class Request:
 
     method: str
     path: str
-    query: str
+    query: str = field(repr=False)
     headers: dict[str, str] = field(repr=False)
 
 
@@ -61,15 +62,23 @@ class AccountKey:
     """Signs each request with the account's key."""
 
     def __init__(self, named_key: Callable[[], tuple[str, str]]) -> None:
-        """``named_key`` returns the account's name and its key, as they are now."""
+        """``named_key`` returns the account's name and its key, as they are now.
+
+        Raises:
+            ConfigurationError: the key is none.
+        """
         self._named_key = named_key
-        _keyed(named_key()[1])
+        if _keyed(named_key()[1]) is None:
+            raise ConfigurationError(_NO_KEY)
 
     async def grant(self, request: Request) -> None:
         """See ``Access.grant``."""
         name, key = self._named_key()
+        keyed = _keyed(key)
+        if keyed is None:
+            raise StoreFailure(401, None, _NO_KEY)
         request.headers["x-ms-date"] = _now(int(time.time()))
-        signature = _keyed(key).copy()
+        signature = keyed.copy()
         signature.update(text_to_sign(request, name).encode())
         request.headers["Authorization"] = f"SharedKey {name}:{base64.b64encode(signature.digest()).decode()}"
 
@@ -103,12 +112,12 @@ def _canonical(query: str) -> str:
 
 
 @lru_cache(8)
-def _keyed(key: str) -> hmac.HMAC:
-    """Return a signature of nothing yet: to copy it is quicker than to begin with the key."""
+def _keyed(key: str) -> hmac.HMAC | None:
+    """Return a signature of nothing yet: to copy it is quicker than to begin with the key. None: it is no key."""
     try:
         return hmac.new(base64.b64decode(key, validate=True), digestmod="sha256")
     except (binascii.Error, ValueError):
-        raise ConfigurationError("the account's key is not base64: copy it again, whole") from None
+        return None
 
 
 @lru_cache(1)
@@ -135,6 +144,10 @@ class Signature:
         """See ``Access.aclose``."""
 
 
+class NoToken(Exception):
+    """What a credential said as it gave no token."""
+
+
 class Token:
     """Sends a token along, from a credential of azure-core's kind for asyncio.
 
@@ -148,7 +161,7 @@ class Token:
         self._close = close
         self._bearer = ""
         self._ends = self._due = 0.0
-        self._asking: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[StoreFailure | None] | None = None
 
     async def grant(self, request: Request) -> None:
         """See ``Access.grant``."""
@@ -159,7 +172,8 @@ class Token:
                 await asyncio.wait({asking})
                 if asking.cancelled():
                     raise StoreFailure(detail="closed while a token was waited for")
-                asking.result()
+                if (failure := asking.result()) is not None:
+                    raise StoreFailure(failure.status, None, failure.detail) from failure.__cause__
         request.headers["Authorization"] = self._bearer
         request.headers["x-ms-date"] = _now(int(now))
 
@@ -175,22 +189,42 @@ class Token:
         if self._close:
             await self._credential.close()
 
-    def _ask(self) -> asyncio.Task[None]:
+    def _ask(self) -> asyncio.Task[StoreFailure | None]:
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._renew())
             self._asking.add_done_callback(self._asked)
         return self._asking
 
-    def _asked(self, task: asyncio.Task[None]) -> None:
+    def _asked(self, task: asyncio.Task[StoreFailure | None]) -> None:
         self._asking = None
-        if not task.cancelled() and task.exception() is not None:
+        if not task.cancelled() and task.exception() is None and task.result() is not None:
             self._due = time.time() + _AGAIN
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> StoreFailure | None:
+        """Ask for a token; return what kept it from us, without the frames in which the credential had its secrets."""
+        try:
+            found = await within(_PATIENCE, judged(self._given()))
+        except StoreFailure as failure:
+            return _without_frames(failure)
+        try:
+            bearer, ends = f"Bearer {found.token}", float(found.expires_on)
+            due = float(getattr(found, "refresh_on", None) or ends)
+        except Exception:  # noqa: BLE001 - it is the credential's object, of whatever kind
+            return StoreFailure(401, None, f"the credential gave a {type(found).__name__}, which is no token")
+        self._bearer, self._ends = bearer, ends
+        self._due = max(min(due, ends - _EARLY), time.time() + _AGAIN)
+        return None
+
+    async def _given(self) -> Any:
         with_details = getattr(self._credential, "get_token_info", None)
-        asking = judged((with_details or self._credential.get_token)(SCOPE))
-        found = await within(_PATIENCE, asking)
-        self._bearer = f"Bearer {found.token}"
-        self._ends = float(found.expires_on)
-        self._due = min(getattr(found, "refresh_on", None) or self._ends, self._ends - _EARLY)
-        self._due = max(self._due, time.time() + _AGAIN)
+        return await (with_details or self._credential.get_token)(SCOPE)
+
+
+def _without_frames(failure: StoreFailure) -> StoreFailure:
+    """Return the failure anew, with the words of its cause where they are azure-core's, which are made to be shown."""
+    from azure.core.exceptions import AzureError
+
+    bare = StoreFailure(failure.status, None, f"the credential gave no token: {failure.detail}")
+    if isinstance(cause := failure.__cause__, AzureError):
+        bare.__cause__ = NoToken(f"{type(cause).__name__}: {cause}")
+    return bare

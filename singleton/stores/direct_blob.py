@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _PATHS: Final = 1024
 """Names whose paths are kept."""
 _META: Final = "x-ms-meta-"
+_UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+"""What no header can have. Of a blob's metadata that is no UTF-8 we get such: aiohttp would send it without them."""
 _PATIENCE: Final = 60.0
 """Seconds for a request of an operator's, who gives it no end. Locks do."""
 _LONGEST_PAGE: Final = 64 * 2**20
@@ -113,7 +116,7 @@ class DirectBlobStore:
         """See ``LockKeeping.page``."""
         asked = {"include": "metadata", "prefix": prefix, "marker": marker or "", "maxresults": str(most)}
         query = "restype=container&comp=list" + "".join(
-            f"&{key}={quote(text, '')}" for key, text in asked.items() if text
+            f"&{key}={_quoted(text, '')}" for key, text in asked.items() if text
         )
         asking = self._wire.ask("GET", self._container, query, {}, 200, most=_LONGEST_PAGE)
         reply = await within(_PATIENCE, asking)
@@ -157,7 +160,14 @@ class DirectBlobStore:
         return (await self._wire.ask("PUT", self._path(name), query, headers, status)).headers
 
     def _path_of(self, name: str) -> str:
-        return f"{self._container}/{quote(name, safe='~/')}"
+        return f"{self._container}/{_quoted(name, '~/')}"
+
+
+def _quoted(text: str, safe: str) -> str:
+    try:
+        return quote(text, safe)
+    except UnicodeEncodeError:
+        raise _unsendable(f"{text!a}") from None
 
 
 def _etag(headers: Mapping[str, str]) -> str:
@@ -175,7 +185,7 @@ def _modified(headers: Mapping[str, str]) -> int:
 
 def _needed(headers: Mapping[str, str], name: str) -> str:
     value = headers.get(name)
-    if not value:
+    if not value or not value.isascii():
         raise _nonsense(name)
     return value
 
@@ -189,4 +199,11 @@ def _metadata(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _as_headers(metadata: Mapping[str, str]) -> dict[str, str]:
+    for key, value in metadata.items():
+        if _UNSENDABLE.search(value):
+            raise _unsendable(f"metadata {key!a}")
     return {f"{_META}{key.strip()}": value.strip() for key, value in metadata.items()}
+
+
+def _unsendable(what: str) -> StoreFailure:
+    return StoreFailure(400, None, f"{what} can't be sent: it has a control character or half a surrogate pair")

@@ -31,7 +31,10 @@ def date(text: str) -> float:
     """
     from email.utils import parsedate_to_datetime
 
-    return parsedate_to_datetime(text).timestamp()
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except OverflowError:
+        raise ValueError("a date beyond all calendars") from None
 
 
 def seconds(retry_after: str | None) -> float | None:

@@ -2,14 +2,21 @@
 
 What aiohttp would do by itself, and a lock must not have, is off: it does not send a request again that got no answer
 on a connection used before, does not follow redirects, reads no ``~/.netrc``, keeps no cookies. Proxies are taken from
-the environment here, and for that reason. An error says which host was asked and never the URL, which may hold a
-signature.
+the environment here, and for that reason.
+
+An answer counts only for the request that it names: each request has an id of its own, which the service repeats. One
+that nobody asked for, or that comes late, would else be taken for the answer to the next request on its connection.
+
+An error says which host was asked and never the URL, which may hold a signature. None of the frames in its traceback
+has the request as it was sent.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -22,7 +29,10 @@ from singleton.stores.protocol import StoreFailure
 from singleton.stores.replies import clock, clock_trouble, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import asyncio
+    from collections.abc import Coroutine, Mapping
+
+    from aiohttp.connector import Connection
 
     from singleton.stores.access import Access
 
@@ -33,6 +43,8 @@ _CONNECTING: Final = 20.0
 _NO_BODY: Final = 16_384
 """Bytes of a body that are read where none was asked for: an error's has its code."""
 _CODE: Final = re.compile(rb"<Code>(\w{1,80})</Code>")
+_ID: Final = "x-ms-client-request-id"
+"""The header by which a request is named, and its answer."""
 _SKIPPED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """Headers that aiohttp would add, and no request needs."""
 
@@ -61,31 +73,27 @@ class Wire:
         self._access = access
         self._open: aiohttp.ClientSession | None = None
         self._closed = False
+        self._prefix = f"{os.urandom(6).hex()}-"
+        self._numbers = count(1)
 
     async def ask(
-        self, method: str, path: str, query: str, headers: dict[str, str], status: int, *, most: int = 0
+        self, method: str, path: str, query: str, headers: Mapping[str, str], status: int, *, most: int = 0
     ) -> Reply:
         """Send a request once; return the answer if it has this status.
 
         ``most``: bytes of the body that is asked for, at most. A longer one is no answer.
 
         Raises:
-            StoreFailure: another status, or no answer.
+            StoreFailure: another status, or no answer; or it was not sent, for want of a way in.
         """
-        headers["x-ms-version"] = VERSION
-        request = Request(method, path, query, headers)
-        await self._access.grant(request)
         try:
-            found, replied, body = await self._exchange(request, status, most)
-        except Exception as error:  # noqa: BLE001 - whatever it is: it may show the URL, so it is told and not chained
-            failure = StoreFailure(detail=_unanswered(error, self._host))
-        else:
-            if found == status:
-                return Reply(replied, body)
-            failure = _refusal(found, replied, body)
-            if found == 401:
-                self._access.refused()
-        raise failure
+            answer = await self._exchange(method, path, query, headers, status, most)
+        except BaseException as error:
+            error.__traceback__ = None  # of who gives up: the frames beneath have what signs
+            raise
+        if isinstance(answer, StoreFailure):
+            raise answer
+        return answer
 
     async def aclose(self) -> None:
         """Close connections. Nothing can be asked afterwards."""
@@ -94,21 +102,43 @@ class Wire:
         if self._open is not None:
             await self._open.close()
 
-    async def _exchange(self, request: Request, expected: int, most: int) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body. A connection is used again only if its answer was read to the end."""
-        url = _url(f"{self._origin}{request.path}?{request.query}" if request.query else self._origin + request.path)
-        session = self._open or self._opened()
-        response = await session.request(request.method, url, headers=request.headers, allow_redirects=False)
+    async def _exchange(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], expected: int, most: int
+    ) -> Reply | StoreFailure:
+        """Send a request and read its answer; return a failure, which would keep this frame and what signs if raised.
+
+        A connection is used again only if its answer was read to the end.
+        """
+        named = f"{self._prefix}{next(self._numbers)}"
+        request = Request(method, path, query, {**headers, _ID: named, "x-ms-version": VERSION})
         try:
-            limit = most or _NO_BODY
-            body = await _read(response, limit)
-            if len(body) <= limit:
-                response.release()
-            elif most and response.status == expected:
+            await self._access.grant(request)
+        except StoreFailure as failure:
+            return failure.with_traceback(None)
+        except Exception as error:  # noqa: BLE001 - from the caller's credential, and it may show what is secret
+            return StoreFailure(detail=f"{type(error).__name__} from the account's credential")
+        try:
+            url = _url(f"{self._origin}{path}?{request.query}" if request.query else self._origin + path)
+            session = self._open or self._opened()
+            response = await session.request(method, url, headers=request.headers, allow_redirects=False)
+            try:
+                _check(response, named)
+                body = await _read(response, most or _NO_BODY)
+            finally:
+                response.close()  # its connection is not closed, but was given back, if it was read to the end
+            return self._judged(response, body, expected, most)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it may show the URL, so it is told and not chained
+            return StoreFailure(detail=_unanswered(error, self._host))
+
+    def _judged(self, response: aiohttp.ClientResponse, body: bytes, expected: int, most: int) -> Reply | StoreFailure:
+        status = response.status
+        if status == expected:
+            if most and len(body) > most:
                 raise aiohttp.ClientPayloadError  # half of what was asked for is nothing
-            return response.status, response.headers, body
-        finally:
-            response.close()
+            return Reply(response.headers, body)
+        if status == 401:
+            self._access.refused()
+        return _refusal(status, response.headers, body)
 
     def _opened(self) -> aiohttp.ClientSession:
         """Open the session at the first request: then its loop runs."""
@@ -124,8 +154,30 @@ class Wire:
             proxy=proxy_for(self._scheme, self._host),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING),
             middlewares=(_once,),
+            response_class=_Answer,
         )
         return self._open
+
+
+class _Answer(aiohttp.ClientResponse):
+    """An answer that remembers its transport: one without a body gives its connection back before it can be judged."""
+
+    transport: asyncio.Transport | None = None
+
+    def start(self, connection: Connection) -> Coroutine[Any, Any, aiohttp.ClientResponse]:
+        """Read status and headers. It is no coroutine of its own, to save the time that one takes."""
+        self.transport = connection.transport
+        return aiohttp.ClientResponse.start(self, connection)
+
+
+def _check(response: aiohttp.ClientResponse, asked: str) -> None:
+    """Close the connection if this answer is to another request: then the next on it may be one, too."""
+    named = response.headers.get(_ID)
+    if named is None or named == asked:
+        return
+    if isinstance(response, _Answer) and response.transport is not None:
+        response.transport.abort()
+    raise Unanswered("an answer to another request")
 
 
 async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

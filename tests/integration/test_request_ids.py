@@ -1,0 +1,47 @@
+"""The service repeats a request's id in its answer: otherwise ours would be compared with nothing."""
+
+from __future__ import annotations
+
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+
+from singleton.process.opening import open_container
+from singleton.settings.connection import StorageAccount
+from singleton.stores import wire
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    import pytest
+
+MINE = "00000000-0000-4000-8000-000000000001"
+
+
+async def test_each_success_names_its_request(
+    connection_string: str, container_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[tuple[int, str | None]] = []
+    check = wire._check
+
+    def noted(response: Any, asked: str) -> None:
+        echo = response.headers.get("x-ms-client-request-id")
+        answers.append((response.status, None if echo is None else "ours" if echo == asked else echo))
+        check(response, asked)
+
+    monkeypatch.setattr(wire, "_check", noted)
+    async with aclosing(open_container(StorageAccount(connection_string), container_name)) as store:
+        await store.create("job", {"a": "b"})
+        etag = await store.acquire("job", MINE, 15)
+        await store.renew("job", MINE)
+        await store.write("job", MINE, {"a": "c"}, etag)
+        with suppress(StoreFailure):
+            await store.acquire("job", "00000000-0000-4000-8000-000000000002", 15)
+        await store.release("job", MINE)
+        await store.read("job")
+        await store.note("note", {"a": "b"})
+        await store.noted("note")
+        await store.acquire("job", MINE, 15)
+        await store.break_("job")
+        await store.remove("note")
+    assert {echo for status, echo in answers if status < 400} == {"ours"}
+    assert {echo for status, echo in answers if status >= 400} <= {"ours", None}
+    assert len(answers) == 14
