@@ -1,7 +1,7 @@
 """Hunt for planted bugs: a process that forks for each, so that as little as possible is imported for it.
 
-A line of JSON asks, ``{"bug": {"file", "old", "new"} or null, "tests": [...], "explore": [scenarios, seed, first]}``,
-and a line of JSON answers.
+A line of JSON asks, ``{"bug": {"file", "old", "new"} or null, "tests": [...], "explore": [scenarios, seed, first,
+workload]}``, and a line of JSON answers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Failures:
             self.first = self.first or report.nodeid
 
 
-def _explore(scenarios: int, seed: int, first: int) -> dict[str, object]:
+def _explore(scenarios: int, seed: int, first: int, among: str) -> dict[str, object]:
     """Run scenario after scenario until one breaks a promise, number ``first`` before all others."""
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.explore import Plan
@@ -75,7 +75,8 @@ def _explore(scenarios: int, seed: int, first: int) -> dict[str, object]:
     from simulator.virtual.worlds.runtime import prepare_process
 
     prepare_process()
-    plan = Plan(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=WORKLOADS, seed=seed)
+    workloads = (among,) if among else WORKLOADS
+    plan = Plan(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed)
     for index in sorted(range(scenarios), key=lambda index: index != first - 1):
         try:
             violations = plan.scenario(index).run().violations

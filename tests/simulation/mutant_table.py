@@ -25,7 +25,8 @@ _HEAD = """# Planted bugs
 Each of these {count} changes of the shipped source breaks a promise. The test-suite plants them one by one, and
 explores the broken code as `singleton-sim explore` does (seed 1, 5 hosts, all faults, all workloads). {explored} are
 found by exploring, {half} of them within {median} scenarios, all within {most}. The other {tested} are of a kind that
-no world can show; the tests find them, and the last column says why. `python -m tests.simulation.mutant_table` writes
+no world can show; the tests find them, and the last column says why. Where it names a workload, only worlds of that one
+are explored (`--workload`). `python -m tests.simulation.mutant_table` writes
 this page; the numbers are those of Python {python}.
 
 | planted bug | what it breaks | found by | after | |
@@ -63,7 +64,8 @@ def _row(mutant: Mutant, catch: Catch) -> str:
         found, after = catch.text.rpartition("/")[2].split("[")[0].replace("::", ": "), ""
     else:
         found, after = str(catch.check), str(catch.after)
-    return f"| {mutant.name} | {mutant.breaks} | {found} | {after} | {mutant.why} |\n"
+    remark = f"among `{mutant.among}`" if mutant.among else mutant.why
+    return f"| {mutant.name} | {mutant.breaks} | {found} | {after} | {remark} |\n"
 
 
 def _hunt(mutants: tuple[Mutant, ...]) -> list[Catch]:

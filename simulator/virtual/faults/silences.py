@@ -42,7 +42,7 @@ class Silenced(NetworkFault, kind="silenced"):
 
     of: ClassVar[tuple[str, ...]] = _OF
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_CALLS), "fate": tuple(_FATES)}
-    seconds: float = about(0.5, 0.7, 1, 2, 2, 4, 8)
+    seconds: float = about(0.5, 0.7, 1, 2, 2, 4, 8, 20)
     call: str = drawn("write", lambda rng: rng.choice(("write", "write", "write", *_CALLS)))
     fate: str = drawn("request lost", lambda rng: rng.choice(("request lost", "reply lost", "reply lost", *_FATES)))
     delay: float = drawn(1.0, lambda rng: round(rng.choice((0.3, 1.0, 2.0, 5.0)) * rng.uniform(0.5, 1.5), 3))

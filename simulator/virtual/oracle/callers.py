@@ -42,7 +42,7 @@ _MOST: Final = 5 * SOON + 0.1
 """The same, where the blob must be made: as long as one of its five requests is always under way."""
 STALE: Final = 6.0
 """Seconds for which what a host knows may be old: an answer on its way, a release under way."""
-_NO_ANSWER: Final = 11.0
+NO_ANSWER: Final = 11.0
 """Seconds after an attempt without an answer until the next one: its time-out, and a pause."""
 _PATIENCE: Final = 75.0
 """Seconds after which who waits is told that the storage does not answer."""
@@ -176,7 +176,7 @@ class Callers:
                 self._blame("false alarm", told)
             case "StorageError" if quiet and not strange:
                 self._blame("false alarm", f"{told}, and no request was refused")
-            case "StorageUnavailable" if quiet:
+            case "StorageUnavailable" if self.conduct.well(machine, since - STALE + NO_ANSWER):
                 self._blame("false alarm", f"{told}, and the network was good")
             case "StorageDenied" if not self.conduct.denied(machine, since):
                 self._blame("false alarm", f"{told}, and nobody denied it anything")
@@ -243,7 +243,7 @@ class Callers:
         since = self._age(invocation)
         machine = invocation.machine
         good_day = since < AT_ONCE * 2
-        reach = since + _NO_ANSWER if good_day else since
+        reach = since + NO_ANSWER if good_day else since
         excused = machine.stopped_since(reach) or (good_day and self.conduct.troubled(machine, reach))
         if since < _MOST and self.conduct.asks(machine, invocation.lock):
             self.evidence.later(SOON / 2, self._must_be_answered, invocation)

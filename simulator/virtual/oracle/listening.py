@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _NEVER: Final = -math.inf
 _A_MOMENT: Final = 0.01
+_QUICK: Final = 1.0
+"""Seconds within which an answer comes to whoever asked: one that takes longer may come to an attempt that is over."""
 """Seconds in which what the lock thread knows is told."""
 _AFTER_LOSS: Final = 60.0
 """Seconds for which a candidate without a recovery interval leaves a lock alone that was taken away."""
@@ -262,7 +264,7 @@ class Listening:
         if self._has_led_all_along(candidate, one):
             self._blame("stands by as the leader", f"{told}, and {one.machine.name} has the lock of {one.function}")
         elif (
-            max(candidate.lapsed, candidate.asked) < last_no < now - _A_MOMENT
+            max(candidate.lapsed, candidate.asked) < last_no < min(candidate.asked + _QUICK, now - _A_MOMENT)
             and abs(candidate.gave_up - last_no) > _A_MOMENT
             and self.conduct.well(one.machine, now - last_no)
         ):

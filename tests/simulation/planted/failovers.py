@@ -92,6 +92,14 @@ FAILOVERS: tuple[Mutant, ...] = (
         breaks="a hold begins on an ETag that somebody has read long ago",
     ),
     Mutant(
+        name="touch extends the lease",
+        file=LEASE,
+        old="            self._touched, self._touch_ends = sent, sent + good\n",
+        new="            self._touched, self._touch_ends = sent, sent + good\n            self._extend(sent)\n",
+        breaks="a holder whose renewals fail believes in a lease that has ended",
+        among="failover",
+    ),
+    Mutant(
         name="renewal stands for a touch",
         file=LEASE,
         old="            self.cause = None\n            self._extend(sent)\n",
@@ -206,6 +214,14 @@ FAILOVERS: tuple[Mutant, ...] = (
         breaks="one lost request loses the hold",
     ),
     Mutant(
+        name="waiters look as seldom as they poll",
+        file=TIMING,
+        old="        return self.poll_max if self.failover is None else min(self.poll_max, self.failover / LOOKS)\n",
+        new="        return self.poll_max\n",
+        breaks="a dead holder's lock is taken over late",
+        among="failover",
+    ),
+    Mutant(
         name="next look not in time",
         file=LOCK,
         old="                await self._line.sleep_until(min(due, self.next_look))\n",
@@ -238,5 +254,13 @@ FAILOVERS: tuple[Mutant, ...] = (
         breaks="a lock that somebody took by hand is taken from him",
         by=("tests/unit/locking/test_failover.py::test_a_lease_without_end_is_respected",),
         why="in worlds nobody takes a lease without end",
+    ),
+    Mutant(
+        name="blob that is gone taken for held",
+        file=TAKEOVER,
+        old='            if failure.meaning not in ("missing", "deleting"):\n                raise\n',
+        new="            raise\n",
+        breaks="a waiter whose lock was deleted waits for ever",
+        among="failover",
     ),
 )

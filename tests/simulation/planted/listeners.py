@@ -49,6 +49,14 @@ LISTENERS: tuple[Mutant, ...] = (
         breaks="without recovery each invocation waits in a slot for as long as another process listens",
     ),
     Mutant(
+        name="seats are not told of the loss",
+        file=CANDIDACY,
+        old="            turn.lost.fire(reason)\n",
+        new="            turn.lost.freeze()\n",
+        breaks="bodies under a listener go on without the lease",
+        among="listener",
+    ),
+    Mutant(
         name="only the first seat is told of the loss",
         file=CANDIDACY,
         old="        for turn in self._seats.copy():\n",

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``."""
+    """One planted bug and what it ``breaks``. Where exploring can't see it, ``by`` names the tests that do, ``why``.
+
+    ``among``: the workload to explore; all, if it is empty.
+    """
 
     name: str
     file: str
@@ -16,3 +19,4 @@ class Mutant:
     breaks: str
     by: tuple[str, ...] = ()
     why: str = ""
+    among: str = ""

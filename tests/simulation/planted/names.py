@@ -39,6 +39,14 @@ NAMES: tuple[Mutant, ...] = (
         breaks="a connection string loses against what stands below it",
     ),
     Mutant(
+        name="account name before the blob service's address",
+        file=CONNECTION,
+        old="        if given:\n            url = checked_url(given",
+        new="        if given and not account:\n            url = checked_url(given",
+        breaks="blobs are looked for in another account than blobServiceUri says",
+        among="deployed",
+    ),
+    Mutant(
         name="endpoint suffix ignored",
         file=STORAGESTRING,
         old='"endpointsuffix": "core.windows.net"} | parts\n',

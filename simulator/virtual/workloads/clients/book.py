@@ -17,7 +17,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.oracle.callers import AT_ONCE, ONCE, QUIET, STALE
+from simulator.virtual.oracle.callers import AT_ONCE, NO_ANSWER, ONCE, QUIET, STALE
 from simulator.virtual.workloads.bodies import able
 from simulator.virtual.workloads.clients.customers import Customer, Use
 from simulator.virtual.worlds.resource import Refused
@@ -174,7 +174,7 @@ class Book:
             case StorageDenied():
                 allowed = conduct.denied(machine, since)
             case StorageUnavailable():
-                allowed = not conduct.well(machine, since)
+                allowed = not conduct.well(machine, since - STALE + NO_ANSWER)
             case SingletonError() | ValueError():
                 allowed = conduct.strange(machine, since)
             case _:

@@ -204,6 +204,9 @@ class Ledger:
                 noted = self._names.get(unquote(request.name).rpartition("/")[2])
                 for each in self.entries.values() if noted is None else [noted]:
                     each.forgotten = True
+        if request.call == "queue time" and length > _ROUND:  # a clock that was read so late is as much behind
+            for each in self.entries.values():
+                each.troubled = True
         if request.call == "queue receive" and not (passage.good and passage.copies == 1):
             until = self.world.loop.now + length + passage.copy_delay + 1.0
             self._bad_until[request.machine] = max(until, self._bad_until.get(request.machine, 0.0))
