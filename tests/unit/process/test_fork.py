@@ -139,6 +139,7 @@ def test_a_child_has_locks_of_its_own_and_its_children_too(locks: LockClient) ->
         assert in_a_child(in_turn) == "done"
 
 
+@pytest.mark.process
 def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothing_of_it() -> None:
     """What is imported there may have hooks for forks of its own, of which only the second half would run."""
     code = """
