@@ -155,7 +155,7 @@ class LockClient(OperatorClient):
         return self._do(self._holder(name))
 
     def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
-        """Take the lock away from whoever has it, whichever process; None when nobody had.
+        """Take the lock away from whoever has it, whichever process; None when nobody had, or the next one got it.
 
         For operators. Without ``notice`` the rest of the lease runs out and can't be renewed: its holder's own deadline
         comes first, so nobody gets in beside it. It learns of it at its next renewal, after half a period at most.
