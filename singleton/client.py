@@ -195,7 +195,8 @@ class LockClient(OperatorClient):
             prefix: only names that begin with it.
             function: only those of this function.
             held: only those that somebody has.
-            older_than: only those whose last stamp is at least so many seconds old.
+            older_than: only those that somebody is known to have had for at least so many seconds, and free ones that
+                were not written for so long. A holder with ``fencing_tokens`` off does not tell, and is left out.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.words import did_you_mean, quoted
+from singleton.base.words import did_you_mean, listed, quoted
 from singleton.cli.trouble import READING
 from singleton.cli.words import state_of
 from singleton.operating.alike import names_like, prefixes_like, slots_of
@@ -43,7 +43,7 @@ def no_such_prefix(session: Session, prefix: str) -> str | None:
 def no_such_function(session: Session, function: str, functions: Iterable[str], prefix: str = "") -> str:
     """Say that no lock is this function's."""
     among = f" with a name that begins with {prefix!r}" if prefix else ""
-    hint = did_you_mean(function, functions)
+    hint = did_you_mean(function, functions) or f". Those that have any: {listed(sorted(functions))}"
     return f"there is no lock of function {function!r}{among} in container {session.container!r}{hint}"
 
 

@@ -70,6 +70,15 @@ def test_where_there_is_no_lock_yet_nothing_is_a_mistake(
     assert "mean" not in locks.err
 
 
+def test_who_gives_a_function_like_no_other_is_told_which_there_are(thread: LockThread, locks: Command) -> None:
+    for name in (SHIP, "locks/app/pay"):
+        stamped(thread, name)
+    assert locks("list", "--function", "invoice") == 2
+    assert "there is no lock of function 'invoice' in container 'webjobshost'. Those that have any: 'pay', 'ship'" in (
+        locks.err
+    )
+
+
 def test_what_matches_locks_of_which_none_is_wanted_is_no_mistake(thread: LockThread, locks: Command) -> None:
     stamped(thread, SHIP)
     assert locks.json("list", "--prefix", "locks/app/s", "--held") == []

@@ -112,7 +112,9 @@ def test_a_break_is_told_once_for_each_hold_and_who_has_the_lock_after_it_got_it
     assert seen(watch, 1006, replace(held, etag="2")) == [("got", "a")], "the next one there left no stamp"
     other = replace(of("second", "3", 1008), state="breaking")
     assert seen(watch, 1008, other) == [("got", "a"), ("breaking", "a")]
-    assert seen(watch, 1010, replace(other, state="broken", holder=None)) == [("free", "a")]
+    third = replace(of("third", "4", 1010), state="breaking")
+    assert seen(watch, 1010, third) == [("got", "a"), ("breaking", "a")], "broken, too"
+    assert seen(watch, 1012, replace(third, state="broken", holder=None)) == [("free", "a")]
 
 
 def test_a_lock_that_is_being_broken_at_the_first_look_is_told_with_its_holder() -> None:
