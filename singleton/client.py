@@ -155,7 +155,7 @@ class LockClient(OperatorClient):
         return self._do(self._holder(name))
 
     def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
-        """Take the lock away from whoever has it, whichever process; None when nobody had.
+        """Take the lock away from whoever has it, whichever process; None when nobody had, or the next one got it.
 
         For operators. Without ``notice`` the rest of the lease runs out and can't be renewed: its holder's own deadline
         comes first, so nobody gets in beside it. It learns of it at its next renewal, after half a period at most.
@@ -195,7 +195,8 @@ class LockClient(OperatorClient):
             prefix: only names that begin with it.
             function: only those of this function.
             held: only those that somebody has.
-            older_than: only those whose last stamp is at least so many seconds old.
+            older_than: only those that somebody is known to have had for at least so many seconds, and free ones that
+                were not written for so long. A holder with ``fencing_tokens`` off does not tell, and is left out.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.

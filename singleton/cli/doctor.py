@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from singleton.base.errors import StorageDenied
+from singleton.cli.lines import say
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.trouble import READING, Silence
 from singleton.cli.words import counted, write_json
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 _T = TypeVar("_T")
+_SAID: Final = 31
+"""Columns before what is said of a check."""
 _MARKS: Final = {"ok": "ok", "note": "note", "failed": "FAILED", "unknown": "?"}
 
 
@@ -45,7 +48,7 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
     visit = _Visit(session, Place(session.place.account, scratch or mark, "sdk"), f"{mark}/", own=scratch is None)
     if not session.as_json:
         where = f"container {visit.place.container}" + (", made for this and deleted again" if visit.own else "")
-        click.echo(f"{session.place.account.endpoint}, {where}{'' if quick else '; this takes about 20 s'}")
+        say(f"{session.place.account.endpoint}, {where}{'' if quick else '; this takes about 20 s'}")
     missing = visit.begin()
     findings = [missing] if missing else list(visit.findings(quick=quick))
     failed = sum(finding.outcome == "failed" for finding in findings)
@@ -60,7 +63,7 @@ def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
         )
     else:
         more = f" {counted(untried, 'check')} could not be made." if untried else ""
-        click.echo((f"{counted(failed, 'check')} failed." if failed else "Locks can rely on this account.") + more)
+        say((f"{counted(failed, 'check')} failed." if failed else "Locks can rely on this account.") + more)
     return 1 if failed else 0
 
 
@@ -115,7 +118,7 @@ class _Visit:
             except StoreFailure as failure:
                 container = f"container {self.place.container}"
                 left = container if self.own else f"blobs beneath {self._prefix} in {container}"
-                click.echo(f"left behind, delete by hand: {left} ({failure})", err=True)
+                say(f"left behind, delete by hand: {left} ({failure})", err=True)
 
     def _ask(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
         with Silence(self.place.account.endpoint):
@@ -124,5 +127,5 @@ class _Visit:
 
 def _told(session: Session, check: str, outcome: Outcome, said: str) -> Finding:
     if not session.as_json:
-        click.echo(f"  {_MARKS[outcome]:<7} {check:<20} {said}")
+        say(said, first=f"  {_MARKS[outcome]:<7} {check:<20} ", indent=_SAID)
     return Finding(check=check, outcome=outcome, said=said)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from singleton.base.words import quoted
+from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
-from singleton.operating.breaking import break_hold
+from singleton.operating.breaking import Passed, end_hold
 from singleton.stores.keeping import LONGEST_BREAK
 
 if TYPE_CHECKING:
@@ -57,12 +58,9 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
             click.echo("nothing was broken")
             return 1
         notice = 0.0
-    broken = session.on_store(lambda store: break_hold(store, name, notice)) if lock.held else None
-    if broken is None:
-        if session.as_json:
-            write_json({"lock": name, "broken": False})
-        else:
-            click.echo(f"{plain(name)}: nobody has it; nothing was broken")
+    broken = session.on_store(lambda store: end_hold(store, name, notice)) if lock.held else None
+    if broken is None or isinstance(broken, Passed):
+        _tell_of_nothing(session, name, broken)
         return 1
     if not session.as_json:
         _tell(broken)
@@ -88,6 +86,18 @@ def _asked(session: Session, name: str, *, yes: bool) -> bool:
     return click.confirm(f"The lease of {plain(name)} has no end, so breaking it ends it at once. Break it?")
 
 
+def _tell_of_nothing(session: Session, name: str, passed: Passed | None) -> None:
+    """Say that nothing was broken: nobody has the lock, or it went on to the next one in that moment."""
+    if session.as_json:
+        write_json({"lock": name, "broken": False, "holder": passed and holder_dict(passed.now)})
+    elif passed is None:
+        say(f"{plain(name)}: nobody has it; nothing was broken")
+    else:
+        say(f"{plain(name)} changed hands before the break arrived; nothing was broken.")
+        say(f"It was held by {who(passed.before)}.")
+        say(f"Now it is held by {who(passed.now)}.")
+
+
 def _as_json(broken: Broken) -> dict[str, Any]:
     return {
         "lock": broken.lock,
@@ -101,19 +111,19 @@ def _as_json(broken: Broken) -> dict[str, Any]:
 
 def _tell(broken: Broken) -> None:
     since = broken.holder.since
-    click.echo(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
+    say(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
     when = f"ends in {span(broken.free_in)}" if broken.free_in else "has ended"
-    click.echo(f"Its lease {when} and can't be renewed; then others can have it.")
+    say(f"Its lease {when} and can't be renewed; then others can have it.")
     if not broken.together:
-        click.echo("Its holder stops before that: nobody gets in beside it.")
+        say("Its holder stops before that: nobody gets in beside it.")
         return
     bound = "for as long as it likes" if broken.together == math.inf else f"for up to {span(broken.together)}"
     beside = f"goes on {bound}: two may be inside, and only tokens keep them apart."
     if not broken.before:
-        click.echo(f"A holder that can't be told {beside}")
+        say(f"A holder that can't be told {beside}")
         return
-    click.echo("It was being broken already. If that was without a notice, its holder stops before that.")
-    click.echo(f"Else one that can't be told {beside}")
+    say("It was being broken already. If that was without a notice, its holder stops before that.")
+    say(f"Else one that can't be told {beside}")
 
 
 def _ended(session: Session, name: str) -> LockInfo:
@@ -127,4 +137,4 @@ def _ended(session: Session, name: str) -> LockInfo:
 
 
 def _tell_now(lock: LockInfo) -> None:
-    click.echo(f"Now it is {f'held by {who(lock.holder)}' if lock.holder else 'free'}.")
+    say(f"Now it is {f'held by {who(lock.holder)}' if lock.holder else 'free'}.")

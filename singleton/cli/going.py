@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from singleton.cli.mistyped import no_such_prefix
 from singleton.cli.trouble import READING
 from singleton.cli.words import Progress, write_json
 from singleton.operating.listing import next_page as first_page
@@ -19,8 +20,18 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 
+_GoingT = TypeVar("_GoingT", bound="Going[Any]")
+
+
 def go_through(
-    session: Session, begin: Callable[[LeaseStore], Going[Any]], did: str, others: Mapping[str, str], *, dry_run: bool
+    session: Session,
+    begin: Callable[[LeaseStore], _GoingT],
+    did: str,
+    others: Mapping[str, str],
+    *,
+    dry_run: bool,
+    prefix: str = "",
+    mistake: Callable[[_GoingT], str | None] = lambda _: None,
 ) -> Any:
     """Go through the container, and tell of it, also where it ends before its time; return what became of all.
 
@@ -30,25 +41,34 @@ def go_through(
         did: what is done to a blob: "deleted".
         others: why the others were left, by the field that counts them.
         dry_run: whether nothing is done.
+        prefix: with which the names begin.
+        mistake: says what was asked for and is not there, once all was seen: that is the user's mistake.
+
+    Raises:
+        UsageError: there are locks, and none that was asked for.
     """
     progress = Progress("blobs seen")
-    running: list[Going[Any]] = []
+    running: list[_GoingT] = []
 
     async def next_page(store: LeaseStore) -> bool:
         if not running:
             running.append(begin(store))
         return await running[0].go_on()
 
-    session.ask(lambda keeping: first_page(keeping, session.container, "", None, 1, answer=READING))
-    ended = False
+    page = session.ask(lambda keeping: first_page(keeping, session.container, prefix, None, 1, answer=READING))
+    if prefix and not page.entries and (wrong := no_such_prefix(session, prefix)) is not None:
+        raise click.UsageError(wrong)
+    ended, wrong = False, None
     try:
         while session.on_store(next_page):
             progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
-        ended = True
+        ended, wrong = True, mistake(running[0])
     finally:
         progress.end()
-        if running:
+        if running and wrong is None:
             _tell(session, running[0], progress.seconds, did, others, dry_run=dry_run, ended=ended)
+    if wrong is not None:
+        raise click.UsageError(wrong)
     return running[0].result
 
 

@@ -11,10 +11,11 @@ import click
 
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
 from singleton.base.words import quoted
+from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.trouble import Outage
-from singleton.cli.words import holder_dict, plain, span_of, who, write_json
+from singleton.cli.words import holder_dict, iso, plain, span_of, who, write_json
 from singleton.locking.holder import holder
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _as_kept(reason: str) -> str:
     if not kept.strip("? "):
         raise click.UsageError(f"--reason is {quoted(reason)}: metadata has letters of ASCII only, so give some")
     if kept != reason.strip():
-        click.echo(f"the reason is kept as {quoted(kept)}: metadata has letters of ASCII only", err=True)
+        say(f"the reason is kept as {quoted(kept)}: metadata has letters of ASCII only", err=True)
     return kept
 
 
@@ -167,6 +168,6 @@ class _Asking:
         """Say what has become of it; as JSON with who has it, or why it was lost."""
         if self._session.as_json:
             about = {"holder": None, "reason": None, **known}
-            write_json({"lock": self._name, "state": state, "at": time.time(), **about}, streamed=True)
+            write_json({"lock": self._name, "state": state, "at": iso(time.time()), **about}, streamed=True)
         else:
-            click.echo(f"{plain(self._name)} {state}{more}")
+            say(f"{plain(self._name)} {state}{more}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.cli.going import go_through
+from singleton.cli.mistyped import no_such_function
 from singleton.cli.session import Session, in_a_session
 from singleton.operating.lifting import Lift
 
@@ -35,5 +36,10 @@ def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int
     def begin(store: LeaseStore) -> Lift:
         return Lift(store, session.container, function=function, dry_run=dry_run)
 
-    result = go_through(session, begin, "lifted", _OTHERS, dry_run=dry_run)
+    def mistake(lift: Lift) -> str | None:
+        if function is None or function in lift.functions or not lift.functions:
+            return None
+        return no_such_function(session, function, lift.functions)
+
+    result = go_through(session, begin, "lifted", _OTHERS, dry_run=dry_run, mistake=mistake)
     return 1 if result.held else 0

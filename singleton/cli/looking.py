@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.base.words import did_you_mean, listed
+from singleton.cli.lines import say, terminal_width
+from singleton.cli.mistyped import no_such_function, no_such_lock, no_such_prefix
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.table import Table, terminal_width, who_within
+from singleton.cli.table import Table, who_within
 from singleton.cli.trouble import READING, Outage
 from singleton.cli.words import (
     Progress,
     as_dict,
     block,
     counted,
+    iso,
     moment,
     plain,
     span,
@@ -26,7 +28,8 @@ from singleton.cli.words import (
     who,
     write_json,
 )
-from singleton.operating.listing import Wanted, find, names_like, next_page
+from singleton.operating.alike import is_slot
+from singleton.operating.listing import Met, Wanted, find, next_page
 from singleton.operating.locks import lock_info
 from singleton.operating.watching import Watch
 
@@ -37,28 +40,40 @@ if TYPE_CHECKING:
     from singleton.operating.watching import Sight
     from singleton.stores.keeping import Page
 
+_INDENT: Final = 4
 _FIRST: Final = 200
 """Lines by which the width of the columns is found."""
-_WORDS: Final = {"holds": "has it", "got": "got it", "passed": "had it", "free": "is free"}
+_WORDS: Final = {
+    "holds": "has it",
+    "got": "got it",
+    "passed": "had it",
+    "breaking": "loses it: its lease was broken",
+    "free": "is free",
+}
 
 
 @click.command("list")
 @click.option("--function", metavar="NAME", help="Only locks of this function.")
 @click.option("--held", is_flag=True, help="Only locks that somebody has.")
-@click.option("--older-than", type=span_of(), metavar="SPAN", help="Only those stamped so long ago: 10m, 2h, 7d.")
+@click.option(
+    "--older-than",
+    type=span_of(),
+    metavar="SPAN",
+    help="Only those held for so long, or free and not written for so long: 10m, 2h, 7d.",
+)
 @click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so; the service looks for them.")
 @in_a_session
 def list_(session: Session, function: str | None, older_than: float | None, prefix: str, *, held: bool) -> int:
     """List the locks, and who has them."""
     wanted = Wanted(function=function, held=held, older_than=older_than)
-    functions: set[str] = set()
+    met = Met()
     progress = Progress("blobs read")
     seen = shown = having = 0
     table: Table | None = None
     waiting: list[tuple[LockInfo, float]] = []
     try:
         for page in _pages(session, prefix):
-            for lock in wanted.among(page, session.container, functions):
+            for lock in wanted.among(page, session.container, met):
                 shown, having = shown + 1, having + lock.held
                 progress.end()  # where it would stand in the line
                 if session.as_json:
@@ -76,9 +91,10 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
         progress.end()
         if session.as_json and shown:
             click.echo("\n]")
-    if function is not None and function not in functions:
-        hint = did_you_mean(function, functions)
-        raise click.UsageError(f"there is no lock of function {function!r} in container {session.container!r}{hint}")
+    if (mistake := _mistake(session, met, function, prefix)) is not None:
+        raise click.UsageError(mistake)
+    if met.ageless:
+        say(f"{counted(met.ageless, 'held lock')} left out: its holder does not write since when it has it", err=True)
     if session.as_json:
         if not shown:
             write_json([])
@@ -86,8 +102,17 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     if table is None and waiting:
         Table(waiting)
     total = f"{counted(shown, 'lock')}, {having:,} held; {counted(seen, 'blob')} read in {progress.seconds:.1f} s"
-    click.echo(total, err=True)
+    say(total, err=True)
     return 0
+
+
+def _mistake(session: Session, met: Met, function: str | None, prefix: str) -> str | None:
+    """Say what is wrong with a function or a prefix that no lock has; None: nothing, or there is no lock at all yet."""
+    if not met.locks:
+        return no_such_prefix(session, prefix) if prefix else None
+    if function is not None and function not in met.functions:
+        return no_such_function(session, function, met.functions, prefix)
+    return None
 
 
 def _pages(session: Session, prefix: str) -> Iterator[Page]:
@@ -128,12 +153,7 @@ def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
         return lock, at
     if blob is not None:
         raise click.UsageError(f"blob {name!r} is there, but nothing says that it is a lock")
-    like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
-    hint = f". Did you mean {listed(like)}?" if like else ""
-    raise click.UsageError(
-        f"there is no lock {name!r} in container {session.container!r}: it is mistyped, or was never taken, or was "
-        f"swept{hint}"
-    )
+    raise click.UsageError(no_such_lock(session, name))
 
 
 @click.command()
@@ -148,18 +168,18 @@ def watch(
 ) -> int:
     """Tell who gets which lock, live: the lock NAME, or all.
 
-    It looks every few seconds. A lock that went from hand to hand between two looks is told by its last stamp.
+    It looks every few seconds. A lock that went from hand to hand between two looks is told by its last stamp. A lock
+    that is not there yet is watched for.
     """
-    wanted = Wanted(function=function)
-    seen = Watch()
+    watching = _Watching(session, name, function, prefix)
     ends = None if length is None else time.monotonic() + length
-    click.echo(f"watching {plain(name or session.container)}, every {span(every)}; Ctrl-C ends it", err=True)
+    say(f"watching {plain(name or session.container)}, every {span(every)}; Ctrl-C ends it", err=True)
     outage = Outage()
     answered = False
     while True:
         began = time.monotonic()
         try:
-            _look(session, name, prefix, wanted, seen)
+            watching.look()
         except StorageDenied as error:
             if not answered:
                 raise
@@ -175,27 +195,68 @@ def watch(
         time.sleep(pause)
 
 
-def _look(session: Session, name: str | None, prefix: str, wanted: Wanted, seen: Watch) -> None:
-    """Look at the container once, and tell what is different."""
-    pages = _pages(session, name or prefix)
-    first = next(pages)
-    found = (lock for page in itertools.chain([first], pages) for lock in wanted.among(page, session.container))
-    for sight in seen.look((lock for lock in found if name in (None, lock.name)), first.at):
-        _tell(session, sight, first.at)
+class _Watching:
+    """What is watched, and what was seen of it so far."""
+
+    def __init__(self, session: Session, name: str | None, function: str | None, prefix: str) -> None:
+        self._session = session
+        self._name = name
+        self._wanted = Wanted(function=function)
+        self._prefix = prefix
+        self._seen = Watch()
+        self._first = True
+
+    def look(self) -> None:
+        """Look at the container once, and tell what is different; at the first look also if nothing is there."""
+        met = Met()
+        found = 0
+        pages = _pages(self._session, self._name or self._prefix)
+        first = next(pages)
+
+        def locks() -> Iterator[LockInfo]:
+            nonlocal found
+            for page in itertools.chain([first], pages):
+                for lock in self._wanted.among(page, self._session.container, met):
+                    if self._name in (None, lock.name) or is_slot(lock, self._name or ""):
+                        found += 1
+                        yield lock
+
+        for sight in self._seen.look(locks(), first.at):
+            _tell(self._session, sight, first.at)
+        if self._first and not found:
+            self._tell_of_nothing(met, first.at)
+        self._first = False
+
+    def _tell_of_nothing(self, met: Met, at: float) -> None:
+        """Say that no lock is there that could be watched: it may come, or be mistyped."""
+        if self._name is not None and not self._wanted.function:
+            said: str | None = no_such_lock(self._session, self._name)
+        else:
+            said = _mistake(self._session, met, self._wanted.function, self._name or self._prefix)
+        if said is None:
+            return
+        say(f"{said}{'' if said.endswith('?') else '.'} Watching for it", err=True)
+        if self._session.as_json:
+            write_json({"seen": "missing", "at": iso(at), "lock": None, "said": said}, streamed=True)
 
 
 def _tell(session: Session, sight: Sight, at: float) -> None:
     lock = sight.lock
     if session.as_json:
-        write_json({"seen": sight.what, "at": at, "lock": as_dict(lock)}, streamed=True)
+        write_json({"seen": sight.what, "at": iso(at), "lock": as_dict(lock)}, streamed=True)
         return
-    since = lock.last.since
-    held = f" (for {span(at - since.timestamp())})" if since and sight.what in ("holds", "free") else ""
+    since, lasted = lock.last.since, ""
+    if since and sight.what in ("holds", "free"):
+        lasted = f" ({'was held ' if sight.what == 'free' else ''}for {span(at - since.timestamp())})"
     when = moment(datetime.fromtimestamp(at, UTC))
-    before, after = f"{when}  {plain(lock.name)}", f" {_WORDS[sight.what]}{held}"
+    before, after = f"{when}  {plain(lock.name)}", f" {_WORDS[sight.what]}{lasted}"
     if sight.what == "free":
-        click.echo(before + after)
+        say(before + after)
         return
+    line = f"{before}: {who(lock.last)}{after}"
     width = terminal_width()
-    by = who(lock.last) if width is None else who_within(lock.last, width - len(before) - len(after) - 2)
-    click.echo(f"{before}: {by}{after}")
+    if width is None or len(line) <= width:
+        click.echo(line)
+        return
+    say(f"{before}:")
+    say(who_within(lock.last, width - _INDENT) + after, first=" " * _INDENT)

@@ -20,6 +20,7 @@ from singleton.cli.doctor import doctor
 from singleton.cli.ending import break_
 from singleton.cli.holding import hold
 from singleton.cli.lifting import lift_epochs
+from singleton.cli.lines import say
 from singleton.cli.looking import list_, show, watch
 from singleton.cli.naming import name
 from singleton.cli.sweeping import sweep
@@ -54,14 +55,20 @@ class Ended(BaseException):
 
 
 @click.group(
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     epilog="Exit codes: 0 done, 1 the answer is no, 2 a wrong option or name, 3 storage failed. "
     "What each command does, with examples: docs/locks-cli.md.",
 )
 @click.version_option(package_name="azure-functions-singleton", prog_name=PROGRAM)
-def cli() -> None:
-    """Run a command of ``singleton-locks``."""
+@click.pass_context
+def cli(context: click.Context) -> int:
+    """Run a command of ``singleton-locks``; without one, say which there are."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+    return USAGE
 
 
 for command in (list_, show, watch, break_, hold, sweep, lift_epochs, name, doctor):
@@ -128,5 +135,5 @@ def _fail(told: Told | None, text: str, code: int) -> int:
 
 
 def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"{PROGRAM}: {redact(text)}\n")
+    say(f"{PROGRAM}: {redact(text)}", err=True)
     return code

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from singleton.cli.lines import say
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import plain, write_json
 from singleton.operating.locks import parts_of
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--function", metavar="NAME", help="The function's name.")
-@click.option("--scope", "scopes", multiple=True, metavar="VALUE", help="A value of its scope; several in order.")
+@click.option(
+    "--scope", "scopes", multiple=True, metavar="VALUE", help="A value of its scope; of two, scope_id's first."
+)
 @click.option("--level", type=click.Choice(["function", "host"]), default="function", help="Whose lock it is.")
 @click.option("--listener", is_flag=True, help="The lock of mode='listener'.")
 @click.option("--hashed", is_flag=True, help="The function has scope_hash=True.")
@@ -43,8 +46,10 @@ def name(
     found = name_in(
         session.container, session.app_id, function or "", scopes, level, listener=listener, scope_hash=hashed
     )
+    if (doubt := session.app_id_doubt) is not None:
+        say(doubt, err=True)
     if session.as_json:
-        write_json({"name": found, "container": session.container})
+        write_json({"name": found, "container": session.container, "host_id": session.app_id})
     else:
         click.echo(found)
     return 0
@@ -64,7 +69,7 @@ def _read(session: Session, name: str) -> int:
         }
         write_json({"name": name, "read": read})
     elif parts is None:
-        click.echo(f"{plain(name)}: no layout makes this name; somebody chose it")
+        say(f"{plain(name)}: no layout makes this name; somebody chose it")
     else:
         facts = {
             "app": plain(parts.app),
@@ -76,5 +81,5 @@ def _read(session: Session, name: str) -> int:
         }
         for key, value in facts.items():
             if value:
-                click.echo(f"{key:<9} {value}")
+                say(value, first=f"{key:<9} ", indent=10)
     return 1 if parts is None else 0

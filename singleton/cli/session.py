@@ -16,7 +16,7 @@ from singleton.operating.naming import layout_in
 from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
 from singleton.settings.connection import DEFAULT_CONNECTION, resolve_blob_account
-from singleton.settings.hostid import host_id
+from singleton.settings.hostid import host_id, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 from singleton.settings.place import Place
 
@@ -32,6 +32,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _OPTIONS: Final = ("connection", "account", "container", "app", "app_id", "as_json")
+_LONGEST_MADE: Final = 32
 _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 """The connection under which an account that is reached by an identity is looked up."""
 
@@ -65,7 +66,9 @@ class Session:
         options = load_options(folder, os.environ)
         self._folder = folder
         self.as_json = as_json
-        self.options = options.replace(container=container or options.container, host_id=app_id or options.host_id)
+        self._app_id_given = app_id is not None
+        named = options.host_id if app_id is None else app_id
+        self.options = options.replace(container=container or options.container, host_id=named)
         self._account = account
         self._connection = connection
 
@@ -94,6 +97,21 @@ class Session:
         """The host id under which the app has its locks."""
         return self.options.host_id or host_id(os.environ, self._folder)
 
+    @property
+    def app_id_doubt(self) -> str | None:
+        """Why the host id may be another than the app has; None where nothing says so."""
+        if self.options.host_id is None and is_machine_bound(os.environ):
+            return (
+                f"host id {self.app_id!r} is that of this machine and folder; in Azure it is the app's name: give "
+                "--host-id"
+            )
+        if self._app_id_given and not _is_made_by_host(self.app_id):
+            return (
+                f"host id {self.app_id!r} is taken as it is; one that the Functions host works out has no capitals and "
+                "32 characters at most"
+            )
+        return None
+
     @functools.cached_property
     def _silence(self) -> Silence:
         return Silence(self.place.account.endpoint or "the storage")
@@ -119,6 +137,11 @@ class Session:
     def release(self, hold: Hold) -> None:
         """Give it back."""
         runtime().release(hold)
+
+
+def _is_made_by_host(app_id: str) -> bool:
+    """Tell whether the Functions host may work out such a host id (H-6); one that is set may be any other."""
+    return app_id == app_id.lower() and len(app_id) <= _LONGEST_MADE and not app_id.endswith("-")
 
 
 def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[..., int]:

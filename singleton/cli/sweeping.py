@@ -47,5 +47,5 @@ def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool) ->
         keeping = keeping_of(store)
         return Sweep(keeping, session.container, older_than=older_than, prefix=prefix, dry_run=dry_run)
 
-    go_through(session, begin, "deleted", _OTHERS, dry_run=dry_run)
+    go_through(session, begin, "deleted", _OTHERS, dry_run=dry_run, prefix=prefix)
     return 0

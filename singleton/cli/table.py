@@ -5,14 +5,13 @@ A name is never cut, so that it can be copied. Where the output is no terminal, 
 
 from __future__ import annotations
 
-import shutil
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from singleton.cli.words import YOUNG, plain, scope_of, span, state_of, who
+from singleton.cli.lines import terminal_width
+from singleton.cli.words import YOUNG, function_of, plain, scope_of, span, state_of, who
 
 if TYPE_CHECKING:
     from singleton.base.holder import Holder
@@ -25,11 +24,6 @@ _GAP: Final = "  "
 _INDENT: Final = 4
 _SHORTEST: Final = 5
 """Characters of an instance's name that are shown in any case."""
-
-
-def terminal_width() -> int | None:
-    """Return how many characters a line of the terminal has; None where the output goes elsewhere."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def who_within(holder: Holder, room: int) -> str:
@@ -94,5 +88,11 @@ def _cells(lock: LockInfo, now: float) -> tuple[str, ...]:
     held_for = "" if since is None else span(now - since.timestamp())
     if lock.holder and lock.holder.renewed is False:
         held_for = YOUNG
-    function = plain(lock.function or "")
-    return state_of(lock), function, scope_of(lock), held_for, who(lock.holder) if lock.holder else "", plain(lock.name)
+    return (
+        state_of(lock),
+        function_of(lock),
+        scope_of(lock),
+        held_for,
+        who(lock.holder) if lock.holder else "",
+        plain(lock.name),
+    )

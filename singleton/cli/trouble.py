@@ -6,9 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-import click
-
 from singleton.base.errors import StorageUnavailable
+from singleton.cli.lines import say
 from singleton.cli.words import span
 from singleton.settings.connection import redact
 
@@ -46,7 +45,7 @@ class Silence:
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            click.echo(f"{self._where} has not answered for {span(self._after)}; asking on", err=True)
+            say(f"{self._where} has not answered for {span(self._after)}; asking on", err=True)
 
 
 class Outage:
@@ -66,10 +65,10 @@ class Outage:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause)
         self._due = now + self._pause
         lasted = f" for {span(now - self._began)}" if now - self._began >= 1 else ""
-        click.echo(f"{redact(str(error))}{lasted}; asking on, Ctrl-C ends it", err=True)
+        say(f"{redact(str(error))}{lasted}; asking on, Ctrl-C ends it", err=True)
 
     def is_over(self) -> None:
         """Tell that the storage answers, if it did not."""
         if self._began is not None:
-            click.echo(f"the storage answers again, after {span(time.monotonic() - self._began)}", err=True)
+            say(f"the storage answers again, after {span(time.monotonic() - self._began)}", err=True)
             self._began = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from singleton.base.words import quoted
+from singleton.cli.lines import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN: Final = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])\s*\Z")
 _STATES: Final = {"leased": "held", "breaking": "ending", "available": "free", "expired": "expired", "broken": "free"}
+_FACTS: Final = 15
+"""Columns before what is said of a lock."""
 YOUNG: Final = "new"
 """How long a hold has lasted whose lease was not renewed yet: less than half a lease period."""
 
@@ -70,6 +73,17 @@ def state_of(lock: LockInfo) -> str:
     return "held for ever" if lock.held and lock.endless else _STATES[lock.state]
 
 
+def is_function_sure(lock: LockInfo) -> bool:
+    """Tell whether the function is that of the hold: the name or a renewed hold tells it, not the process's stamp."""
+    return lock.level == "function" or lock.last.renewed is not False
+
+
+def function_of(lock: LockInfo) -> str:
+    """Say a lock's function; with a question mark where it may be that of an earlier hold of that process."""
+    function = plain(lock.function or "")
+    return function if is_function_sure(lock) or not function else f"{function}?"
+
+
 def scope_of(lock: LockInfo) -> str:
     """Say a lock's scope."""
     said = ", ".join(plain(value) for value in lock.scope) + ("…" if lock.cut else "")
@@ -101,15 +115,17 @@ def block(lock: LockInfo, now: float) -> None:
     facts = {
         "state": said,
         "app": lock.app and plain(lock.app),
-        "function": lock.function and plain(lock.function),
+        "function": function_of(lock),
         "scope": scope_of(lock),
         "holder" if lock.holder else "last holder": None if stamp.host is None and lock.holder is None else who(stamp),
         "token": stamp.token,
-        "last stamp": f"{moment(lock.modified)} ({span(now - lock.modified.timestamp())} ago)",
+        "last stamp"
+        if stamp.recorded or stamp.owner
+        else "last written": f"{moment(lock.modified)} ({span(now - lock.modified.timestamp())} ago)",
     }
     for key, value in facts.items():
         if value:
-            click.echo(f"  {key:<12} {value}")
+            say(str(value), first=f"  {key:<12} ", indent=_FACTS)
 
 
 def counted(many: int, what: str) -> str:
@@ -129,6 +145,7 @@ def as_dict(lock: LockInfo) -> dict[str, Any]:
         "held": lock.held,
         "app": lock.app,
         "function": lock.function,
+        "function_sure": is_function_sure(lock),
         "scope": list(lock.scope),
         "level": lock.level,
         "listener": lock.listener,
@@ -158,6 +175,15 @@ def holder_dict(holder: Holder) -> dict[str, Any]:
 def moment(when: datetime) -> str:
     """Say a moment, in UTC."""
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def iso(at: float) -> str:
+    """Return a moment as JSON has it.
+
+    >>> iso(1795384159.25)
+    '2026-11-22T21:49:19.250000+00:00'
+    """
+    return datetime.fromtimestamp(at, UTC).isoformat()
 
 
 class Told:

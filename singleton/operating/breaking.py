@@ -8,12 +8,17 @@ be told, it believes in its lease to the end of it: for so long two may be insid
 apart. How long that is comes from the service: the break is asked for without a period first, which answers what is
 left of the lease, and then with the notice. A break can only bring the end nearer.
 
+Each request names the ETag that was read, so that nobody is broken who got the lock after that. Holders write on their
+blobs, too: at the first renewal, and all the time with ``failover``. Then the blob is read again, and the request is
+made again if it is still the same hold.
+
 A lease that was being broken already does not tell how much of it was cut off then: a break leaves no mark, and the
 service tells only what is left. So the most that there can be is said: a lease lasts a minute at most.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,11 +31,19 @@ from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from singleton.base.holder import Holder
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.protocol import BlobState, LeaseStore
 
 
 _LONGEST: Final = 60.0
 """Seconds of a lease, at most."""
+_TRIES: Final = 20
+"""Times that the blob is read again because its holder wrote it before the break arrived."""
+_PAUSE: Final = 0.05
+"""Seconds by which the pause before the next try gets longer."""
+_OVER: Final = ("missing", "lost")
+"""What a break is answered where no lease is left."""
+_ROUNDED: Final = 5.0
+"""Seconds by which two records of one hold may disagree on its begin: both have whole seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +68,27 @@ class Broken:
     before: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """A lock that went on to the next one while it was to be broken: nothing was.
+
+    Attributes:
+        before: who had it when it was looked at.
+        now: who has it.
+    """
+
+    before: Holder
+    now: Holder
+
+
 async def break_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | None:
-    """End the lease of whoever has the lock now; None where nobody has, or it went on to the next in that moment.
+    """End the lease of whoever has the lock; None where nobody has, or it went on to the next one. See ``end_hold``."""
+    ended = await end_hold(store, name, notice)
+    return None if isinstance(ended, Passed) else ended
+
+
+async def end_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | Passed | None:
+    """End the lease of whoever has the lock now; None where nobody has.
 
     Args:
         store: of the lock's container.
@@ -65,9 +97,8 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None) 
 
     Raises:
         ConfigurationError: the lease never ends by itself, and no notice was given.
-        StorageError: the storage refuses, or does not answer.
+        StorageError: the storage refuses, or does not answer; or the holder wrote the blob before each try.
     """
-    keeping = keeping_of(store)
     try:
         seen = await answered(lambda: store.read(name))
         if not seen.held:
@@ -77,18 +108,79 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None) 
                 f"the lease of lock {name!r} never ends by itself, so breaking it ends it at once: give the seconds "
                 "of notice, or 0"
             )
-        rest: float = math.inf
-        if not seen.endless:
-            rest = await answered(lambda: keeping.shorten(name, None, seen.etag))
-        left = rest
-        if notice is not None and notice < rest:
-            period = math.ceil(notice)
-            left = await answered(lambda: keeping.shorten(name, period, seen.etag))
+        return await _Breaking(store, name, seen).end(notice)
     except StoreFailure as failure:
-        if failure.meaning in ("missing", "lost", "changed"):
+        if failure.meaning in _OVER:
             return None
         raise storage_error(name, failure) from failure
-    before = seen.lease == "breaking"
-    believed = _LONGEST if before and not seen.endless else rest
-    together = max(0.0, believed - left)
-    return Broken(lock=name, holder=recorded(name, seen), free_in=left, together=together, before=before)
+
+
+class _Breaking:
+    """The end of the hold that was seen on the blob."""
+
+    def __init__(self, store: LeaseStore, name: str, seen: BlobState) -> None:
+        self._store = store
+        self._keeping = keeping_of(store)
+        self._name = name
+        self._seen = seen
+
+    async def end(self, notice: float | None) -> Broken | Passed | None:
+        """Break its lease; None where it is over already.
+
+        Raises:
+            StoreFailure: nothing was broken, or that is not known.
+        """
+        if self._seen.endless:
+            left = await self._shortened(math.ceil(notice or 0.0))
+            return left if left is None or isinstance(left, Passed) else self._broken(left, math.inf)
+        rest = await self._shortened(None)
+        if rest is None or isinstance(rest, Passed):
+            return rest
+        before = self._seen.lease == "breaking"
+        believed = _LONGEST if before else rest
+        if notice is None or notice >= rest:
+            return self._broken(rest, believed - rest, before=before)
+        period = math.ceil(notice)
+        try:
+            left = await self._shortened(period)
+        except StoreFailure as failure:  # the lease is broken all the same; that it was cut is not known
+            return self._broken(0 if failure.meaning in _OVER else rest, believed - period, before=before)
+        if left is None or isinstance(left, Passed):
+            return self._broken(0, believed - period, before=before)
+        return self._broken(left, believed - left, before=before)
+
+    async def _shortened(self, after: int | None) -> int | Passed | None:
+        """Make the request, again where the holder wrote its blob meanwhile; None where the lease is over."""
+        for number in range(_TRIES):
+            try:
+                return await answered(lambda: self._keeping.shorten(self._name, after, self._seen.etag))
+            except StoreFailure as failure:
+                if failure.meaning != "changed":
+                    raise
+            await asyncio.sleep(number * _PAUSE)  # one of its own each time: touches come at a steady pace
+            now = await answered(lambda: self._store.read(self._name))
+            if not now.held:
+                return None
+            was, has = recorded(self._name, self._seen), recorded(self._name, now)
+            if not _is_same_hold(was, has):
+                return Passed(before=was, now=has)
+            self._seen = now
+        raise StoreFailure(412, "ConditionNotMet", f"its holder wrote the blob before each of {_TRIES} tries")
+
+    def _broken(self, free_in: float, together: float, *, before: bool = False) -> Broken:
+        who = recorded(self._name, self._seen)
+        return Broken(lock=self._name, holder=who, free_in=free_in, together=max(0.0, together), before=before)
+
+
+def _is_same_hold(before: Holder, now: Holder) -> bool:
+    """Tell whether two records are of one hold.
+
+    The first record of a hold may name an earlier owner of that process: there only the process and the epoch count.
+    """
+    if (before.host, before.pid, before.token) != (now.host, now.pid, now.token):
+        return False
+    if before.renewed is False:
+        return True
+    if before.renewed and before.since and now.since:
+        return before.owner == now.owner and abs((now.since - before.since).total_seconds()) <= _ROUNDED
+    return before.owner == now.owner

@@ -53,6 +53,9 @@ class Lift(Going[Lifted]):
         container: its name.
         function: only locks of this function.
         dry_run: write nothing.
+
+    Attributes:
+        functions: those that have locks, as far as it went.
     """
 
     _page = 100
@@ -64,14 +67,16 @@ class Lift(Going[Lifted]):
         super().__init__(keeping_of(store), container, Lifted, "lifted", prefix="", dry_run=dry_run)
         self._store = store
         self._function = function
+        self.functions: set[str] = set()
 
     def _end_of(self, blob: Listed, at: float) -> Fate:  # noqa: ARG002 - how old a lock is does not count
+        lock = lock_info(blob, self._container)
+        if lock is not None and lock.function:
+            self.functions.add(lock.function)
         if not has_tokens(blob, self._container):
             return "kept"
-        if self._function is not None:
-            info = lock_info(blob, self._container)
-            if info is None or info.function != self._function:
-                return "kept"
+        if self._function is not None and (lock is None or lock.function != self._function):
+            return "kept"
         return "held" if blob.held else "lifted"
 
     async def _work_on(self, blob: Listed) -> Fate:

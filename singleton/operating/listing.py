@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import StorageError
@@ -24,8 +24,21 @@ _CALL: Final = 30.0
 """Seconds for one page: five thousand entries take a while to send and to read."""
 PATIENT: Final = 60.0
 """Seconds for one answer, all tries together, where nobody looks on."""
-_ALIKE: Final = 1000
-"""Names that are looked at for one that was meant."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Met:
+    """What a listing came across, whatever of it was asked for.
+
+    Attributes:
+        locks: how many there are.
+        functions: those that have any.
+        ageless: locks that were left out because nobody knows how long their holder has had them.
+    """
+
+    locks: int = 0
+    functions: set[str] = field(default_factory=set)
+    ageless: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,33 +48,44 @@ class Wanted:
     Attributes:
         function: only those of this function.
         held: only those that somebody has.
-        older_than: only those that somebody has had for at least so many seconds; of the free ones, those that were
-            stamped so long ago.
+        older_than: only those that somebody is known to have had for at least so many seconds; of the free ones, those
+            that were last written so long ago.
     """
 
     function: str | None = None
     held: bool = False
     older_than: float | None = None
 
-    def among(self, page: Page, container: str, functions: set[str] | None = None) -> Iterator[LockInfo]:
-        """Yield those on this page; add to ``functions`` the names of all that have locks there."""
+    def among(self, page: Page, container: str, met: Met | None = None) -> Iterator[LockInfo]:
+        """Yield those on this page; add to ``met`` what is there."""
+        met = Met() if met is None else met
         latest = None if self.older_than is None else page.at - self.older_than
         for blob in page.entries:
-            info = lock_info(blob, container)
-            if info is not None and info.function and functions is not None:
-                functions.add(info.function)
-            if info is None or (self.held and not info.held) or (latest is not None and not _is_older(info, latest)):
+            lock = lock_info(blob, container)
+            if lock is None:
                 continue
-            if self.function is None or info.function == self.function:
-                yield info
+            met.locks += 1
+            if lock.function:
+                met.functions.add(lock.function)
+            if (self.held and not lock.held) or (self.function is not None and lock.function != self.function):
+                continue
+            if latest is not None:
+                met.ageless += _is_ageless(lock)
+                if not _is_older(lock, latest):
+                    continue
+            yield lock
 
 
 def _is_older(lock: LockInfo, latest: float) -> bool:
-    """Tell whether somebody has had the lock since then at the latest; one that nobody has, whether it was stamped."""
-    holder = lock.holder
-    if holder is not None and holder.renewed is False:
-        return False
-    return ((holder and holder.since) or lock.modified).timestamp() <= latest
+    """Tell whether somebody has had the lock since then at the latest; one that nobody has, whether it was written."""
+    if lock.holder is None:
+        return lock.modified.timestamp() <= latest
+    return lock.holder.since is not None and lock.holder.since.timestamp() <= latest
+
+
+def _is_ageless(lock: LockInfo) -> bool:
+    """Tell whether somebody has the lock who does not write since when, not even after half a lease period."""
+    return lock.holder is not None and lock.holder.since is None and lock.holder.renewed is not False
 
 
 async def next_page(
@@ -105,23 +129,3 @@ async def find(keeping: LockKeeping, container: str, name: str, *, answer: float
     page = await next_page(keeping, container, name, None, 1, answer=answer)
     found = next((blob for blob in page.entries if blob.name == name), None)
     return found, page.at
-
-
-async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
-    """Return a few names of locks that may have been meant by this one, of which there is no blob.
-
-    They are those that are spelt much like it; else those of which it is the scope, a value of it, or the function.
-    """
-    import difflib
-
-    folder = name[: name.rfind("/") + 1]
-    names: set[str] = set()
-    parts: list[str] = []
-    for prefix in dict.fromkeys((name[: len(folder) + 3], folder, "")):
-        page = await next_page(keeping, container, prefix, None, _ALIKE, answer=answer)
-        locks = [lock for blob in page.entries if (lock := lock_info(blob, container)) is not None]
-        names.update(lock.name for lock in locks)
-        parts += [lock.name for lock in locks if name == lock.function or name in lock.scope]
-        if close := difflib.get_close_matches(name, names, n=3, cutoff=0.75):
-            return close
-    return list(dict.fromkeys(parts))[:3]

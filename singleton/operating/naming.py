@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from singleton.base.kinds import Level
     from singleton.settings.options import SingletonOptions
+
+
+_MOST_SCOPES: Final = 2
+"""Values of a lock's scope: those of ``scope_id`` and of ``scope``."""
 
 
 def scope_values(scope: object) -> tuple[str, ...]:
@@ -73,6 +77,11 @@ def name_in(
             raise ConfigurationError(
                 f"scope has {quoted(scope)}: give the text of the value, such as '5' for the number 5"
             )
+    if len(scopes) > _MOST_SCOPES:
+        raise ConfigurationError(
+            f"scope has {len(scopes)} values, and no function's lock has more than two: that of scope_id, then that of "
+            "scope"
+        )
     if scope_hash and container == WEBJOBS:
         raise ConfigurationError(
             "scope_hash goes with layout='default' only: "

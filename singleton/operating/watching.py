@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LATELY: Final = 5.0
 """Seconds before a look within which a stamp may have been missed by it: Last-Modified has whole seconds."""
 
-Seen = Literal["holds", "got", "passed", "free"]
+Seen = Literal["holds", "got", "passed", "breaking", "free"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class Sight:
 
     Attributes:
         what: holds (has had it since before the watch began, or that is known only now), got (has it now), passed (had
-            it between two looks, and gave it back), free (nobody has it any more).
+            it between two looks, and gave it back), breaking (its lease was broken, and still runs), free (nobody has
+            it any more).
         lock: the lock as it is now.
     """
 
@@ -51,22 +52,29 @@ class Watch:
         for lock in locks:
             stamped = lock.modified.timestamp()
             recent = self._before is not None and stamped >= self._before - _LATELY
-            what = self._seen(lock, recent=recent)
+            seen = self._seen(lock, recent=recent)
             if lock.held or stamped >= at - 2 * _LATELY:
                 known[lock.name] = self._known[lock.name] = lock
             else:
                 self._known.pop(lock.name, None)
-            if what is not None:
+            for what in seen:
                 yield Sight(what=what, lock=lock)
         self._known, self._before = known, at
 
-    def _seen(self, lock: LockInfo, *, recent: bool) -> Seen | None:
+    def _seen(self, lock: LockInfo, *, recent: bool) -> tuple[Seen, ...]:
+        before = self._known.get(lock.name)
+        whose = self._whose(lock, before, recent=recent)
+        told = () if whose is None else (whose,)
+        going_on = before is not None and before.state == "breaking" and whose != "got"
+        return (*told, "breaking") if lock.state == "breaking" and not going_on else told
+
+    def _whose(self, lock: LockInfo, before: LockInfo | None, *, recent: bool) -> Seen | None:
+        """Say whether it has gone from one to the next."""
         if self._before is None:
             return "holds" if lock.held else None
-        before = self._known.get(lock.name)
         changed = before is None or before.etag != lock.etag
         if lock.held:
-            if before is None or not before.held:
+            if before is None or not before.held or (before.state == "breaking" and lock.state == "leased"):
                 return "got"
             return _changed_hands(before.last, lock.last) if changed else None
         if before is not None and before.held and not (changed and _changed_hands(before.last, lock.last) == "got"):

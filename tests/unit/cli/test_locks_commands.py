@@ -135,6 +135,35 @@ def test_watching_on_a_terminal_leaves_out_the_middle_of_an_instance(
     assert "…" in locks.out
 
 
+def test_on_eighty_columns_no_line_of_words_is_longer(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True, raising=False)
+    name = held_in_azure(thread)
+    thread.taken_by_another_process("job")
+    asked = (
+        ("watch", "--for", "0s"),
+        ("show", name),
+        ("show", "locks/my-function-app-west-europe/ship_order.contoso-corpration"),
+        ("break", name, "--notice", "5"),
+        ("break", name, "--wait"),
+        ("break", "job", "--now"),
+        ("break", "job"),
+        ("hold", name, "--reason", "läuft doppelt", "--for", "0s"),
+        ("doctor", "--quick"),
+        ("name", "--function", "ship", "--host-id", "MyApp"),
+    )
+    monkeypatch.setattr("time.sleep", lambda _: thread.push_clock(30))
+    for command in asked:
+        locks(*command)
+        for line in (locks.out + locks.err).splitlines():
+            assert len(line) <= 80 or INSTANCE in line, (command, line)
+        if name in command:
+            assert name in locks.out
+
+
 def test_what_is_no_lock_is_not_listed(thread: LockThread, locks: Command) -> None:
     thread.do(lambda: thread.memory.note("deferred/1", {"failures": "2"}))
     made(thread, "somebody's")
@@ -161,6 +190,47 @@ def test_a_listing_can_be_narrowed(
     stamped(thread, "locks/app/ship.1")
     thread.taken_by_another_process("locks/app/ship.2")
     assert [lock["name"] for lock in locks.json("list", *arguments)] == found
+
+
+def test_a_hold_of_unknown_age_is_not_listed_as_an_old_one_and_that_is_said(thread: LockThread, locks: Command) -> None:
+    """As of a holder with ``fencing_tokens`` off: it writes nothing, and the blob may be of years ago."""
+    made(thread, "locks/app/ship.1")
+    stamped(thread, "locks/app/ship.2", SingletonHost="vm", SingletonPid="7", SingletonHeld="60.0")
+    thread.push_clock(5000)
+    for number in (1, 2):
+        thread.do(lambda number=number: thread.memory.acquire(f"locks/app/ship.{number}", FOREIGN, 60))  # type: ignore[misc]
+    assert [lock["name"] for lock in locks.json("list", "--held", "--older-than", "1h")] == ["locks/app/ship.2"]
+    assert "1 held lock left out: its holder does not write since when it has it" in locks.err
+    assert len(locks.json("list", "--held")) == 2
+    assert "left out" not in locks.err
+    assert locks.json("list", "--older-than", "3h") == []
+
+
+def test_a_blob_without_a_stamp_is_said_to_be_written_and_not_stamped(thread: LockThread, locks: Command) -> None:
+    made(thread, "locks/app/ship.1")
+    stamped(thread, "locks/app/ship.2", SingletonHost="vm")
+    locks("show", "locks/app/ship.1")
+    assert "last written" in locks.out
+    assert "last stamp" not in locks.out
+    locks("show", "locks/app/ship.2")
+    assert "last stamp" in locks.out
+
+
+def test_the_function_of_a_shared_lock_is_in_doubt_as_long_as_the_invocation_is(
+    thread: LockThread, locks: Command
+) -> None:
+    who = {"SingletonHost": "vm", "SingletonPid": "7", "SingletonFunction": "job", "FunctionInstance": "a"}
+    for name in ("locks/app/~north", "locks/app/job.north"):
+        stamped(thread, name, **who, SingletonHeld="0")
+        thread.do(lambda name=name: thread.memory.acquire(name, FOREIGN, 60))  # type: ignore[misc]
+    named, shared = locks.json("list")
+    assert (named["function_sure"], shared["function_sure"], shared["function"]) == (True, False, "job")
+    locks("list")
+    assert [line.split()[1] for line in locks.out.splitlines()[1:]] == ["job", "job?"]
+    locks("show", "locks/app/~north")
+    assert re.search(r"function +job\?$", locks.out, re.MULTILINE)
+    stamped(thread, "locks/app/~south", **who, SingletonHeld="8.0")
+    assert locks.json("show", "locks/app/~south")["function_sure"]
 
 
 def test_a_function_that_has_no_lock_there_is_told_apart_from_one_whose_locks_are_free(
@@ -252,6 +322,62 @@ def test_watching_tells_who_has_it_gets_it_had_it_and_when_it_is_free(
     assert seen[2]["lock"]["last"]["invocation"] == "quick"
 
 
+def test_watching_tells_of_a_break_and_of_the_next_holder_though_it_left_no_stamp(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.taken_by_another_process("job")
+    looks = itertools.count(1)
+
+    def step(_: float) -> None:
+        match next(looks):
+            case 1:
+                thread.do(lambda: thread.memory.shorten("job", 20))
+            case 2:
+                thread.push_clock(21)
+                thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+            case 3:
+                thread.do(lambda: thread.memory.shorten("job", 20))
+            case 4:
+                pass
+            case 5:
+                thread.push_clock(21)
+            case _:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", step)
+    assert locks("watch", "--json") == 130
+    told = [json.loads(line) for line in locks.out.splitlines()]
+    assert [each["seen"] for each in told] == ["holds", "breaking", "got", "breaking", "free"]
+    assert all(datetime.fromisoformat(each["at"]) for each in told), "as all other moments"
+    assert told[1]["lock"]["state"] == "breaking"
+    looks = itertools.count(3)
+    thread.taken_by_another_process("job2")
+    assert locks("watch", "job2", "--for", "0s") == 0
+    assert "job2: somebody who left no name has it\n" in locks.out
+    thread.do(lambda: thread.memory.shorten("job2", 20))
+    assert locks("watch", "job2", "--for", "0s") == 0
+    assert "job2: somebody who left no name loses it: its lease was broken\n" in locks.out
+
+
+def test_of_a_lock_that_gets_free_it_is_told_how_long_it_was_held(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamped(thread, "job", SingletonHost="vm", SingletonPid="7", SingletonHeld="23.0", FunctionInstance="a")
+    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+    looks = itertools.count(1)
+
+    def step(_: float) -> None:
+        if next(looks) > 1:
+            raise KeyboardInterrupt
+        thread.given_back_by_the_other("job")
+
+    monkeypatch.setattr("time.sleep", step)
+    assert locks("watch") == 130
+    held, free = locks.out.splitlines()
+    assert re.search(r"a has it \(for 2[34] s\)$", held)
+    assert re.search(r"job is free \(was held for 2[34] s\)$", free)
+
+
 def test_watching_one_lock_for_a_while_ends_well(thread: LockThread, locks: Command) -> None:
     thread.taken_by_another_process(SHIP)
     thread.taken_by_another_process(f"{SHIP}0")
@@ -278,13 +404,44 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     assert locks("break", "job", "--now") == 0
     assert "A holder that can't be told goes on for up to" in locks.out
     assert "two may be inside, and only tokens keep them apart" in locks.out
-    assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False}
+    assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False, "holder": None}
 
 
 def test_the_default_says_that_nobody_gets_in_beside_the_holder(thread: LockThread, locks: Command) -> None:
     thread.taken_by_another_process("job")
     assert locks("break", "job") == 0
     assert "Its holder stops before that: nobody gets in beside it." in locks.out
+
+
+def test_a_lock_that_went_on_to_the_next_one_is_not_said_to_be_nobodys(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten = thread.memory.shorten
+
+    def taken(epoch: str, owner: str) -> None:
+        stamped(thread, "job", SingletonEpoch=epoch, SingletonHost="vm", FunctionInstance=owner)
+        thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
+
+    async def too_late(name: str, after: int | None, etag: str | None = None) -> int:
+        await thread.memory.release("job", FOREIGN)
+        next_one = {"SingletonEpoch": "8", "SingletonHost": "vm", "FunctionInstance": "b"}
+        thread.memory.edit("job", next_one)
+        await thread.memory.acquire("job", FOREIGN, 60)
+        return await shorten(name, after, etag)
+
+    taken("7", "a")
+    monkeypatch.setattr(thread.memory, "shorten", too_late)
+    assert locks("break", "job") == 1
+    assert locks.out.splitlines() == [
+        "job changed hands before the break arrived; nothing was broken.",
+        "It was held by instance vm, a.",
+        "Now it is held by instance vm, b.",
+    ]
+    thread.given_back_by_the_other("job")
+    thread.do(lambda: thread.memory.remove("job"))
+    taken("7", "a")
+    told = locks.json("break", "job", code=1)
+    assert (told["broken"], told["holder"]["invocation"]) == (False, "b")
 
 
 def test_of_a_lock_that_is_being_broken_already_no_safety_is_promised(thread: LockThread, locks: Command) -> None:
@@ -535,6 +692,43 @@ def test_a_name_is_made_and_read(locks: Command) -> None:
     assert locks("name", "x", "--function", "ship") == 2
 
 
+def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert locks("name", "--function", "ship") == 0
+    assert locks.err == "", "a setting says it"
+    monkeypatch.delenv("AzureFunctionsWebHost__hostid")
+    assert locks("name", "--function", "ship") == 0
+    app = locks.out.split("/")[1]
+    assert f"host id '{app}' is that of this machine and folder; in Azure it is the app's name" in locks.err
+    assert "--host-id" in locks.err
+    told = locks.json("name", "--function", "ship")
+    assert told["host_id"] == app
+    assert "this machine" in locks.err
+    for given in ("myapp", "my-app-2"):
+        assert locks("name", "--function", "ship", "--host-id", given) == 0
+        assert (locks.out, locks.err) == (f"locks/{given}/ship\n", "")
+    for given in ("MyApp", "a" * 33, "app-"):
+        assert locks("name", "--function", "ship", "--host-id", given) == 0
+        assert locks.out == f"locks/{given}/ship\n"
+        assert f"host id '{given}' is taken as it is" in locks.err
+    assert locks("name", "--function", "ship", "--host-id", "") == 2
+    assert "give a text that is not blank" in locks.err
+    (tmp_path / "host.json").write_text('{"version": "2.0", "singleton": {"hostId": "Orders"}}')
+    assert locks("name", "--function", "ship") == 0
+    assert (locks.out, locks.err) == ("locks/Orders/ship\n", "")
+    monkeypatch.delenv("AzureWebJobsScriptRoot")
+    monkeypatch.setenv("WEBSITE_INSTANCE_ID", "x")
+    monkeypatch.setenv("WEBSITE_SITE_NAME", "Shop")
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    assert locks("name", "--function", "ship") == 0
+    assert (locks.out, locks.err) == ("locks/shop/ship\n", "")
+
+
+def test_a_name_of_more_scopes_than_a_function_can_have_is_refused(locks: Command) -> None:
+    scopes = [text for value in "abc" for text in ("--scope", value)]
+    assert locks("name", "--function", "ship", *scopes) == 2
+    assert "scope has 3 values, and no function's lock has more than two" in locks.err
+
+
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 
@@ -698,6 +892,13 @@ def test_an_app_imports_nothing_of_it() -> None:
         "['singleton', 'operating'], ['click']) or name == 'singleton.stores.azure_keeping'])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "[]\n"
+
+
+def test_without_a_command_it_says_which_there_are(locks: Command) -> None:
+    assert locks() == 2
+    assert locks.err.startswith("Usage: singleton-locks [OPTIONS] COMMAND [ARGS]...\n")
+    assert "lift-epochs" in locks.err
+    assert locks.out == ""
 
 
 def test_it_tells_its_version(locks: Command) -> None:

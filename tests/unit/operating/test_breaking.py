@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.base.errors import ConfigurationError, StorageDenied
+from singleton.base.errors import ConfigurationError, StorageDenied, StorageUnavailable
 from singleton.locking.lock import release
-from singleton.operating.breaking import Broken, break_hold
+from singleton.operating.breaking import Broken, Passed, break_hold, end_hold
 from singleton.stores.memory import MemoryLeaseStore
-from tests.support.network import LOST_REPLY, LOST_REQUEST, Network, answered
+from singleton.testing.states import written
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, held, lock_on, now, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 FOREIGN = "99999999-9999-4999-8999-999999999999"
 
@@ -176,3 +181,185 @@ async def test_storage_that_denies_is_no_free_lock() -> None:
         network.plan("shorten", answered(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(StorageDenied, match="denies access"):
             await break_hold(network, NAME)
+
+
+# --- the blob is written between the requests -------------------------------------------------------------------------
+
+YOUNG = {"SingletonEpoch": "7", "SingletonHost": "vm-1", "SingletonPid": "11", "FunctionInstance": "a"}
+SIGNED = {**YOUNG, "SingletonHeld": "9.0"}
+
+
+class Busy(Network):
+    """A network on which something happens before a break of this number arrives; 0: before each."""
+
+    def __init__(self, service: MemoryLeaseStore, **before: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(service)
+        self._before = before
+        self.asked = 0
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        self.asked += 1
+        happens = self._before.get(f"on_{self.asked}") or self._before.get("always")
+        if happens is not None:
+            await happens()
+        return await super().shorten(name, after, etag)
+
+
+async def a_service(**metadata: str) -> MemoryLeaseStore:
+    """A service on which another process has the lock, and left this."""
+    service = MemoryLeaseStore()
+    await service.create(NAME, metadata)
+    await service.acquire(NAME, FOREIGN, 30)
+    return service
+
+
+def writes(service: MemoryLeaseStore, **metadata: str) -> Callable[[], Awaitable[object]]:
+    return lambda: written(service, NAME, FOREIGN, **metadata)
+
+
+def passes(service: MemoryLeaseStore, **metadata: str) -> Callable[[], Awaitable[object]]:
+    async def to_the_next() -> None:
+        if (await service.read(NAME)).held:
+            await service.release(NAME, FOREIGN)
+        await service.acquire(NAME, OTHER, 30)
+        await written(service, NAME, OTHER, **metadata)
+
+    return to_the_next
+
+
+OTHER = "88888888-8888-4888-8888-888888888888"
+
+
+@virtual
+async def test_a_holder_with_failover_that_writes_all_the_time_is_broken_like_any_other() -> None:
+    """As over a slow line: between the look and the break there is a touch."""
+    service = MemoryLeaseStore()
+    far, near = Network(service), Network(service)
+    for call in ("read", "shorten"):
+        far.always(call, Fate(up=0.2, down=0.2))
+    holds = [await lock_on(near, name=f"{NAME}.{number}", failover=2.0).acquire(owner="me") for number in range(8)]
+    await asyncio.sleep(9)
+    asked = [
+        asyncio.create_task(end_hold(far, hold.lock, 4 if number % 2 else None)) for number, hold in enumerate(holds)
+    ]
+    for number, breaking in enumerate(asked):
+        broken = await breaking
+        assert isinstance(broken, Broken), (number, broken)
+        assert broken.holder.owner == "me"
+        assert broken.free_in <= (4 if number % 2 else 15)
+        assert (broken.together > 0) is bool(number % 2)
+    assert len(far.sent("shorten")) > 12, "nothing was written between"
+    await asyncio.sleep(20)
+    assert service.leased() == {}
+    for hold in holds:
+        await release(hold)
+
+
+@virtual
+@pytest.mark.parametrize(
+    ("stood", "stands"),
+    [
+        (YOUNG, SIGNED),
+        ({**YOUNG, "SingletonHeld": "0"}, {**SIGNED, "FunctionInstance": "b"}),
+        ({**SIGNED, "SingletonHeld": "8.0"}, SIGNED),
+        (SIGNED, {**SIGNED, "Team": "billing"}),
+        ({"FunctionInstance": "a"}, {"FunctionInstance": "a", "Team": "billing"}),
+    ],
+    ids=["renewed", "another owner in that process", "touched", "state", "WebJobs"],
+)
+@pytest.mark.parametrize("when", ["on_1", "on_2"])
+async def test_a_hold_that_was_written_meanwhile_is_the_same(
+    stood: dict[str, str], stands: dict[str, str], when: str
+) -> None:
+    service = await a_service(**stood)
+    network = Busy(service, **{when: writes(service, **stands)})
+    broken = await end_hold(network, NAME, 4)
+    assert isinstance(broken, Broken)
+    assert (broken.free_in, broken.before) == (4, False)
+    assert 25 <= broken.together <= 26
+    assert broken.holder.owner == stands["FunctionInstance"]
+    assert network.asked == 3
+    assert (await service.read(NAME)).lease == "breaking"
+
+
+@virtual
+@pytest.mark.parametrize(
+    "next_one",
+    [
+        {**SIGNED, "SingletonEpoch": "8"},
+        {**SIGNED, "SingletonHost": "vm-2"},
+        {**SIGNED, "SingletonPid": "12"},
+        {**SIGNED, "FunctionInstance": "b"},
+        {**SIGNED, "SingletonHeld": "1.0"},
+    ],
+    ids=["epoch", "host", "pid", "owner", "begin"],
+)
+async def test_who_got_the_lock_before_the_break_arrived_is_not_broken_and_told(next_one: dict[str, str]) -> None:
+    service = await a_service(**SIGNED)
+    network = Busy(service, on_1=passes(service, **next_one))
+    passed = await end_hold(network, NAME)
+    assert isinstance(passed, Passed)
+    assert (passed.before.host, passed.before.pid, passed.before.owner) == ("vm-1", 11, "a")
+    assert passed.now.owner == next_one["FunctionInstance"]
+    assert network.asked == 1
+    assert (await service.read(NAME)).lease == "leased"
+    assert await break_hold(Busy(await a_service(**SIGNED)), NAME) is not None
+
+
+@virtual
+async def test_a_break_that_took_place_is_told_whatever_becomes_of_its_notice() -> None:
+    """The lease is broken by the first request already: it ends, at the latest, when its rest has run out."""
+
+    async def over(service: MemoryLeaseStore) -> None:
+        await service.release(NAME, FOREIGN)
+
+    async def gone(service: MemoryLeaseStore) -> None:
+        service.delete(NAME)
+
+    async def denied(_: MemoryLeaseStore) -> None:
+        raise answered(403, "AuthorizationPermissionMismatch").failure  # type: ignore[misc]
+
+    async def given_on(service: MemoryLeaseStore) -> None:
+        await passes(service, **{**SIGNED, "SingletonEpoch": "8"})()
+
+    async def written_always(service: MemoryLeaseStore) -> None:
+        await writes(service, **SIGNED)()
+
+    for becomes, free_in in ((over, 0), (gone, 0), (denied, 30), (given_on, 0), (written_always, 30)):
+        service = await a_service(**SIGNED)
+        first = True
+
+        async def then(service: MemoryLeaseStore = service, becomes: Callable[..., Awaitable[None]] = becomes) -> None:
+            nonlocal first
+            if not first:
+                await becomes(service)
+            first = False
+
+        broken = await end_hold(Busy(service, always=then), NAME, 4)
+        assert isinstance(broken, Broken), becomes
+        assert (broken.free_in, broken.together) == (free_in, 26), becomes
+        assert broken.holder.owner == "a"
+
+
+@virtual
+async def test_a_lock_that_was_given_back_before_the_break_arrived_is_nobodys() -> None:
+    service = await a_service(**SIGNED)
+    network = Busy(service, on_1=lambda: service.release(NAME, FOREIGN))
+    assert await end_hold(network, NAME) is None
+    service = await a_service(**SIGNED)
+
+    async def written_and_given_back() -> None:
+        await writes(service, **SIGNED)()
+        await service.release(NAME, FOREIGN)
+
+    assert await end_hold(Busy(service, on_1=written_and_given_back), NAME) is None
+
+
+@virtual
+async def test_a_blob_that_is_written_before_every_try_ends_with_an_error_and_no_break() -> None:
+    service = await a_service(**SIGNED)
+    network = Busy(service, always=writes(service, **SIGNED))
+    with pytest.raises(StorageUnavailable, match="its holder wrote the blob before each of 20 tries"):
+        await end_hold(network, NAME)
+    assert network.asked == 20
+    assert (await service.read(NAME)).lease == "leased"

@@ -82,8 +82,11 @@ def test_a_hold_of_another_begin_is_another_hold_though_its_owner_has_the_same_n
 
 
 def test_only_a_hold_whose_lease_was_renewed_is_taken_for_an_old_one() -> None:
-    young, old, version_before = of("a", "1", 900), of("b", "1", 907.5, held_for=7.5), lock("a", "1", 900, held=True)
-    assert [_is_older(each, 940.0) for each in (young, old, version_before)] == [False, True, True]
+    young, old = of("a", "1", 900), of("b", "1", 907.5, held_for=7.5)
+    told = replace(old.last, renewed=None)
+    version_before = replace(old, holder=told, last=told)
+    unknown = lock("a", "1", 900, held=True)
+    assert [_is_older(each, 940.0) for each in (young, old, version_before, unknown)] == [False, True, True, False]
     assert not _is_older(old, 899.0)
 
 
@@ -98,3 +101,21 @@ def test_another_hold_that_came_and_went_between_two_looks_had_it() -> None:
     watch = Watch()
     seen(watch, 1000, of("first", "1", 999, held_for=9.0))
     assert seen(watch, 1002, replace(of("next", "2", 1001), state="available", holder=None)) == [("passed", "a")]
+
+
+def test_a_break_is_told_once_for_each_hold_and_who_has_the_lock_after_it_got_it() -> None:
+    watch = Watch()
+    held, ending = of("first", "1", 999, held_for=9.0), replace(of("first", "1", 999, held_for=9.0), state="breaking")
+    assert seen(watch, 1000, held) == [("holds", "a")]
+    assert seen(watch, 1002, ending) == [("breaking", "a")]
+    assert seen(watch, 1004, replace(ending, etag="2")) == [], "a touch"
+    assert seen(watch, 1006, replace(held, etag="2")) == [("got", "a")], "the next one there left no stamp"
+    other = replace(of("second", "3", 1008), state="breaking")
+    assert seen(watch, 1008, other) == [("got", "a"), ("breaking", "a")]
+    third = replace(of("third", "4", 1010), state="breaking")
+    assert seen(watch, 1010, third) == [("got", "a"), ("breaking", "a")], "broken, too"
+    assert seen(watch, 1012, replace(third, state="broken", holder=None)) == [("free", "a")]
+
+
+def test_a_lock_that_is_being_broken_at_the_first_look_is_told_with_its_holder() -> None:
+    assert seen(Watch(), 1000, replace(of("first", "1", 990), state="breaking")) == [("holds", "a"), ("breaking", "a")]

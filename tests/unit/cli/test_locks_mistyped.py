@@ -1,0 +1,175 @@
+"""``singleton-locks`` where a name, a prefix or a function matches no lock: a mistake, but for an empty container."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.lock_thread import FOREIGN
+from tests.support.locks_command import made, stamped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.lock_thread import LockThread
+    from tests.support.locks_command import Command
+
+SHIP = "locks/app/ship.42"
+WRONG = (
+    ("list", "--function", "shipp"),
+    ("list", "--prefix", "lock/"),
+    ("list", "--prefix", "locks/app/shop."),
+    ("list", "--prefix", "app"),
+    ("list", "--held", "--older-than", "1h", "--prefix", "lock/"),
+    ("list", "--prefix", "locks/app/s", "--function", "shipp"),
+    ("lift-epochs", "--function", "shipp"),
+    ("lift-epochs", "--function", "shipp", "--dry-run"),
+    ("sweep", "--older-than", "1m", "--prefix", "lock/"),
+    ("sweep", "--older-than", "1m", "--prefix", "lock/", "--dry-run"),
+)
+
+
+def a_turn(monkeypatch: pytest.MonkeyPatch, *steps: Callable[[], object]) -> None:
+    """Do one thing at each pause, and press Ctrl-C at the one after the last."""
+    left = iter(steps)
+
+    def pause(_: float) -> None:
+        step = next(left, None)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+    monkeypatch.setattr("time.sleep", pause)
+
+
+@pytest.mark.parametrize("command", WRONG, ids=" ".join)
+def test_what_matches_no_lock_at_all_is_a_mistake_and_the_right_one_is_suggested(
+    thread: LockThread, locks: Command, command: tuple[str, ...]
+) -> None:
+    stamped(thread, SHIP)
+    assert locks(*command) == 2
+    assert locks.out == ""
+    assert locks.err.count("\n") == 1
+    assert "id you mean" in locks.err
+    wanted = "'ship'?" if "--function" in command else "'locks/"
+    assert wanted in locks.err
+    error = locks.json(*command, code=2)
+    assert set(error) == {"error", "exit"}
+    assert thread.do(lambda: thread.memory.read(SHIP)).metadata["SingletonEpoch"] == "7"
+
+
+@pytest.mark.parametrize("command", WRONG, ids=" ".join)
+def test_where_there_is_no_lock_yet_nothing_is_a_mistake(
+    thread: LockThread, locks: Command, command: tuple[str, ...]
+) -> None:
+    thread.do(lambda: thread.memory.note("deferred/1", {"failures": "2"}))
+    assert locks(*command) == 0
+    assert "mean" not in locks.err
+
+
+def test_who_gives_a_function_like_no_other_is_told_which_there_are(thread: LockThread, locks: Command) -> None:
+    for name in (SHIP, "locks/app/pay"):
+        stamped(thread, name)
+    assert locks("list", "--function", "invoice") == 2
+    assert "there is no lock of function 'invoice' in container 'webjobshost'. Those that have any: 'pay', 'ship'" in (
+        locks.err
+    )
+
+
+def test_what_matches_locks_of_which_none_is_wanted_is_no_mistake(thread: LockThread, locks: Command) -> None:
+    stamped(thread, SHIP)
+    assert locks.json("list", "--prefix", "locks/app/s", "--held") == []
+    assert locks.json("list", "--function", "ship", "--older-than", "1h") == []
+    assert locks("sweep", "--older-than", "7d", "--prefix", "locks/app/s") == 0
+    assert locks("lift-epochs", "--function", "ship") == 0
+
+
+@pytest.mark.parametrize("command", [["show"], ["break"], ["hold", "--reason", "x"]])
+def test_a_semaphores_own_name_is_told_apart_from_a_mistyped_one_and_its_slots_are_named(
+    thread: LockThread, locks: Command, command: list[str]
+) -> None:
+    for number in (10, 2, 0):
+        made(thread, f"sem/slot-{number}")
+    for number in (0, 10):
+        thread.do(lambda number=number: thread.memory.acquire(f"sem/slot-{number}", FOREIGN, 60))  # type: ignore[misc]
+    stamped(thread, "sem/slot-2")
+    stamped(thread, "sem/slot-x")
+    assert locks(*command, "sem") == 2
+    assert "'sem' is a semaphore, and each of its slots is a lock: name one of them: " in locks.err
+    assert "'sem/slot-0' (held), 'sem/slot-2' (free), 'sem/slot-10' (held)\n" in locks.err
+    assert "mistyped" not in locks.err
+    assert locks(*command, "locks/app/sem") == 2
+    assert "mistyped" in locks.err
+
+
+def test_of_many_slots_ten_are_named(thread: LockThread, locks: Command) -> None:
+    for number in range(25):
+        stamped(thread, f"locks/app/ship/slot-{number}")
+    assert locks("show", "locks/app/ship") == 2
+    assert "'locks/app/ship/slot-9' (free) and 15 more" in locks.err
+
+
+def test_watching_a_semaphore_is_watching_its_slots(thread: LockThread, locks: Command) -> None:
+    for name in ("sem/slot-0", "sem/slot-1", "semaphore", "sem/slot-x"):
+        thread.taken_by_another_process(name)
+    seen = locks.lines("watch", "sem", "--for", "0s")
+    assert [each["lock"]["name"] for each in seen] == ["sem/slot-0", "sem/slot-1"]
+    assert "there is no lock" not in locks.err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_watching_a_lock_that_is_not_there_says_so_once_and_goes_on(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch, *, as_json: bool
+) -> None:
+    stamped(thread, SHIP)
+    name = "locks/app/shp.42"
+    a_turn(monkeypatch, lambda: None, lambda: thread.taken_by_another_process(name), lambda: None)
+    assert locks("watch", name, *(["--json"] if as_json else [])) == 130
+    said = f"there is no lock {name!r} in container 'webjobshost': it is mistyped, or was never taken, or was swept."
+    assert locks.err.count(said) == 1
+    assert f"Did you mean {SHIP!r}? Watching for it\n" in locks.err
+    if as_json:
+        missing, got = map(json.loads, locks.out.splitlines())
+        assert (missing["seen"], missing["lock"]) == ("missing", None)
+        assert datetime.fromisoformat(missing["at"]).tzinfo is not None
+        assert missing["said"].startswith(said)
+        assert (got["seen"], got["lock"]["name"]) == ("got", name)
+    else:
+        assert "got it" in locks.out
+
+
+@pytest.mark.parametrize("options", [("--function", "shipp"), ("--prefix", "lock/")])
+def test_watching_a_function_or_a_prefix_without_locks_says_so_too(
+    thread: LockThread, locks: Command, options: tuple[str, ...]
+) -> None:
+    assert locks("watch", *options, "--for", "0s") == 0
+    assert "Watching for it" not in locks.err, "no lock is there yet"
+    stamped(thread, SHIP)
+    assert locks("watch", *options, "--for", "0s") == 0
+    assert locks.err.count("Watching for it") == 1
+    assert "id you mean" in locks.err
+    stamped(thread, "locks/app/free.1")
+    assert locks("watch", "--function", "free", "--for", "0s") == 0
+    assert "Watching for it" not in locks.err, "a free lock is there"
+
+
+def test_that_a_lock_is_not_there_is_told_when_the_storage_has_answered(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from singleton.stores.protocol import StoreFailure
+
+    monkeypatch.setattr("singleton.cli.looking.READING", 0.0)
+    page, away = thread.memory.page, [True]
+
+    async def maybe(prefix: str, marker: str | None = None, most: int = 5000) -> object:
+        if away[0]:
+            raise StoreFailure(503, "ServerBusy")
+        return await page(prefix, marker, most)
+
+    monkeypatch.setattr(thread.memory, "page", maybe)
+    a_turn(monkeypatch, lambda: away.__setitem__(0, False), lambda: None)
+    assert locks("watch", SHIP) == 130
+    assert locks.err.count("there is no lock") == 1
