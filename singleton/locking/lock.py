@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
     from singleton.locking.timing import Timing
+    from singleton.locking.turns import Turns
 
 
 _CLOSE = 5.0
@@ -75,6 +76,7 @@ class Lock:
         stamp: Stamp = "token",
         gate: Gate | None = None,
         guess: Guess | None = None,
+        turns: Turns | None = None,
         wall: Callable[[], float] = time.time,
         dropped: Callable[[str, Turn, LossSignal], None] = lambda *_: None,
     ) -> None:
@@ -86,7 +88,7 @@ class Lock:
         self._fencing = (
             None if stamp == "none" else FencingCounter(store, name, counts=counts, failover=failover, wall=wall)
         )
-        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess)
+        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
         self.relay = Relay(name, self._line, self._fencing, dropped)
