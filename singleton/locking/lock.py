@@ -66,6 +66,21 @@ async def release(hold: Hold) -> None:
 class Lock:
     """One named lock of one process. Everything happens on the loop on which it is used."""
 
+    __slots__ = (
+        "_acquisition",
+        "_fencing",
+        "_gate",
+        "_line",
+        "_rng",
+        "_server",
+        "_state",
+        "_takeover",
+        "_timing",
+        "_turn",
+        "name",
+        "relay",
+    )
+
     def __init__(
         self,
         store: LeaseStore,

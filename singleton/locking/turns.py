@@ -6,6 +6,8 @@ then what they cost would take the time that they need. So:
 * **Some at a time.** ``PLACES`` requests are under way; the others wait, and who has the earliest deadline is next.
 * **No request holds up the others for long.** One without an answer after ``PATIENCE`` goes on, but not in a place. So
   where nothing is answered at all, ``PLACES / PATIENCE`` leases a second still get their try.
+* **Fewer where the loop is late.** More requests would make it later, until none is answered in time: there are fewer
+  places then, and more patience.
 * **Who waits loses nothing that it has.** A lease's clock begins when its request is sent; its deadline is kept by the
   wheel, which waits for no turn.
 """
@@ -24,10 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-PLACES: Final = 128
+PLACES: Final = 256
 """Requests under way at a time that are younger than ``PATIENCE``."""
-PATIENCE: Final = 0.1
+PATIENCE: Final = 0.5
 """Seconds after which a request without an answer lets another one go."""
+_FEWEST: Final = 32
+"""Places, where the loop is late."""
+_LATE: Final = 0.05
+"""Seconds by which the loop may be late before there are fewer places."""
+_BUSY: Final = 4.0
+"""Times that the loop is late, which come on top of ``PATIENCE``."""
 
 
 class Duty:
@@ -118,11 +126,13 @@ class Turns:
 
     def _send(self, now: float) -> None:
         """Send those for whom there is a place; where there is none, be looked at when there is, at the latest."""
+        late = self.wheel.late
+        places = PLACES if late <= _LATE else max(_FEWEST, int(PLACES * _LATE / late))
         while self._waiting:
-            if len(self._places) >= PLACES:
+            if len(self._places) >= places:
                 oldest, sent = next(iter(self._places.items()))
-                if sent + PATIENCE > now:
-                    self.wheel.look_at(self, sent + PATIENCE)
+                if (until := sent + PATIENCE + _BUSY * late) > now:
+                    self.wheel.look_at(self, until)
                     return
                 del self._places[oldest]
             _, number, duty = heappop(self._waiting)

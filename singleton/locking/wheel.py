@@ -40,12 +40,17 @@ _Ticket: TypeAlias = "tuple[float, int, Watched]"
 
 
 class Wheel:
-    """Looks at what it is told to, when it is time. It belongs to the loop on which it is used."""
+    """Looks at what it is told to, when it is time. It belongs to the loop on which it is used.
 
-    __slots__ = ("_after", "_made", "_set_for", "_tickets", "_timer", "_turning", "_watched")
+    Attributes:
+        late: seconds by which it came too late of late: so busy is the loop, or its machine.
+    """
+
+    __slots__ = ("_after", "_made", "_set_for", "_tickets", "_timer", "_turning", "_watched", "late")
 
     def __init__(self, after: Callable[[float], object]) -> None:
         """``after(now)`` is called when all has been looked at whose time had come."""
+        self.late = 0.0
         self._after = after
         self._turning = False
         self._tickets: list[_Ticket] = []
@@ -100,6 +105,7 @@ class Wheel:
     def _turn(self) -> None:
         """Look at all whose time has come."""
         now = max(asyncio.get_running_loop().time(), self._set_for)  # asyncio's timers may come a hair too early
+        self.late = max(now - self._set_for, self.late / 2)
         self._timer, self._set_for, self._turning = None, math.inf, True
         tickets = self._tickets
         try:

@@ -465,7 +465,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="waiter's wake-up lost",
         file=LINE,
-        old="            self._waiters.pop(waiter, None)\n            self._somebody_left.set()\n",
+        old="            self._waiters.pop(waiter, None)\n            self._wake()\n",
         new="            self._waiters.pop(waiter, None)\n",
         breaks="who comes next waits for a poll that was meant for somebody who left",
         by=("tests/unit/locking/test_lock_timeouts.py",),

@@ -58,8 +58,8 @@ WHEELS: tuple[Mutant, ...] = (
     Mutant(
         name="who hangs keeps its place",
         file=TURNS,
-        old="PATIENCE: Final = 0.1\n",
-        new="PATIENCE: Final = 5.0\n",
+        old="PATIENCE: Final = 0.5\n",
+        new="PATIENCE: Final = 50.0\n",
         breaks="requests that hang hold up the renewals of leases that could be kept",
         by=("tests/unit/locking/test_turns.py",),
         why="no host of a world has so many leases that one waits for its turn",
@@ -76,8 +76,8 @@ WHEELS: tuple[Mutant, ...] = (
     Mutant(
         name="no end to the requests under way",
         file=TURNS,
-        old="            if len(self._places) >= PLACES:\n",
-        new="            if len(self._places) >= PLACES * PLACES:\n",
+        old="            if len(self._places) >= places:\n",
+        new="            if len(self._places) >= places * places:\n",
         breaks="after a stall all leases ask at once, each over a connection of its own",
         by=("tests/unit/locking/test_turns.py",),
         why="no host of a world has so many leases that one waits for its turn",

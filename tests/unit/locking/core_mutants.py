@@ -285,7 +285,7 @@ OTHERS: list[Killed] = [
     ),
     line(
         "those who leave wake nobody",
-        "            self._waiters.pop(waiter, None)\n            self._somebody_left.set()",
+        "            self._waiters.pop(waiter, None)\n            self._wake()",
         "            self._waiters.pop(waiter, None)",
         cancel.test_waiters_that_leave_end_the_polling,
     ),
