@@ -37,6 +37,8 @@ class Leased(Protocol):
 class LossSignal:
     """Set once, when the hold is lost. ``await hold.lost``, ``hold.lost.wait(timeout)`` from a thread, ``is_set()``."""
 
+    __slots__ = ("_callbacks", "_ended", "_guard", "_lease", "_reason", "_waiters")
+
     def __init__(self, lease: Leased | None) -> None:
         self._lease = lease
         self._reason: LossReason | None = None

@@ -10,7 +10,8 @@ from singleton.base.errors import StorageDenied, StorageError, StorageUnavailabl
 from singleton.base.naming import log as _log
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.mark import good_for
-from singleton.locking.touch import keep_touching
+from singleton.locking.touch import Touches
+from singleton.locking.turns import Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ class Acquisition:
         rng: random.Random,
         fencing: FencingCounter | None,
         guess: Guess | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._store = store
+        self._turns = turns or Turns()
         self._guess: Guess | None = guess or Guess()
         self._name = name
         self._period = timing.period
@@ -94,7 +97,8 @@ class Acquisition:
             good = good_for(failover)
             await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
             lease.touched(fencing.touched, good)
-            lease.accompany(keep_touching(lease, fencing, failover))
+            touches = Touches(lease, fencing, failover)
+            lease.accompany(touches.touch, touches.due)
             return
         await within(_CALL, fencing.stamp(lease.id, etag, owner))
         if fencing.counts:
@@ -167,7 +171,9 @@ class Acquisition:
         return self._leased(sent), etag
 
     def _leased(self, sent: float) -> Lease:
-        return Lease(self._store, self._name, self._id, sent=sent, period=self._period, renewal=self._renewal)
+        store, name, lease_id = self._store, self._name, self._id
+        turns = self._turns
+        return Lease(store, name, lease_id, sent=sent, period=self._period, renewal=self._renewal, turns=turns)
 
     async def _release(self, lease_id: str) -> bool:
         """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""

@@ -4,7 +4,8 @@ The promise: at no instant does ``Lease`` claim a lease that the service has alr
 
 * The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
   the period for clocks that drift (B4). A reply tells when the service acted at the latest; the send, at the earliest.
-* The deadline is a timer of its own, one hop on the loop: a renewal that hangs can't hold it up (B5).
+* The deadline is kept by a timer, one hop on the loop (``wheel.py``): a renewal that hangs can't hold it up (B5).
+* A renewal that is due waits for its turn where many are (``turns.py``). It counts from when it is sent, as each does.
 * A lease that is touched, too (``touch.py``), has the earlier of two deadlines: no touch stands for a renewal.
 * Gone is not unknown. A definitive answer (by error code) ends the lease at once; anything else is asked again, faster
   and faster, until the deadline (B1, B2).
@@ -14,6 +15,7 @@ The promise: at no instant does ``Lease`` claim a lease that the service has alr
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.naming import current, speaking_of
 from singleton.base.naming import log as _log
 from singleton.base.tasks import being_cancelled
+from singleton.locking.turns import Duty, Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -44,6 +47,35 @@ class Lease:
     Create it on the loop that will renew it; call ``stop`` before giving the lease back.
     """
 
+    __slots__ = (
+        "_after",
+        "_context",
+        "_deadline",
+        "_granted",
+        "_loop",
+        "_pause",
+        "_period",
+        "_renewal",
+        "_renewals",
+        "_sent",
+        "_stopped",
+        "_store",
+        "_touch_ends",
+        "_touched",
+        "_touches",
+        "_turns",
+        "_watchers",
+        "_written",
+        "began",
+        "cause",
+        "id",
+        "lost",
+        "name",
+        "owner",
+        "ticket",
+        "whose",
+    )
+
     def __init__(
         self,
         store: LeaseStore,
@@ -53,7 +85,9 @@ class Lease:
         sent: float,
         period: float,
         renewal: float | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        """``turns``: of all leases of this process on the store, with the wheel that keeps their deadlines."""
         self.name = name
         self.id = lease_id
         self.lost: LossReason | None = None
@@ -61,21 +95,24 @@ class Lease:
         self.whose: Invocation | None = current()
         self.owner = ""
         self.began = sent
+        self.ticket = 0
         self._store = store
         self._sent = sent
         self._period = period
-        self._renewal = period / 2 if renewal is None else renewal
+        self._renewal = self._pause = period / 2 if renewal is None else renewal
         self._stopped = False
-        self._watchers: list[Callable[[LossReason], None]] = []
+        self._watchers: tuple[Callable[[LossReason], None], ...] = ()
         self._after: Callable[[], Awaitable[None]] | None = None
         self._written: float | None = None
         self._loop = asyncio.get_running_loop()
-        self._fence: asyncio.TimerHandle | None = None
+        self._context = contextvars.copy_context()
         self._touched = -math.inf
         self._touch_ends = math.inf
+        self._turns = turns or Turns()
+        self._renewals = Duty(self._turns, f"renew {name}", sent + self._renewal, self._renew, self._arm)
+        self._touches: Duty | None = None
         self._extend(sent)
-        self._renewer = self._loop.create_task(self._keep_alive(sent), name=f"renew {name}")
-        self._toucher: asyncio.Task[None] | None = None
+        self._arm()
 
     @property
     def deadline(self) -> float:
@@ -98,7 +135,7 @@ class Lease:
     def watch(self, watcher: Callable[[LossReason], None]) -> None:
         """Call ``watcher(reason)`` once if the lease is lost; at once if it is lost already."""
         if self.lost is None:
-            self._watchers.append(watcher)
+            self._watchers = (*self._watchers, watcher)
         else:
             watcher(self.lost)
 
@@ -123,9 +160,10 @@ class Lease:
             self._touched, self._touch_ends = sent, sent + good
             self._arm()
 
-    def accompany(self, touches: Coroutine[Any, Any, None]) -> None:
-        """Run this beside the renewals; ``stop`` joins it, too."""
-        self._toucher = self._loop.create_task(touches, name=f"touch {self.name}")
+    def accompany(self, touch: Callable[[], Coroutine[Any, Any, float]], due: float) -> None:
+        """Call ``touch`` beside the renewals when it is due, and when it says that it is again; ``stop`` joins it."""
+        self._touches = Duty(self._turns, f"touch {self.name}", due, touch, self._arm)
+        self._arm()
 
     def lose(self, reason: LossReason, cause: StoreFailure | None = None) -> None:
         """Declare the lease lost. Only the first call, and none after ``stop``, has an effect."""
@@ -133,7 +171,7 @@ class Lease:
             return
         self.lost = reason
         self.cause = cause or self.cause
-        self._disarm()
+        self._turns.wheel.forget(self)
         for watcher in self._watchers:
             watcher(reason)
         with speaking_of(self.whose):
@@ -158,54 +196,65 @@ class Lease:
     async def stop(self) -> None:
         """End renewals and touches, and wait until none is under way, so that none can follow the release (B22)."""
         self._stopped = True
-        self._disarm()
-        if self._toucher is not None:
-            self._toucher.cancel()
-            await asyncio.wait({self._toucher})
-        self._renewer.cancel()
-        await asyncio.wait({self._renewer})
+        self._turns.wheel.forget(self)
+        for duty in self._duties():
+            duty.end()
+        for duty in self._duties():
+            await duty.join()
 
-    def _disarm(self) -> None:
-        if self._fence is not None:
-            self._fence.cancel()
+    def _duties(self) -> tuple[Duty, ...]:
+        return (self._renewals,) if self._touches is None else (self._touches, self._renewals)
 
     def _extend(self, sent: float) -> None:
-        """Move the deadline: a request sent at ``sent`` was granted."""
+        """Move the deadline: a request sent at ``sent`` was granted. It is looked at anew when the old one comes."""
         self._granted = sent
         self._deadline = sent + self._period * (1 - MARGIN)
-        self._arm()
 
     def _arm(self) -> None:
-        self._disarm()
-        self._fence = self._loop.call_at(self.deadline, self.lose, "expired")
+        """Be looked at when something is due."""
+        if self.lost is None and not self._stopped:
+            self._turns.wheel.look_at(self, self._next())
 
-    async def _keep_alive(self, sent: float) -> None:
+    def _next(self) -> float:
+        """Return when something is due: as a rule the next renewal, and never later than the deadline."""
+        when = min(self.deadline, self._renewals.due)
+        return when if self._touches is None else min(when, self._touches.due)
+
+    def look(self, now: float) -> float:
+        """Be lost at the deadline; ask for the turn of what is due; say when to look again. See ``Wheel``."""
+        if now >= self.deadline:
+            self._context.copy().run(self.lose, "expired")
+            return math.inf
+        for duty in self._duties():
+            if duty.due <= now:
+                self._turns.ask(duty, self._deadline)
+        return self._next()
+
+    async def _renew(self) -> float:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
-        delay = self._renewal
-        while True:
-            await self._until(sent + delay)
-            sent = self._loop.time()
-            if self.lost is not None or sent >= self.deadline:
-                return
-            before, self._sent = self._sent, sent
-            try:
-                async with asyncio.timeout_at(self._call_ends(sent)):
-                    replied = await self._store.renew(self.name, self.id)
-            except (Exception, asyncio.CancelledError) as error:
-                if being_cancelled():
-                    raise
-                failure = as_failure(error)
-                if failure.meaning != "transient":
-                    self._sent = before  # it was not carried out
-                if failure.loss is not None:
-                    self.lose(failure.loss, failure)
-                self.note(failure)
-                delay = self._sooner(delay, failure, sent)
-            else:
-                self._renewed(sent, replied)
-                delay = self._renewal
-                if self._after is not None and self._written != self.began and self.alive():
-                    await self._write(self._after)
+        sent = self._loop.time()
+        if self.lost is not None or sent >= self.deadline:
+            return math.inf
+        before, self._sent = self._sent, sent
+        try:
+            async with asyncio.timeout_at(self._call_ends(sent)):
+                replied = await self._store.renew(self.name, self.id)
+        except (Exception, asyncio.CancelledError) as error:
+            if being_cancelled():
+                raise
+            failure = as_failure(error)
+            if failure.meaning != "transient":
+                self._sent = before  # it was not carried out
+            if failure.loss is not None:
+                self.lose(failure.loss, failure)
+            self.note(failure)
+            self._pause = self._sooner(self._pause, failure, sent)
+        else:
+            self._renewed(sent, replied)
+            self._pause = self._renewal
+            if self._after is not None and self._written != self.began and self.alive():
+                await self._write(self._after)
+        return sent + self._pause
 
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
         """Make the other request. It must not hold up the next renewal, nor decide about the lease."""
@@ -264,9 +313,6 @@ class Lease:
         delay = max(_FASTEST_RETRY, min(delay / 2, left / 4))
         last_try = left - _SHORTEST_CALL
         return min(max(delay, failure.retry_after or 0.0), max(last_try, _FASTEST_RETRY))
-
-    async def _until(self, when: float) -> None:
-        await asyncio.sleep(max(0.0, when - self._loop.time()))
 
 
 def as_failure(error: BaseException) -> StoreFailure:

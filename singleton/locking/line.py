@@ -94,6 +94,8 @@ class Line:
         try_once: seconds for which a single attempt stands in line, at most; infinite: until it is told.
     """
 
+    __slots__ = ("_holder", "_kind", "_name", "_somebody_left", "_taken", "_try_once", "_waiters", "closed", "state")
+
     def __init__(
         self,
         kind: str,
@@ -112,7 +114,7 @@ class Line:
         self._holder = holder
         self._try_once = try_once
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
-        self._somebody_left = asyncio.Event()
+        self._somebody_left: asyncio.Event | None = None
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -148,7 +150,7 @@ class Line:
             if alarm is not None:
                 alarm.cancel()
             self._waiters.pop(waiter, None)
-            self._somebody_left.set()
+            self._wake()
 
     def _stand(self, waiter: Waiter) -> None:
         """Take a place in line: at its end, but before those who came later and were here sooner."""
@@ -184,19 +186,25 @@ class Line:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
                 return  # nobody has asked for it yet, and later is too late
-            self._somebody_left.clear()
             try:
                 async with asyncio.timeout_at(min(due, last_look) if now < last_look else due):
-                    await self._somebody_left.wait()
+                    await self._until_somebody_leaves()
             except TimeoutError:
                 return
 
     async def wait_for(self, done: asyncio.Future[None]) -> None:
         """Wait for this, but no longer than anybody waits."""
-        done.add_done_callback(lambda _: self._somebody_left.set())
+        done.add_done_callback(lambda _: self._wake())
         while self.first() is not None and not done.done():
-            self._somebody_left.clear()
-            await self._somebody_left.wait()
+            await self._until_somebody_leaves()
+
+    async def _until_somebody_leaves(self) -> None:
+        self._somebody_left = asyncio.Event()
+        await self._somebody_left.wait()
+
+    def _wake(self) -> None:
+        if self._somebody_left is not None:
+            self._somebody_left.set()
 
     # --- what those who wait are told ---------------------------------------------------------------------------------
 
@@ -233,7 +241,7 @@ class Line:
     def give_up(self) -> None:
         """End all waits: nobody asks for them any more."""
         self.refuse_all(closed_error(self._kind, self._name))
-        self._somebody_left.set()
+        self._wake()
 
     def break_down(self, cause: BaseException) -> None:
         """End all waits with an error that nobody expected."""

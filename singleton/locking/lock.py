@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
     from singleton.locking.timing import Timing
+    from singleton.locking.turns import Turns
 
 
 _CLOSE = 5.0
@@ -65,6 +66,21 @@ async def release(hold: Hold) -> None:
 class Lock:
     """One named lock of one process. Everything happens on the loop on which it is used."""
 
+    __slots__ = (
+        "_acquisition",
+        "_fencing",
+        "_gate",
+        "_line",
+        "_rng",
+        "_server",
+        "_state",
+        "_takeover",
+        "_timing",
+        "_turn",
+        "name",
+        "relay",
+    )
+
     def __init__(
         self,
         store: LeaseStore,
@@ -75,6 +91,7 @@ class Lock:
         stamp: Stamp = "token",
         gate: Gate | None = None,
         guess: Guess | None = None,
+        turns: Turns | None = None,
         wall: Callable[[], float] = time.time,
         dropped: Callable[[str, Turn, LossSignal], None] = lambda *_: None,
     ) -> None:
@@ -86,7 +103,7 @@ class Lock:
         self._fencing = (
             None if stamp == "none" else FencingCounter(store, name, counts=counts, failover=failover, wall=wall)
         )
-        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess)
+        self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
         self.relay = Relay(name, self._line, self._fencing, dropped)

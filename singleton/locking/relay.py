@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -97,6 +96,22 @@ class Relay:
         dropped: called on the lock thread when a runner's hold was dropped.
     """
 
+    __slots__ = (
+        "_context",
+        "_dropped",
+        "_fencing",
+        "_joined",
+        "_lease",
+        "_line",
+        "_loop",
+        "_name",
+        "_runners",
+        "_turn",
+        "_until",
+        "_watched",
+        "mutex",
+    )
+
     def __init__(
         self,
         name: str,
@@ -109,7 +124,7 @@ class Relay:
         self._line = line
         self._fencing = fencing
         self._dropped = dropped
-        self._runners: deque[Runner] = deque()
+        self._runners: list[Runner] = []
         self._turn: Turn | None = None
         self._lease: Lease | None = None
         self._until = -math.inf
@@ -247,7 +262,7 @@ class Relay:
             oldest = self._loop.time() - _HERE
             moving = []
             while self._runners and self._runners[0].since <= oldest:
-                moving.append(self._runners.popleft())
+                moving.append(self._runners.pop(0))
             self._watched = again = bool(self._runners) or self._joined
             self._joined = False
         for runner in moving:
@@ -266,7 +281,7 @@ class Relay:
         """Return the first runner, if it is his turn, and not that of somebody in line."""
         oldest, now = self._line.oldest(), self._loop.time()
         while self._runners and self._runners[0].since <= oldest and now < self._runners[0].deadline:
-            if (runner := self._runners.popleft()).claim():
+            if (runner := self._runners.pop(0)).claim():
                 return runner
         return None
 

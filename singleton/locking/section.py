@@ -157,6 +157,8 @@ class Gate:
         asking: whoever asks that now, and puts down the answer.
     """
 
+    __slots__ = ("__weakref__", "_turn", "asking", "reading")
+
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None

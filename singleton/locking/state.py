@@ -71,6 +71,21 @@ class State:
         asked: when a request was last sent.
     """
 
+    __slots__ = (
+        "_failing_since",
+        "_failure",
+        "_fields",
+        "_free",
+        "_free_since",
+        "_run_since",
+        "_seen_taken",
+        "_stood_behind",
+        "_timing",
+        "_what",
+        "asked",
+        "doing",
+    )
+
     def __init__(self, what: str, timing: Timing) -> None:
         self.doing = Doing.IDLE
         self.asked = -math.inf

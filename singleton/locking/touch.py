@@ -9,6 +9,7 @@ deadlines (``Lease.touched``).
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.failover import TOUCHES
@@ -27,38 +28,57 @@ _SHORTEST_CALL: Final = 1 / 10
 """Parts of ``failover``."""
 
 
-async def keep_touching(lease: Lease, fencing: FencingCounter, failover: float) -> None:
-    """Touch a third of ``failover`` after the last one was sent; after a failure, sooner and sooner; until it is lost.
+class Touches:
+    """The touches of one hold, for ``Lease.accompany``: a third of ``failover`` after the last one was sent.
 
-    Args:
-        lease: was stamped, which was its first touch.
-        fencing: of the lock.
-        failover: seconds.
+    After a failure they come sooner and sooner, until the hold is lost.
+
+    Attributes:
+        due: when the first one is, by the loop's clock.
     """
-    loop = asyncio.get_running_loop()
-    begun, delay = fencing.touched, failover / TOUCHES
-    trouble: StoreFailure | None = None
-    while True:
-        await asyncio.sleep(max(0.0, begun + delay - loop.time()))
-        begun = loop.time()
+
+    __slots__ = ("_failover", "_fencing", "_lease", "_trouble", "due")
+
+    def __init__(self, lease: Lease, fencing: FencingCounter, failover: float) -> None:
+        """Take the stamp for the first touch.
+
+        Args:
+            lease: was stamped.
+            fencing: of the lock.
+            failover: seconds.
+        """
+        self.due = fencing.touched + failover / TOUCHES
+        self._lease = lease
+        self._fencing = fencing
+        self._failover = failover
+        self._trouble: StoreFailure | None = None
+
+    async def touch(self) -> float:
+        """Touch the lock; return when to do so again, infinite: never."""
+        lease, failover = self._lease, self._failover
+        begun = asyncio.get_running_loop().time()
         left = lease.deadline - begun
         if lease.lost is not None or left <= 0:
-            return
+            return math.inf
         try:
             with speaking_of(lease.whose):
                 async with asyncio.timeout(min(left, max(failover * _SHORTEST_CALL, left / 2))):
-                    begun = await fencing.touch(lease.id, lease.owner, lease.served)
+                    sent = await self._fencing.touch(lease.id, lease.owner, lease.served)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
                 raise
-            trouble = as_failure(error)
-            if trouble.loss is not None:
-                lease.lose(trouble.loss, trouble)
-            lease.note(trouble, "touch")
-            delay = max(failover * _FASTEST_RETRY, min(left / 4, failover / TOUCHES / 2))
-            last_try = left - failover * _SHORTEST_CALL
-            delay = min(max(delay, trouble.retry_after or 0.0), max(last_try, failover * _FASTEST_RETRY))
-        else:
-            lease.touched(begun, good_for(failover))
-            lease.end_of(trouble)
-            delay = failover / TOUCHES
+            return begun + self._sooner(as_failure(error), left)
+        lease.touched(sent, good_for(failover))
+        lease.end_of(self._trouble)
+        return sent + failover / TOUCHES
+
+    def _sooner(self, trouble: StoreFailure, left: float) -> float:
+        """Note that a touch failed; return how long after it the next one is due."""
+        lease, failover = self._lease, self._failover
+        self._trouble = trouble
+        if trouble.loss is not None:
+            lease.lose(trouble.loss, trouble)
+        lease.note(trouble, "touch")
+        delay = max(failover * _FASTEST_RETRY, min(left / 4, failover / TOUCHES / 2))
+        last_try = left - failover * _SHORTEST_CALL
+        return min(max(delay, trouble.retry_after or 0.0), max(last_try, failover * _FASTEST_RETRY))

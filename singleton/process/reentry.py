@@ -12,13 +12,13 @@ import threading
 import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
@@ -41,12 +41,44 @@ class Inside(NamedTuple):
         hold = self.hold()
         return hold if isinstance(hold, Section) and not hold.over else None
 
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Which hold, and who is inside its block."""
+        return (id(self.hold()), *(() if self.caller is None else (self.caller[0], id(self.caller[1]))))
+
     def waits_for(self, other: Caller | None) -> bool:
         """Tell whether its block certainly can't end before what this caller does."""
         return self.caller is not None and self.caller == other
 
 
-_holds: ContextVar[tuple[Inside, ...]] = ContextVar("singleton_holds", default=())
+class Known:
+    """What code is inside of: the last hold, and what it was inside of before.
+
+    Contexts are copied with each lock, so ten thousand holds of one task must have all but the last in common.
+
+    Attributes:
+        tidy_at: length at which those that are over are looked for.
+    """
+
+    __slots__ = ("before", "last", "length", "tidy_at")
+
+    def __init__(self, last: Inside, before: Known | None, tidy_at: int) -> None:
+        self.last = last
+        self.before = before
+        self.length: int = 1 if before is None else before.length + 1
+        self.tidy_at = tidy_at
+
+    def __iter__(self) -> Iterator[Inside]:
+        """The last one first."""
+        known: Known | None = self
+        while known is not None:
+            yield known.last
+            known = known.before
+
+
+_FEW: Final = 8
+"""So many are not looked through."""
+_holds: ContextVar[Known | None] = ContextVar("singleton_holds", default=None)
 _asks: ContextVar[Caller | None] = ContextVar("singleton_asks", default=None)
 
 
@@ -70,7 +102,11 @@ def enter(*holds: Hold) -> tuple[Inside, ...]:
 
 def leave(entered: tuple[Inside, ...]) -> None:
     """Know no more what ``enter`` noted: the block ends."""
-    _holds.set(tuple(each for each in _holds.get() if each not in entered))
+    known = _holds.get()
+    ending = len(entered)
+    while known is not None and ending and known.last in entered:
+        known, ending = known.before, ending - 1
+    _holds.set(_chain(each for each in known if each not in entered) if known is not None and ending else known)
 
 
 def from_now_on(hold: Hold) -> Hold:
@@ -80,9 +116,24 @@ def from_now_on(hold: Hold) -> Hold:
 
 
 def _know(*holds: Inside) -> None:
-    """Note them once each, and forget those that are over: one that began here may have ended elsewhere."""
+    """Note them, and forget those that are over now and then: one that began here may have ended elsewhere."""
     known = _holds.get()
-    _holds.set((*(each for each in known if each.goes_on and each not in holds), *holds) if known else holds)
+    while known is not None and not known.last.goes_on:
+        known = known.before
+    if known is not None and known.length >= known.tidy_at:
+        known = _chain({each.key: each for each in known if each.goes_on}.values())
+    for hold in holds:
+        known = Known(hold, known, _FEW if known is None else known.tidy_at)
+    _holds.set(known)
+
+
+def _chain(lasts: Iterable[Inside]) -> Known | None:
+    """Put together what is left, the last one first."""
+    left = [*lasts]
+    known: Known | None = None
+    for each in reversed(left):
+        known = Known(each, known, max(_FEW, 2 * len(left)))
+    return known
 
 
 @contextmanager
@@ -97,8 +148,7 @@ def asking(caller: Caller | None = None) -> Iterator[None]:
 
 def is_inside(turn: Turn | None) -> bool:
     """Tell whether who asks began within a section that lasts, and has this turn."""
-    known = _holds.get()
-    return bool(known) and any((hold := each.goes_on) is not None and hold.turn is turn for each in known)
+    return any((hold := each.goes_on) is not None and hold.turn is turn for each in _holds.get() or ())
 
 
 def ask_for_nobody() -> None:
@@ -115,11 +165,11 @@ def watched(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> Itera
     Raises:
         LockNotAcquired: it certainly waits for itself.
     """
-    own = [each for each in _holds.get() if _is_it(each, is_it)]
+    own = [each for each in _holds.get() or () if _is_it(each, is_it)]
     if not own:
         yield ""
         return
-    whose = _owned(own[-1])
+    whose = _owned(own[0])
     if any(each.waits_for(_asks.get()) for each in own):
         raise LockNotAcquired(
             f"lock {name!r} was not acquired: who asks has it already{whose}, and would wait for itself for ever. Call "
@@ -127,7 +177,7 @@ def watched(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> Itera
             lock=name,
             owner=owner,
             reason="reentry",
-            holder=_holder(own[-1]),
+            holder=_holder(own[0]),
         )
     yield f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
 

@@ -18,6 +18,7 @@ from singleton.locking.lock import Lock, release
 from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
+from singleton.locking.turns import Turns
 from singleton.process.closing import closed
 from singleton.process.dropped import end_dropped, release_if_dropped
 from singleton.process.longwaits import LongWait, WhoHas
@@ -74,6 +75,7 @@ class Registry:
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
         self._stores: dict[Place, LeaseStore] = {}
+        self._turns: dict[Place, Turns] = {}
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._guesses: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
@@ -243,6 +245,7 @@ class Registry:
                 del self._locks[address]
             for key in [each for each in self._semaphores if each[0].place == place]:
                 del self._semaphores[key]
+            self._turns.pop(place, None)
             if (store := self._stores.pop(place, None)) is not None:
                 await closed([store])
 
@@ -264,6 +267,7 @@ class Registry:
                 stamp=address.stamp,
                 gate=gate,
                 guess=guess,
+                turns=self._turns.setdefault(address.place, Turns()),
                 wall=self._wall,
                 dropped=end_dropped,
             )

@@ -22,7 +22,7 @@ def clock(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-@lru_cache(16)
+@lru_cache(256)
 def date(text: str) -> float:
     """Return seconds since 1970. A blob's Last-Modified is the same in most replies, so it is read once.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ def leases_are_given_back_as_soon_as_they_are_got(patch: Patch) -> None:
         async def ask(self: Any, owner: str) -> Any:
             lease = await real(self, owner)
             await self._store.release(self._name, lease.id)
-            lease._renewer.cancel()
+            lease._renewals.end()
             return lease
 
         return ask
@@ -94,9 +95,10 @@ def leases_are_given_back_as_soon_as_they_are_got(patch: Patch) -> None:
 
 @broken("LockLost", "mutex", app="long")
 def leases_are_never_renewed(patch: Patch) -> None:
-    async def never(self: Any, sent: float) -> None: ...
+    async def never(self: Any) -> float:
+        return math.inf
 
-    patch.setattr(Lease, "_keep_alive", never)
+    patch.setattr(Lease, "_renew", never)
 
 
 @broken("not renewed in time", options="--kill 1")
@@ -113,7 +115,14 @@ def leases_are_never_renewed_and_nobody_is_told(patch: Patch) -> None:
 
 @broken("overlap", "mutex", app="long")
 def leases_are_renewed_once(patch: Patch) -> None:
-    around(patch, Lease, "_renewed", lambda real: lambda self, *args: (real(self, *args), self._renewer.cancel()))
+    def once(real: Any) -> Any:
+        async def renew(self: Any) -> float:
+            await real(self)
+            return math.inf
+
+        return renew
+
+    around(patch, Lease, "_renew", once)
     patch.setattr(Lease, "lose", lambda *_: None)
     patch.setattr(Lease, "overdue", lambda _: False)
 

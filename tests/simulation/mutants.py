@@ -12,8 +12,10 @@ from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.relay import RELAY
+from tests.simulation.planted.wheels import WHEELS
 
 LEASE = "singleton/locking/lease.py"
+TURNS = "singleton/locking/turns.py"
 ACQUISITION = "singleton/locking/acquisition.py"
 LOCK = "singleton/locking/lock.py"
 LINE = "singleton/locking/line.py"
@@ -40,7 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline ignored",
         file=LEASE,
-        old='        self._fence = self._loop.call_at(self.deadline, self.lose, "expired")\n',
+        old='            self._context.copy().run(self.lose, "expired")\n',
         new="",
         breaks="nobody declares a lease lost whose renewals hang",
     ),
@@ -61,8 +63,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline counted from the renewal's reply",
         file=LEASE,
-        old="                self._renewed(sent, replied)\n",
-        new="                self._renewed(self._loop.time(), replied)\n",
+        old="            self._renewed(sent, replied)\n",
+        new="            self._renewed(self._loop.time(), replied)\n",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(
@@ -91,36 +93,36 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="mismatch read as transient",
         file=LEASE,
-        old="                if failure.loss is not None:\n",
-        new="                if failure.loss is not None and failure.status != 409:\n",
+        old="            if failure.loss is not None:\n",
+        new="            if failure.loss is not None and failure.status != 409:\n",
         breaks="a lease that was taken away counts as ours until its deadline",
     ),
     Mutant(
         name="blob gone read as transient",
         file=LEASE,
-        old="                if failure.loss is not None:\n",
-        new="                if failure.loss is not None and failure.status != 404:\n",
+        old="            if failure.loss is not None:\n",
+        new="            if failure.loss is not None and failure.status != 404:\n",
         breaks="a lease whose blob was deleted counts as ours until its deadline",
     ),
     Mutant(
         name="any failed renewal is a loss",
         file=LEASE,
-        old="                if failure.loss is not None:\n                    self.lose(failure.loss, failure)\n",
-        new='                self.lose(failure.loss or "expired", failure)\n',
+        old="            if failure.loss is not None:\n                self.lose(failure.loss, failure)\n",
+        new='            self.lose(failure.loss or "expired", failure)\n',
         breaks="one lost message ends a hold that was good (B2)",
     ),
     Mutant(
         name="no renewal after a failed one",
         file=LEASE,
-        old="                delay = self._sooner(delay, failure, sent)\n",
-        new="                return\n",
+        old="            self._pause = self._sooner(self._pause, failure, sent)\n",
+        new="            return math.inf\n",
         breaks="one lost message ends a hold that was good (B1)",
     ),
     Mutant(
         name="renewals come too late",
         file=LEASE,
-        old="        delay = self._renewal\n        while True:\n",
-        new="        delay = self._period * 0.95\n        while True:\n",
+        old="sent + self._renewal, self._renew, self._arm)\n",
+        new="sent + self._period * 0.95, self._renew, self._arm)\n",
         breaks="the first renewal is due after the deadline",
     ),
     Mutant(
@@ -167,14 +169,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewer not stopped",
         file=LEASE,
-        old="        self._renewer.cancel()\n        await asyncio.wait({self._renewer})\n",
+        old="        self._stopped = True\n        self._turns.wheel.forget(self)\n"
+        "        for duty in self._duties():\n            duty.end()\n",
         new="",
         breaks="a lease that was given back is renewed for ever",
     ),
     Mutant(
         name="renewer not joined",
-        file=LEASE,
-        old="        await asyncio.wait({self._renewer})\n",
+        file=TURNS,
+        old="            await asyncio.wait({task})\n",
         new="",
         breaks="a renewal may be on its way when the lease is given back (B22)",
         by=("tests/unit/locking/test_lease_stop.py",),
@@ -183,7 +186,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="fence left armed",
         file=LEASE,
-        old="        self._stopped = True\n        self._disarm()\n",
+        old="        self._stopped = True\n        self._turns.wheel.forget(self)\n",
         new="        self._stopped = True\n",
         breaks="a timer outlives its lease",
         by=("tests/unit/locking/test_lease_stop.py",),
@@ -197,26 +200,29 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="the body of a lost hold runs on",
     ),
     Mutant(
-        name="old deadlines stay armed",
+        name="renewed without a later deadline",
         file=LEASE,
-        old="        self._disarm()\n        self._fence = self._loop",
-        new="        self._fence = self._loop",
+        old="            self._extend(sent)\n",
+        new="            self._granted = sent\n",
         breaks="a lease that was renewed is declared lost at its first deadline",
     ),
     Mutant(
         name="renewed once only",
         file=LEASE,
-        old="                self._renewed(sent, replied)\n                delay = self._renewal\n",
-        new="                self._renewed(sent, replied)\n                return\n",
+        old="            self._renewed(sent, replied)\n            self._pause = self._renewal\n",
+        new="            self._renewed(sent, replied)\n            self._pause = math.inf\n",
         breaks="a hold ends in the middle of a long body",
     ),
     Mutant(
         name="time-outs end the renewing",
         file=LEASE,
-        old="            except (Exception, asyncio.CancelledError) as error:\n",
-        new="            except StoreFailure as error:\n",
+        old="                replied = await self._store.renew(self.name, self.id)\n"
+        "        except (Exception, asyncio.CancelledError) as error:\n",
+        new="                replied = await self._store.renew(self.name, self.id)\n"
+        "        except StoreFailure as error:\n",
         breaks="one lost message ends a hold that was good",
     ),
+    *WHEELS,
     # --- asking for it and giving it back ---
     Mutant(
         name="lost reply not asked again",
@@ -459,7 +465,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="waiter's wake-up lost",
         file=LINE,
-        old="            self._waiters.pop(waiter, None)\n            self._somebody_left.set()\n",
+        old="            self._waiters.pop(waiter, None)\n            self._wake()\n",
         new="            self._waiters.pop(waiter, None)\n",
         breaks="who comes next waits for a poll that was meant for somebody who left",
         by=("tests/unit/locking/test_lock_timeouts.py",),

@@ -99,7 +99,7 @@ PLANTED = (
     ("never released", "semaphore"),
     ("no end of one's turn", "chain"),
     ("no renewal after a failed one", "mixed"),
-    ("old deadlines stay armed", "defer"),
+    ("renewed without a later deadline", "defer"),
     ("once is again and again", "skip"),
     ("release before drain", "chain"),
     ("sections overlap", "keys"),

@@ -117,8 +117,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch counted from its reply",
         file=TOUCH,
-        old="            lease.touched(begun, good_for(failover))\n",
-        new="            lease.touched(loop.time(), good_for(failover))\n",
+        old="        lease.touched(sent, good_for(failover))\n",
+        new="        lease.touched(asyncio.get_running_loop().time(), good_for(failover))\n",
         breaks="a touch whose reply was late is good for too long",
     ),
     Mutant(
@@ -188,29 +188,29 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="first failed touch is the last",
         file=TOUCH,
-        old='            lease.note(trouble, "touch")\n',
-        new='            lease.note(trouble, "touch")\n            return\n',
+        old='        lease.note(trouble, "touch")\n',
+        new='        lease.note(trouble, "touch")\n        return math.inf\n',
         breaks="one lost request loses the hold",
     ),
     Mutant(
         name="loss at a touch not told",
         file=TOUCH,
-        old="            if trouble.loss is not None:\n                lease.lose(trouble.loss, trouble)\n",
+        old="        if trouble.loss is not None:\n            lease.lose(trouble.loss, trouble)\n",
         new="",
         breaks="a holder whose lock was taken away hears of it later than it could",
     ),
     Mutant(
         name="touches go on after the release",
         file=LEASE,
-        old="            self._toucher.cancel()\n            await asyncio.wait({self._toucher})\n",
-        new="            pass\n",
+        old="        for duty in self._duties():\n            duty.end()\n        for duty in self._duties():\n",
+        new="        self._stopped = False\n        self._renewals.end()\n        for duty in (self._renewals,):\n",
         breaks="requests under a lease that was given back",
     ),
     Mutant(
         name="touched as seldom as looked at",
         file=TOUCH,
-        old="    begun, delay = fencing.touched, failover / TOUCHES\n",
-        new="    begun, delay = fencing.touched, failover * 0.9\n",
+        old="        self.due = fencing.touched + failover / TOUCHES\n",
+        new="        self.due = fencing.touched + failover * 0.9\n",
         breaks="one lost request loses the hold",
     ),
     Mutant(

@@ -12,6 +12,7 @@ from tests.unit.base import test_hold as hold
 from tests.unit.locking import test_fencing as fencing
 from tests.unit.locking import test_lease_deadline as deadline
 from tests.unit.locking import test_lease_renewal as renewal
+from tests.unit.locking import test_lease_stop as stop
 from tests.unit.locking import test_lock_cancel as cancel
 from tests.unit.locking import test_lock_close as close
 from tests.unit.locking import test_lock_loss as loss
@@ -58,8 +59,8 @@ UNSAFE: list[Killed] = [
     ),
     acquisition(
         "a deadline counted from the acquire's reply",
-        "self._id, sent=sent, period",
-        "self._id, sent=asyncio.get_running_loop().time(), period",
+        "lease_id, sent=sent, period",
+        "lease_id, sent=asyncio.get_running_loop().time(), period",
         loss.test_a_hold_counts_from_the_sending_of_its_acquire_however_late_the_reply,
     ),
     lease(
@@ -109,7 +110,7 @@ OTHERS: list[Killed] = [
     ),
     lease(
         "a hiccup read as a loss",
-        "if failure.loss is not None:\n                    self.lose(failure.loss, failure)",
+        "if failure.loss is not None:\n                self.lose(failure.loss, failure)",
         'self.lose(failure.loss or "stolen", failure)',
         partial(renewal.test_an_answer_that_says_nothing_about_the_lease_is_asked_again_and_survived, answered(503)),
     ),
@@ -137,11 +138,14 @@ OTHERS: list[Killed] = [
         "delay",
         partial(renewal.test_retry_after_is_honoured, 4.0),
     ),
-    lease(
-        "renewals that are not joined",
-        "self._renewer.cancel()\n        await asyncio.wait({self._renewer})",
-        "await asyncio.sleep(0)",
-        release.test_release_joins_the_renewal_that_is_under_way,
+    (
+        Mutant(
+            "renewals that are not joined",
+            "locking.turns",
+            "task.cancel()\n            await asyncio.wait({task})",
+            "await asyncio.sleep(0)",
+        ),
+        stop.test_the_lease_is_given_back_only_when_a_renewal_that_is_slow_to_stop_has_stopped,
     ),
     lease(
         "calls without a time limit",
@@ -281,7 +285,7 @@ OTHERS: list[Killed] = [
     ),
     line(
         "those who leave wake nobody",
-        "            self._waiters.pop(waiter, None)\n            self._somebody_left.set()",
+        "            self._waiters.pop(waiter, None)\n            self._wake()",
         "            self._waiters.pop(waiter, None)",
         cancel.test_waiters_that_leave_end_the_polling,
     ),

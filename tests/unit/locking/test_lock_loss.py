@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockLost
+from singleton.locking.line import Line
 from singleton.locking.lock import release
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
@@ -160,13 +161,13 @@ async def test_the_next_in_line_does_not_get_a_lease_that_lapses_in_the_very_ste
     network = Network()
     lock = lock_on(network)
     given = []
-    grant = lock._line.grant
+    grant = Line.grant
 
-    def granted(waiter: Waiter, hold: Section) -> None:
+    def granted(line: Line, waiter: Waiter, hold: Section) -> None:
         given.append(hold.lost.is_set())
-        grant(waiter, hold)
+        grant(line, waiter, hold)
 
-    monkeypatch.setattr(lock._line, "grant", granted)
+    monkeypatch.setattr(Line, "grant", granted)
     hold = await lock.acquire()
     following = asyncio.create_task(lock.acquire())
     await asyncio.sleep(1.0)

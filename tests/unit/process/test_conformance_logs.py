@@ -97,7 +97,11 @@ async def test_a_renewal_that_is_cancelled_from_outside_ends() -> None:
     network = Network()
     lease = await taken(network)
     await until(7.505)  # its first renewal is under way
-    lease._renewer.cancel()
-    await asyncio.wait({lease._renewer})
-    assert lease._renewer.cancelled()
+    renewal = lease._renewals.task
+    assert renewal is not None
+    renewal.cancel()
+    await asyncio.wait({renewal})
+    assert renewal.cancelled()
+    await until(60.0)
+    assert lease.lost == "expired"
     await lease.stop()

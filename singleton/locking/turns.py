@@ -1,0 +1,142 @@
+"""Turns for the requests that keep the leases on one store: the earliest deadline first, and some at a time.
+
+After a stall all leases of a process are due at once. If all of them asked at once, each over a connection of its own,
+then what they cost would take the time that they need. So:
+
+* **Some at a time.** ``PLACES`` requests are under way; the others wait, and who has the earliest deadline is next.
+* **No request holds up the others for long.** One without an answer after ``PATIENCE`` goes on, but not in a place. So
+  where nothing is answered at all, ``PLACES / PATIENCE`` leases a second still get their try.
+* **Fewer where the loop is late.** More requests would make it later, until none is answered in time: there are fewer
+  places then, and more patience.
+* **Who waits loses nothing that it has.** A lease's clock begins when its request is sent; its deadline is kept by the
+  wheel, which waits for no turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from singleton.locking.wheel import Wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+PLACES: Final = 256
+"""Requests under way at a time that are younger than ``PATIENCE``."""
+PATIENCE: Final = 0.5
+"""Seconds after which a request without an answer lets another one go."""
+_FEWEST: Final = 32
+"""Places, where the loop is late."""
+_LATE: Final = 0.05
+"""Seconds by which the loop may be late before there are fewer places."""
+_BUSY: Final = 4.0
+"""Times that the loop is late, which come on top of ``PATIENCE``."""
+
+
+class Duty:
+    """A request that is made again and again. It has a task while it is under way, and none in between.
+
+    Attributes:
+        due: when to make it next, by the loop's clock; infinite: it waits for its turn, is under way, or has ended.
+        number: its place among those that wait for their turn; 0: it does not wait.
+        task: the request under way.
+    """
+
+    __slots__ = ("_ask", "_context", "_name", "_then", "_turns", "due", "number", "task")
+
+    def __init__(
+        self,
+        turns: Turns,
+        name: str,
+        due: float,
+        ask: Callable[[], Coroutine[Any, Any, float]],
+        then: Callable[[], None],
+    ) -> None:
+        """``ask`` makes the request, and returns when it is due again; then ``then`` is called."""
+        self.due = due
+        self.number = 0
+        self.task: asyncio.Task[None] | None = None
+        self._turns = turns
+        self._name = name
+        self._ask = ask
+        self._then = then
+        self._context = contextvars.copy_context()
+
+    def begin(self) -> None:
+        """Make the request."""
+        self.number = 0
+        context = self._context.copy()
+        self.task = asyncio.get_running_loop().create_task(self._once(), name=self._name, context=context)
+
+    def end(self) -> None:
+        """Make it no more; ``join`` what is under way."""
+        self.due, self.number = math.inf, 0
+
+    async def join(self) -> None:
+        """Cut off the request that is under way, and wait until it is over."""
+        if (task := self.task) is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            self._turns.over(self)
+
+    async def _once(self) -> None:
+        due = await self._ask()
+        self.due, self.task = due, None
+        self._then()
+        self._turns.over(self)
+
+
+class Turns:
+    """Who of those that are due makes its request now. It belongs to the loop on which it is used.
+
+    Attributes:
+        wheel: looks at what is due; one for all that take turns.
+    """
+
+    __slots__ = ("_made", "_places", "_waiting", "ticket", "wheel")
+
+    def __init__(self) -> None:
+        self.wheel = Wheel(self._send)
+        self.ticket = 0
+        self._waiting: list[tuple[float, int, Duty]] = []
+        self._places: dict[Duty, float] = {}
+        self._made = 0
+
+    def ask(self, duty: Duty, deadline: float) -> None:
+        """Have this request made when it is its turn, but not before all has been looked at that is due now."""
+        duty.due = math.inf
+        self._made = duty.number = self._made + 1
+        heappush(self._waiting, (deadline, self._made, duty))
+
+    def over(self, duty: Duty) -> None:
+        """Note that this request is over: its place is free."""
+        self._places.pop(duty, None)
+        if self._waiting:
+            self._send(asyncio.get_running_loop().time())
+
+    def look(self, now: float) -> float:
+        """Leave it to what follows: the next place is free."""
+        del now
+        return math.inf
+
+    def _send(self, now: float) -> None:
+        """Send those for whom there is a place; where there is none, be looked at when there is, at the latest."""
+        late = self.wheel.late
+        places = PLACES if late <= _LATE else max(_FEWEST, int(PLACES * _LATE / late))
+        while self._waiting:
+            if len(self._places) >= places:
+                oldest, sent = next(iter(self._places.items()))
+                if (until := sent + PATIENCE + _BUSY * late) > now:
+                    self.wheel.look_at(self, until)
+                    return
+                del self._places[oldest]
+            _, number, duty = heappop(self._waiting)
+            if duty.number == number:
+                self._places[duty] = now
+                duty.begin()
+        self.wheel.forget(self)

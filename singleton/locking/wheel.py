@@ -1,0 +1,124 @@
+"""One timer for all leases on one store: it says when to look at each of them.
+
+Ten thousand leases have ten thousand deadlines, and each is renewed twice in its period. A lease that idles has a
+ticket here, and neither a task nor a timer. The timer is set for the earliest ticket. What is found past its deadline
+is lost at once: a look waits for no request, and for no turn (``turns.py``).
+
+Tickets for the same time are looked at in the order in which they were made: virtual time is deterministic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+_FEW: Final = 64
+"""Tickets of nobody that may lie among the others before they are looked for."""
+
+
+class Watched(Protocol):
+    """What a wheel looks at.
+
+    Attributes:
+        ticket: number of its ticket; 0: it has none. The wheel's own.
+    """
+
+    ticket: int
+
+    def look(self, now: float) -> float:
+        """Do what is due by ``now``, the loop's time; return when to look again, infinite: never."""
+
+
+_Ticket: TypeAlias = "tuple[float, int, Watched]"
+"""When to look, the ticket's number, and at what; nobody's if that has another number by now."""
+
+
+class Wheel:
+    """Looks at what it is told to, when it is time. It belongs to the loop on which it is used.
+
+    Attributes:
+        late: seconds by which it came too late of late: so busy is the loop, or its machine.
+    """
+
+    __slots__ = ("_after", "_made", "_set_for", "_tickets", "_timer", "_turning", "_watched", "late")
+
+    def __init__(self, after: Callable[[float], object]) -> None:
+        """``after(now)`` is called when all has been looked at whose time had come."""
+        self.late = 0.0
+        self._after = after
+        self._turning = False
+        self._tickets: list[_Ticket] = []
+        self._watched = 0
+        self._made = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._set_for = math.inf
+
+    def __len__(self) -> int:
+        """Return how many have a ticket."""
+        return self._watched
+
+    def look_at(self, what: Watched, when: float) -> None:
+        """Look at this then, and not at the time that was named before."""
+        if not what.ticket:
+            self._watched += 1
+        self._add(what, when)
+        if not self._turning:
+            self._set_timer()
+
+    def forget(self, what: Watched) -> None:
+        """Do not look at this any more."""
+        if not what.ticket:
+            return
+        what.ticket = 0
+        self._watched -= 1
+        if not self._watched:
+            self._tickets.clear()
+            if not self._turning:
+                self._set_timer()
+
+    def _add(self, what: Watched, when: float) -> None:
+        self._made = what.ticket = self._made + 1
+        heappush(self._tickets, (when, self._made, what))
+        if len(self._tickets) > 2 * self._watched + _FEW:
+            self._tickets[:] = [each for each in self._tickets if each[1] == each[2].ticket]
+            heapify(self._tickets)
+
+    def _set_timer(self) -> None:
+        """Set the timer for the earliest ticket that is somebody's."""
+        tickets = self._tickets
+        while tickets and tickets[0][1] != tickets[0][2].ticket:
+            heappop(tickets)
+        when = tickets[0][0] if tickets else math.inf
+        if when == self._set_for:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._set_for = when
+        self._timer = None if when == math.inf else asyncio.get_running_loop().call_at(when, self._turn)
+
+    def _turn(self) -> None:
+        """Look at all whose time has come."""
+        now = max(asyncio.get_running_loop().time(), self._set_for)  # asyncio's timers may come a hair too early
+        self.late = max(now - self._set_for, self.late / 2)
+        self._timer, self._set_for, self._turning = None, math.inf, True
+        tickets = self._tickets
+        try:
+            while tickets and tickets[0][0] <= now:
+                _, number, what = heappop(tickets)
+                if what.ticket != number:
+                    continue
+                what.ticket = 0
+                self._watched -= 1
+                if (again := what.look(now)) < math.inf:
+                    self._watched += 1
+                    self._add(what, again)
+            self._after(now)
+        finally:  # where one of them raises, the others get their look next
+            self._turning = False
+            self._set_timer()

@@ -1,0 +1,85 @@
+"""Planted bugs in what keeps many leases: the wheel that looks at them, and the turns of their requests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulation.planted.mutant import Mutant
+
+LEASE: Final = "singleton/locking/lease.py"
+WHEEL: Final = "singleton/locking/wheel.py"
+TURNS: Final = "singleton/locking/turns.py"
+
+WHEELS: tuple[Mutant, ...] = (
+    Mutant(
+        name="deadline waits for the renewal under way",
+        file=LEASE,
+        old="        when = min(self.deadline, self._renewals.due)\n",
+        new="        when = self._renewals.due\n",
+        breaks="a renewal that hangs holds up the loss (B5)",
+    ),
+    Mutant(
+        name="not looked at again after a renewal",
+        file=TURNS,
+        old="        self.due, self.task = due, None\n        self._then()\n",
+        new="        self.due, self.task = due, None\n",
+        breaks="a lease is renewed once, if at all, and lost in the middle of a long body",
+    ),
+    Mutant(
+        name="wheel keeps its timer when an earlier ticket comes",
+        file=WHEEL,
+        old="        if when == self._set_for:\n",
+        new="        if when == self._set_for or when < self._set_for < math.inf:\n",
+        breaks="a lease that is due before all others is renewed, or lost, too late",
+    ),
+    Mutant(
+        name="wheel forgets the others with one",
+        file=WHEEL,
+        old="        if not self._watched:\n            self._tickets.clear()\n",
+        new="        if self._watched >= 0:\n            self._tickets.clear()\n",
+        breaks="who gives a lock back stops the renewals of all that he has beside it",
+    ),
+    Mutant(
+        name="time named first is the one that counts",
+        file=WHEEL,
+        old="        if not what.ticket:\n            self._watched += 1\n",
+        new="        if what.ticket:\n            return\n        self._watched += 1\n",
+        breaks="after a renewal that failed the next one comes at the deadline",
+    ),
+    Mutant(
+        name="tickets of nobody are looked at",
+        file=WHEEL,
+        old="                if what.ticket != number:\n                    continue\n",
+        new="",
+        breaks="nothing by itself: a look too many finds nothing due; but a lease that has ended is looked at for ever",
+        by=("tests/unit/locking/test_wheel.py",),
+        why="a look too many finds nothing that is due",
+    ),
+    Mutant(
+        name="who hangs keeps its place",
+        file=TURNS,
+        old="PATIENCE: Final = 0.5\n",
+        new="PATIENCE: Final = 50.0\n",
+        breaks="requests that hang hold up the renewals of leases that could be kept",
+        by=("tests/unit/locking/test_turns.py",),
+        why="no host of a world has so many leases that one waits for its turn",
+    ),
+    Mutant(
+        name="turns in the order of the coming",
+        file=TURNS,
+        old="        heappush(self._waiting, (deadline, self._made, duty))\n",
+        new="        heappush(self._waiting, (0.0, self._made, duty))\n",
+        breaks="who has time goes before who has none left",
+        by=("tests/unit/locking/test_turns.py",),
+        why="no host of a world has so many leases that one waits for its turn",
+    ),
+    Mutant(
+        name="no end to the requests under way",
+        file=TURNS,
+        old="            if len(self._places) >= places:\n",
+        new="            if len(self._places) >= places * places:\n",
+        breaks="after a stall all leases ask at once, each over a connection of its own",
+        by=("tests/unit/locking/test_turns.py",),
+        why="no host of a world has so many leases that one waits for its turn",
+    ),
+)

@@ -1,0 +1,154 @@
+"""The requests that keep many leases take turns: the nearest deadline first, and none behind one that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from singleton.locking.lease import Lease
+from singleton.locking.turns import PATIENCE, PLACES, Turns
+from tests.support.network import FINE, LOST_REQUEST, Fate, Network, Request
+from tests.support.world import foreign_id, now, pending_timers, until, virtual, virtual_loop
+
+
+async def taken(
+    network: Network, number: int, turns: Turns, *, sent: float | None = None, period: float = 15.0
+) -> Lease:
+    name = f"locks/{number}"
+    await network.service.create(name)
+    await network.service.acquire(name, foreign_id(number), round(period))
+    sent = now() if sent is None else sent
+    return Lease(network, name, foreign_id(number), sent=sent, period=period, turns=turns)
+
+
+async def stop(leases: list[Lease]) -> None:
+    for lease in leases:
+        await lease.stop()
+
+
+class Busy(Network):
+    """Notes how many requests are under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way = self.most = 0
+
+    async def renew(self, name: str, lease_id: str) -> str:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            return await super().renew(name, lease_id)
+        finally:
+            self.under_way -= 1
+
+
+@virtual
+async def test_some_of_those_that_are_due_at_once_are_renewed_at_a_time_and_soon_all() -> None:
+    network, turns = Busy(), Turns()
+    leases = [await taken(network, number, turns) for number in range(1000)]
+    network.always("renew", Fate(up=0.02, down=0.02))
+    await until(8.5)
+    assert network.most == PLACES
+    assert len(network.sent("renew")) == len(leases)
+    await until(60.0)
+    assert all(lease.alive() for lease in leases)
+    await stop(leases)
+
+
+@virtual
+async def test_who_has_the_nearest_deadline_goes_first() -> None:
+    network, turns = Network(), Turns()
+    mixed = [(number * 7919) % 1000 for number in range(1000)]
+    leases = [await taken(network, number, turns, sent=number / 1000) for number in mixed]
+    virtual_loop().now += 10.0  # the process stood still: all are due
+    await asyncio.sleep(2.0)
+    assert [each.name for each in network.sent("renew")] == [f"locks/{number}" for number in range(1000)]
+    await stop(leases)
+
+
+@virtual
+async def test_who_has_the_nearest_deadline_goes_before_who_was_due_sooner() -> None:
+    network, turns = Network(), Turns()
+    leases = []
+    for number in range(4 * PLACES):  # the long ones are due since five seconds, and have eight left
+        long = number % 2 == 0
+        leases.append(await taken(network, number, turns, sent=-20.0 if long else -10.0, period=30.0 if long else 15.0))
+    await asyncio.sleep(2.0)
+    sent = [int(each.name.partition("/")[2]) % 2 for each in network.sent("renew")]
+    assert sent == [1] * 2 * PLACES + [0] * 2 * PLACES
+    await stop(leases)
+
+
+@virtual
+async def test_a_renewal_that_has_waited_counts_from_when_it_was_sent() -> None:
+    network, turns = Network(), Turns()
+    leases = [await taken(network, number, turns) for number in range(3 * PLACES)]
+    network.always("renew", Fate(up=0.03, down=0.03))
+    await until(8.0)
+    sent = {each.name: each.sent for each in network.sent("renew")}
+    assert {lease.name: lease.deadline for lease in leases} == pytest.approx(
+        {name: when + 14.0 for name, when in sent.items()}
+    )
+    assert sorted(set(sent.values())) == pytest.approx([7.5, 7.56, 7.62])
+    await stop(leases)
+
+
+@virtual
+async def test_who_hangs_holds_up_the_others_for_a_moment_only() -> None:
+    network, turns = Network(), Turns()
+    hanging = [await taken(network, number, turns) for number in range(2 * PLACES)]
+    await asyncio.sleep(0.01)
+    late = await taken(network, 9999, turns)
+
+    def decide(request: Request) -> Fate:
+        return FINE if request.name == late.name else LOST_REQUEST
+
+    network.decide = decide
+    await until(10.0)
+    (sent,) = [each.sent for each in network.sent("renew") if each.name == late.name]
+    assert sent == pytest.approx(late.began + 7.5 + 2 * PATIENCE, abs=0.02)
+    await stop([*hanging, late])
+
+
+@virtual
+async def test_a_service_that_answers_slowly_loses_no_lease() -> None:
+    """A second for each answer, and more leases than there are places."""
+    network, turns = Network(), Turns()
+    network.always("renew", Fate(up=0.5, down=0.5))
+    leases = []
+    for number in range(4000):
+        leases.append(await taken(network, number, turns))
+        await asyncio.sleep(0.001)
+    await until(60.0)
+    assert all(lease.alive() for lease in leases)
+    await stop(leases)
+
+
+@virtual
+async def test_who_was_stopped_while_it_waited_makes_no_request() -> None:
+    network, turns = Network(), Turns()
+    network.always("renew", LOST_REQUEST)
+    leases = [await taken(network, number, turns) for number in range(PLACES + 10)]
+    await until(7.5)
+    await asyncio.sleep(0.01)
+    waiting = leases[PLACES:]
+    await stop(waiting)
+    await until(8.5)
+    assert not {lease.name for lease in waiting} & {each.name for each in network.requests}
+    await stop(leases)
+
+
+@virtual
+async def test_nothing_is_left_when_all_have_ended() -> None:
+    network, turns = Network(), Turns()
+    network.always("renew", LOST_REQUEST)
+    leases = [await taken(network, number, turns) for number in range(2 * PLACES)]
+    await until(7.55)
+    await stop(leases)
+    await asyncio.sleep(PATIENCE)
+    assert len(turns.wheel) == 0
+    assert turns._places == {}
+    assert turns._waiting == []
+    assert pending_timers() == []
+    assert [*virtual_loop().leftover_tasks()] == [asyncio.current_task()]
