@@ -126,6 +126,22 @@ async def test_a_service_that_answers_slowly_loses_no_lease() -> None:
 
 
 @virtual
+async def test_a_loop_that_is_late_has_fewer_requests_under_way_until_it_is_in_time_again() -> None:
+    """More would make it later: none would be answered in time."""
+    network, turns = Busy(), Turns()
+    leases = [await taken(network, number, turns) for number in range(1000)]
+    virtual_loop().now += 10.0
+    await asyncio.sleep(0.001)
+    assert network.under_way == 32
+    await until(60.0)
+    assert all(lease.alive() for lease in leases)
+    network.most = 0
+    await until(80.0)
+    assert network.most > 32
+    await stop(leases)
+
+
+@virtual
 async def test_who_was_stopped_while_it_waited_makes_no_request() -> None:
     network, turns = Network(), Turns()
     network.always("renew", LOST_REQUEST)
