@@ -82,7 +82,7 @@ var rules = [
   }
   {
     name: 'held-too-long'
-    description: 'A lock was held for longer than is normal. The hold has ended by now.'
+    description: 'A lock is held for longer than is normal, or was: its body may hang.'
     severity: 2
     query: loadTextContent('queries/held-too-long.kql')
     measure: 'longest'

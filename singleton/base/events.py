@@ -57,7 +57,8 @@ class LockEvent:
         use: a number that all events of one use of a lock share, from asking for it to its release, in this process.
         at: when it happened, seconds since 1970, by this machine's clock.
         waited: for ``acquired``, ``contended`` and ``failed``, seconds since it was asked for.
-        held: for ``lost`` and ``released``, seconds since it was acquired.
+        held: seconds from acquiring it: for ``lost`` until the loss, for ``released`` until its user gave it up. The
+            request that gives it back to the storage, after which that is told, is not in it.
         ran: for ``body_ended``, seconds that the body took.
         message_id: for ``deferred`` and ``poisoned`` the message's id.
         copy_id: for ``deferred`` the id under which it comes back.
@@ -116,7 +117,7 @@ class Times:
         waits: whether it was asked for, and neither got nor given up.
     """
 
-    __slots__ = ("_acquired", "_asked", "_began", "use", "waits")
+    __slots__ = ("_acquired", "_asked", "_began", "_ended", "use", "waits")
 
     def __init__(self) -> None:
         self.use = 0
@@ -124,9 +125,13 @@ class Times:
         self._asked: float | None = None
         self._acquired: float | None = None
         self._began: float | None = None
+        self._ended: float | None = None
 
-    def note(self, kind: EventKind) -> dict[str, float]:
-        """Note that this happens now; return the duration that ends with it, by the name of its field."""
+    def note(self, kind: EventKind, given_up: float | None = None) -> dict[str, float]:
+        """Note that this happens now; return the duration that ends with it, by the name of its field.
+
+        ``given_up``: when the user of a released hold gave it up, by ``now``; by default as its body ended.
+        """
         if kind == "waiting" or not self.use:
             self.use = next(_numbers)
         at = now()
@@ -136,13 +141,17 @@ class Times:
             case "acquired" | "contended" | "failed":
                 self.waits = False
                 if kind == "acquired":
-                    self._acquired = at
+                    self._acquired, self._ended = at, None
                 return _since("waited", self._asked, at)
-            case "lost" | "released":
+            case "lost":
                 return _since("held", self._acquired, at)
+            case "released":
+                given_up = self._ended if given_up is None else given_up
+                return _since("held", self._acquired, at if given_up is None else given_up)
             case "body_started":
                 self._began = at
             case "body_ended":
+                self._ended = at
                 return _since("ran", self._began, at)
         return {}
 
@@ -174,10 +183,15 @@ def tell(
     call: Call,
     hold: Hold | None = None,
     reason: str | None = None,
+    *,
+    given_up: float | None = None,
     **more: Any,
 ) -> None:
-    """Emit an event about the lock of a call; ``more``: other fields of it, such as the ids of its message."""
-    durations = call.times.note(kind)
+    """Emit an event about the lock of a call; ``more``: other fields of it, such as the ids of its message.
+
+    ``given_up``: when the user of a released hold gave it up, where that is known.
+    """
+    durations = call.times.note(kind, given_up)
     if _listeners:
         known: dict[str, Any] = {"token": None if hold is None else hold.token, "lock": call.lock, **durations}
         known |= {"reason": reason, "use": call.times.use, **more}

@@ -51,7 +51,8 @@ def follow(call: Call, hold: Hold) -> None:
     tell("acquired", call, **about)
     hold.lost.add_callback(lost)
     if isinstance(hold, Section):
-        hold.turn.when_settled(hold.lost, lambda: tell("released", call, **about))
+        turn = hold.turn
+        turn.when_settled(hold.lost, lambda: tell("released", call, given_up=turn.given_up, **about))
 
 
 class ToldAsk(Ask):

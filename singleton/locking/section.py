@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from singleton.base.clock import now
 from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.holder import Holder
@@ -44,6 +45,7 @@ class Turn:
     Attributes:
         lost: the loss signal of the hold that has the turn.
         context: in which it is told what becomes of that.
+        given_up: when its user ended the section, by ``now``; None before.
     """
 
     __slots__ = (
@@ -56,6 +58,7 @@ class Turn:
         "_told",
         "context",
         "ended",
+        "given_up",
         "lost",
         "settled",
     )
@@ -70,6 +73,7 @@ class Turn:
         self._about = about
         self._mutex = mutex
         self._over = self._settled = False
+        self.given_up: float | None = None
         self._told: tuple[Callable[[], object], ...] = ()
 
     @property
@@ -97,6 +101,7 @@ class Turn:
             if self.lost is not lost:
                 return False
             self._over = True
+            self.given_up = now()
         if not self.ended.done():
             self.ended.set_result(None)
         return True

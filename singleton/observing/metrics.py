@@ -22,7 +22,7 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 class Metric:
     """What a metric is called, and what it says."""
 
-    kind: Literal["counter", "histogram"]
+    kind: Literal["counter", "histogram", "gauge"]
     name: str
     unit: str
     description: str
@@ -40,8 +40,15 @@ HOLD: Final = Metric(
     "histogram",
     "singleton.lock.hold",
     "s",
-    "Time from getting a lock to its release or loss.",
+    "Time from getting a lock to giving it up or losing it.",
     ("singleton.function", "singleton.mode", "singleton.outcome"),
+)
+HELD: Final = Metric(
+    "gauge",
+    "singleton.lock.held",
+    "s",
+    "Time for which the longest hold that goes on has lasted, in this process.",
+    ("singleton.function", "singleton.mode"),
 )
 ACQUIRED: Final = Metric(
     "counter",
@@ -85,7 +92,10 @@ COUNT: Final = Metric(
     "Guarded bodies that ended.",
     ("singleton.function", "singleton.mode", "singleton.outcome"),
 )
-METRICS: Final = (WAIT, HOLD, ACQUIRED, CONTENDED, LOST, REQUESTS, DURATION, COUNT)
+METRICS: Final = (WAIT, HOLD, HELD, ACQUIRED, CONTENDED, LOST, REQUESTS, DURATION, COUNT)
+
+FOR_LIFE: Final = ("listener", "leadership")
+"""Modes whose locks a process keeps for life."""
 
 SKIPPED: Final = "lock_skipped"
 ALIASES: Final = {
@@ -100,6 +110,16 @@ ALIASES: Final = {
 def policy_of(event: LockEvent) -> str:
     """Return the policy by which somebody gave up: with ``wait`` that is a time-out."""
     return "wait" if event.reason == "timeout" else event.reason or ""
+
+
+def about(event: LockEvent, *, scopes: bool) -> dict[str, Any]:
+    """Return the attributes that all metrics of locks have; ``scopes``: the lock's name, too."""
+    found: dict[str, Any] = {"singleton.mode": event.mode}
+    if event.function:
+        found["singleton.function"] = event.function
+    if scopes:
+        found["singleton.lock"] = event.lock
+    return found
 
 
 class Recorder:
@@ -125,41 +145,33 @@ class Recorder:
 
     def take(self, event: LockEvent) -> None:
         """Record what an event says."""
-        about = self._about(event)
+        attributes = about(event, scopes=self._scopes)
         match event.kind:
             case "acquired":
-                self._time(WAIT, event.waited, {**about, "singleton.outcome": "acquired"})
-                self._count(ACQUIRED, about)
+                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "acquired"})
+                self._count(ACQUIRED, attributes)
             case "contended":
-                self._time(WAIT, event.waited, {**about, "singleton.outcome": "contended"})
-                self._count(CONTENDED, {**about, "singleton.policy": policy_of(event)})
+                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "contended"})
+                self._count(CONTENDED, {**attributes, "singleton.policy": policy_of(event)})
             case "failed":
-                self._time(WAIT, event.waited, {**about, "singleton.outcome": "failed"})
+                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "failed"})
             case "lost":
                 if event.mode != "listener":  # whose release is not told after a loss
                     self._lost.add(event.use)
-                self._time(HOLD, event.held, {**about, "singleton.outcome": "lost"})
-                self._count(LOST, {**about, "singleton.reason": event.reason or ""})
+                self._time(HOLD, event.held, {**attributes, "singleton.outcome": "lost"})
+                self._count(LOST, {**attributes, "singleton.reason": event.reason or ""})
             case "released" if event.use in self._lost:
                 self._lost.discard(event.use)
             case "released":
-                self._time(HOLD, event.held, {**about, "singleton.outcome": "released"})
+                self._time(HOLD, event.held, {**attributes, "singleton.outcome": "released"})
             case "body_ended":
-                outcome = {**about, "singleton.outcome": event.reason or ""}
+                outcome = {**attributes, "singleton.outcome": event.reason or ""}
                 self._time(DURATION, event.ran, outcome)
                 self._count(COUNT, outcome)
 
     def request(self, operation: str, status: str) -> None:
         """Record a request to the storage."""
         self._count(REQUESTS, {"singleton.operation": operation, "singleton.status": status})
-
-    def _about(self, event: LockEvent) -> dict[str, Any]:
-        about: dict[str, Any] = {"singleton.mode": event.mode}
-        if event.function:
-            about["singleton.function"] = event.function
-        if self._scopes:
-            about["singleton.lock"] = event.lock
-        return about
 
     def _time(self, metric: Metric, seconds: float | None, about: dict[str, Any]) -> None:
         if seconds is None:

@@ -63,12 +63,15 @@ def observe(
         from opentelemetry import metrics, trace
     except ImportError:
         raise ConfigurationError(f"observe() can't be had: {_INSTALL}") from None
+    from singleton.observing.held import Held, report
     from singleton.observing.metrics import Recorder
     from singleton.observing.spans import Spans
 
-    recorder = Recorder(metrics.get_meter(_NAME, meter_provider=meter_provider), scopes=scopes, aliases=aliases)
+    meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
+    recorder, held = Recorder(meter, scopes=scopes, aliases=aliases), Held(scopes=scopes)
     spans = Spans(trace.get_tracer(_NAME, tracer_provider=tracer_provider), scopes=scopes)
-    ends = (subscribe(spans.take), subscribe(recorder.take), count_requests(recorder.request))
+    listeners = (spans.take, recorder.take, held.take)
+    ends = (*map(subscribe, listeners), count_requests(recorder.request), report(held, meter, meter_provider))
     _take_the_place_of(None, ends)
     return lambda: _take_the_place_of(ends, ())
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.trace import Link, Status, StatusCode
 
-from singleton.observing.metrics import policy_of
+from singleton.observing.metrics import FOR_LIFE, policy_of
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext, Tracer
 
     from singleton.base.events import LockEvent
 
-_FOR_LIFE: Final = ("listener", "leadership")
 _REMEMBERED: Final = 1024
 """Locks whose last hold is remembered."""
 
@@ -35,7 +34,7 @@ class Spans:
 
     def take(self, event: LockEvent) -> None:
         """Begin or end a span, where this event does so."""
-        if event.mode in _FOR_LIFE:
+        if event.mode in FOR_LIFE:
             return
         match event.kind:
             case "waiting":

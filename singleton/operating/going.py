@@ -1,7 +1,6 @@
 """How an operator's command goes through the blobs of a container, page by page, while others lock.
 
-Several blobs are worked on at a time. Where the storage answers slowly they become fewer, one in the end, so that
-renewals get through.
+Several blobs are worked on at a time: as many as the storage does not mind (``pace.py``).
 """
 
 from __future__ import annotations
@@ -10,17 +9,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import fields
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from singleton.operating.listing import next_page
+from singleton.operating.pace import Pace
 
 if TYPE_CHECKING:
     from singleton.stores.keeping import Listed, LockKeeping
-
-_MOST: Final = 16
-"""Blobs that are worked on at a time, where the storage answers fast."""
-_SLOW: Final = 0.5
-"""Seconds of an answer from which the storage has too much to do: those who lock come first."""
 
 
 class Counts:
@@ -51,6 +46,8 @@ class Going(ABC, Generic[_CountsT]):
 
     _page: ClassVar[int] = 1000
     """Blobs that are listed at a time."""
+    _rest: ClassVar[float] = 0.0
+    """How many times as long as it worked it rests, for those who lock meanwhile."""
 
     def __init__(
         self, keeping: LockKeeping, container: str, counts: type[_CountsT], due: str, *, prefix: str, dry_run: bool
@@ -63,7 +60,8 @@ class Going(ABC, Generic[_CountsT]):
         self._dry_run = dry_run
         self._ends: Counter[str] = Counter()
         self._marker: str | None = None
-        self._at_once = _MOST // 4
+        self._waiting: list[Listed] = []
+        self._pace = Pace(0.0 if dry_run else self._rest)
 
     @property
     def result(self) -> _CountsT:
@@ -84,38 +82,48 @@ class Going(ABC, Generic[_CountsT]):
         """Do it; say what became of it."""
 
     async def go_on(self) -> bool:
-        """Work on the next page; tell whether there are more.
+        """Work on the next few blobs, or list the next page; tell whether there is more to do.
 
         Raises:
             StorageError: the storage refuses, or does not answer. What was done is counted.
         """
+        await self._pace.turn()
+        began = asyncio.get_running_loop().time()
+        try:
+            if self._waiting:
+                at_once = self._pace.at_once
+                batch, self._waiting = self._waiting[:at_once], self._waiting[at_once:]
+                await self._work_on_all(batch)
+            else:
+                await self._list()
+        finally:
+            self._pace.rest_after(began)
+        return bool(self._waiting) or self._marker is not None
+
+    async def _list(self) -> None:
         page = await next_page(self._keeping, self._container, self._prefix, self._marker, self._page)
-        due: list[Listed] = []
         for blob in page.entries:
             end = self._end_of(blob, page.at)
             if end == self._due and not self._dry_run:
-                due.append(blob)
+                self._waiting.append(blob)
             else:
                 self._ends[end] += 1
-        while due:
-            batch, due = due[: self._at_once], due[self._at_once :]
-            await self._work_on_all(batch)
         self._marker = page.marker
-        return page.marker is not None
 
     async def _work_on_all(self, batch: list[Listed]) -> None:
-        """Work on these at once; the next time on more, or on half as many where that took long."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        tasks = [asyncio.ensure_future(self._work_on(blob)) for blob in batch]
+        """Work on these at once."""
+        tasks = [asyncio.ensure_future(self._timed(blob)) for blob in batch]
         try:
-            for task in tasks:
-                self._ends[await task] += 1
+            times = [await task for task in tasks]
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        if loop.time() - began > _SLOW:
-            self._at_once = max(1, self._at_once // 2)
-        else:
-            self._at_once = min(_MOST, self._at_once + 1)
+        self._pace.adapt(times)
+
+    async def _timed(self, blob: Listed) -> float:
+        """Work on it; return the seconds that it took."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._ends[await self._work_on(blob)] += 1
+        return loop.time() - began

@@ -25,6 +25,7 @@ from singleton.cli.main import run
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 from singleton.operating.keeping import keeping_of
+from singleton.operating.pace import Pace
 from singleton.operating.sweeping import Sweep
 from singleton.process.opening import open_container
 from singleton.settings.connection import StorageAccount
@@ -239,7 +240,7 @@ def test_azurite_is_healthy(options: SingletonOptions, capsys: pytest.CaptureFix
 
 
 async def test_a_sweep_through_locks_in_use_costs_nobody_a_hold(connection_string: str, container_name: str) -> None:
-    """All are swept as if they were old, again and again, while some are used."""
+    """All are swept as if they were old, again and again and without a rest, while some are used."""
     account = StorageAccount(connection_string)
     inside: set[str] = set()
     deleted = 0
@@ -274,6 +275,7 @@ async def test_a_sweep_through_locks_in_use_costs_nobody_a_hold(connection_strin
             while asyncio.get_running_loop().time() < ends:
                 sweeping = Sweep(keeping_of(operator), container_name, older_than=60)
                 sweeping._older_than = -60.0
+                sweeping._pace = Pace(0.0)
                 while await sweeping.go_on():
                     pass
                 deleted += sweeping.result.swept

@@ -61,6 +61,20 @@ async def test_a_lock_tells_each_step_with_its_duration(events: list[LockEvent])
 
 
 @virtual
+async def test_a_hold_is_timed_until_it_was_given_up_and_not_until_the_release_was_answered(
+    events: list[LockEvent],
+) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    host.network.always("release", Fate(up=3.0))
+    with host.here() as locks:
+        for _ in range(2):
+            async with locks.lock("a"):
+                await asyncio.sleep(1.0)
+        await asyncio.sleep(10.0)
+    assert [event.held for event in events if event.kind == "released"] == pytest.approx([1.0, 1.0], abs=0.01)
+
+
+@virtual
 async def test_two_uses_have_two_numbers(events: list[LockEvent]) -> None:
     with InlineHost(MemoryLeaseStore()).here() as locks:
         for _ in range(2):

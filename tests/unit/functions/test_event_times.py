@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import StorageDenied
+from singleton.base.clock import timed_by
 from singleton.base.events import Call, LockEvent, subscribe, tell
+from singleton.process.current import provide_runtime
+from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import virtual_time
+from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call
+from tests.support.network import Fate
+from tests.support.world import virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +52,19 @@ def test_each_duration_is_told_with_what_ends_it(events: list[LockEvent]) -> Non
     assert [event.ran for event in events if event.kind == "body_ended"] == pytest.approx([2.0, 2.0], abs=0.1)
     assert len({event.use for event in events}) == 2
     assert all(event.at > 1.7e9 for event in events)
+
+
+@virtual
+async def test_a_hold_is_timed_until_the_body_ended_and_not_until_the_release_was_answered(
+    events: list[LockEvent],
+) -> None:
+    host = InlineHost(MemoryLeaseStore())
+    host.network.always("release", Fate(up=3.0))
+    with host.here(), timed_by(asyncio.get_running_loop().time):
+        await a_job("async", lambda: asyncio.sleep(2.0))(context=Context())
+    provide_runtime(None)
+    (released,) = [event for event in events if event.kind == "released"]
+    assert released.held == pytest.approx(2.0, abs=0.01)
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])

@@ -76,7 +76,7 @@ def test_every_metric_has_a_name_a_unit_and_a_sentence(recorded: Metrics) -> Non
     assert len({metric.name for metric in metrics.METRICS}) == len(metrics.METRICS)
     for metric in metrics.METRICS:
         assert metric.name.startswith("singleton.")
-        assert metric.unit == "s" if metric.kind == "histogram" else metric.unit.startswith("{")
+        assert metric.unit == "s" if metric.kind != "counter" else metric.unit.startswith("{")
         assert metric.description.endswith(".")
 
 
@@ -173,7 +173,7 @@ def test_aliases_are_recorded_beside_if_asked_for() -> None:
 
 def test_without_being_asked_for_they_are_not(recorded: Metrics) -> None:
     emit(LockEvent(kind="acquired", lock="a"))
-    assert set(recorded.all()) == {"singleton.lock.acquired"}
+    assert set(recorded.all()) == {"singleton.lock.acquired", "singleton.lock.held"}
 
 
 def test_requests_are_counted_by_operation_and_status(recorded: Metrics) -> None:

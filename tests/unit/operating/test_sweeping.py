@@ -136,24 +136,6 @@ async def test_what_somebody_else_deleted_meanwhile_is_told_apart() -> None:
     assert await sweeping == swept(gone=1)
 
 
-@pytest.mark.parametrize(("seconds", "most"), [(0.01, 16), (1.0, 4)])
-def test_a_sweep_gives_way_where_the_storage_is_slow(seconds: float, most: int) -> None:
-    @virtual
-    async def test() -> None:
-        network = Network()
-        for number in range(300):
-            await network.service.create(f"locks/app/job.{number}")
-        await asyncio.sleep(100)
-        network.always("erase", Fate(up=seconds))
-        await a_sweep(network)
-        sent = [request.sent for request in network.sent("erase")]
-        together = [sent.count(when) for when in sorted(set(sent))]
-        assert max(together) == most
-        assert (together[-2] == 1) == (seconds > 0.5)
-
-    test()
-
-
 @virtual
 async def test_storage_that_denies_ends_the_sweep_with_what_is_wrong() -> None:
     network = Network()
