@@ -109,7 +109,9 @@ class Lease:
         self._touched = -math.inf
         self._touch_ends = math.inf
         self._turns = turns or Turns()
-        self._renewals = Duty(self._turns, f"renew {name}", sent + self._renewal, self._renew, self._arm)
+        self._renewals = Duty(
+            self._turns, f"renew {name}", sent + self._renewal, self._renew, self._arm, self._call_ends
+        )
         self._touches: Duty | None = None
         self._extend(sent)
         self._arm()
@@ -217,8 +219,8 @@ class Lease:
 
     def _next(self) -> float:
         """Return when something is due: as a rule the next renewal, and never later than the deadline."""
-        when = min(self.deadline, self._renewals.due)
-        return when if self._touches is None else min(when, self._touches.due)
+        when = min(self._deadline, self._renewals.due, self._renewals.ends)
+        return when if self._touches is None else min(when, self._touch_ends, self._touches.due)
 
     def look(self, now: float) -> float:
         """Be lost at the deadline; ask for the turn of what is due; say when to look again. See ``Wheel``."""
@@ -228,6 +230,8 @@ class Lease:
         for duty in self._duties():
             if duty.due <= now:
                 self._turns.ask(duty, self._deadline)
+            elif duty.ends <= now:
+                duty.cut_off()
         return self._next()
 
     async def _renew(self) -> float:
@@ -237,12 +241,12 @@ class Lease:
             return math.inf
         before, self._sent = self._sent, sent
         try:
-            async with asyncio.timeout_at(self._call_ends(sent)):
-                replied = await self._store.renew(self.name, self.id)
+            replied = await self._store.renew(self.name, self.id)
         except (Exception, asyncio.CancelledError) as error:
+            late = self._renewals.answered() and isinstance(error, asyncio.CancelledError)
             if being_cancelled():
                 raise
-            failure = as_failure(error)
+            failure = as_failure(TimeoutError() if late else error)
             if failure.meaning != "transient":
                 self._sent = before  # it was not carried out
             if failure.loss is not None:
@@ -250,6 +254,7 @@ class Lease:
             self.note(failure)
             self._pause = self._sooner(self._pause, failure, sent)
         else:
+            self._renewals.answered()
             self._renewed(sent, replied)
             self._pause = self._renewal
             if self._after is not None and self._written != self.began and self.alive():

@@ -43,11 +43,24 @@ class Duty:
 
     Attributes:
         due: when to make it next, by the loop's clock; infinite: it waits for its turn, is under way, or has ended.
+        ends: when to cut off the request that is under way; infinite: there is none, or never.
         number: its place among those that wait for their turn; 0: it does not wait.
         task: the request under way.
     """
 
-    __slots__ = ("_ask", "_context", "_name", "_then", "_turns", "due", "number", "task")
+    __slots__ = (
+        "_ask",
+        "_context",
+        "_is_cut_off",
+        "_limit",
+        "_name",
+        "_then",
+        "_turns",
+        "due",
+        "ends",
+        "number",
+        "task",
+    )
 
     def __init__(
         self,
@@ -56,22 +69,47 @@ class Duty:
         due: float,
         ask: Callable[[], Coroutine[Any, Any, float]],
         then: Callable[[], None],
+        limit: Callable[[float], float] | None = None,
     ) -> None:
-        """``ask`` makes the request, and returns when it is due again; then ``then`` is called."""
+        """``ask`` makes the request, and returns when it is due again.
+
+        ``then`` is called when ``due`` or ``ends`` has changed. ``limit`` returns when a request that is sent now ends
+        at the latest; without it, ``ask`` sees to that.
+        """
         self.due = due
+        self.ends = math.inf
         self.number = 0
         self.task: asyncio.Task[None] | None = None
         self._turns = turns
         self._name = name
         self._ask = ask
         self._then = then
+        self._limit = limit
+        self._is_cut_off = False
         self._context = contextvars.copy_context()
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         """Make the request."""
         self.number = 0
         context = self._context.copy()
         self.task = asyncio.get_running_loop().create_task(self._once(), name=self._name, context=context)
+        if self._limit is not None:
+            self.ends = self._limit(now)
+            self._then()
+
+    def cut_off(self) -> None:
+        """Have the request that is under way fail, as one that got no answer in time."""
+        self.ends, self._is_cut_off = math.inf, True
+        assert self.task is not None
+        self.task.cancel()
+
+    def answered(self) -> bool:
+        """Note that the request has its answer, or failed; tell whether it was cut off."""
+        self.ends = math.inf
+        cut_off, self._is_cut_off = self._is_cut_off, False
+        if cut_off and self.task is not None:
+            self.task.uncancel()
+        return cut_off
 
     def end(self) -> None:
         """Make it no more; ``join`` what is under way."""
@@ -86,7 +124,7 @@ class Duty:
 
     async def _once(self) -> None:
         due = await self._ask()
-        self.due, self.task = due, None
+        self.due, self.ends, self.task = due, math.inf, None
         self._then()
         self._turns.over(self)
 
@@ -138,5 +176,5 @@ class Turns:
             _, number, duty = heappop(self._waiting)
             if duty.number == number:
                 self._places[duty] = now
-                duty.begin()
+                duty.begin(now)
         self.wheel.forget(self)

@@ -121,8 +121,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewals come too late",
         file=LEASE,
-        old="sent + self._renewal, self._renew, self._arm)\n",
-        new="sent + self._period * 0.95, self._renew, self._arm)\n",
+        old="sent + self._renewal, self._renew, self._arm, self._call_ends\n",
+        new="sent + self._period * 0.95, self._renew, self._arm, self._call_ends\n",
         breaks="the first renewal is due after the deadline",
     ),
     Mutant(
@@ -216,9 +216,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="time-outs end the renewing",
         file=LEASE,
-        old="                replied = await self._store.renew(self.name, self.id)\n"
+        old="            replied = await self._store.renew(self.name, self.id)\n"
         "        except (Exception, asyncio.CancelledError) as error:\n",
-        new="                replied = await self._store.renew(self.name, self.id)\n"
+        new="            replied = await self._store.renew(self.name, self.id)\n"
         "        except StoreFailure as error:\n",
         breaks="one lost message ends a hold that was good",
     ),

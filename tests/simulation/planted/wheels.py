@@ -14,15 +14,15 @@ WHEELS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline waits for the renewal under way",
         file=LEASE,
-        old="        when = min(self.deadline, self._renewals.due)\n",
-        new="        when = self._renewals.due\n",
+        old="        when = min(self._deadline, self._renewals.due, self._renewals.ends)\n",
+        new="        when = min(self._renewals.due, self._renewals.ends)\n",
         breaks="a renewal that hangs holds up the loss (B5)",
     ),
     Mutant(
         name="not looked at again after a renewal",
         file=TURNS,
-        old="        self.due, self.task = due, None\n        self._then()\n",
-        new="        self.due, self.task = due, None\n",
+        old="        self.due, self.ends, self.task = due, math.inf, None\n        self._then()\n",
+        new="        self.due, self.ends, self.task = due, math.inf, None\n",
         breaks="a lease is renewed once, if at all, and lost in the middle of a long body",
     ),
     Mutant(

@@ -298,3 +298,49 @@ def test_an_outage_is_one_warning_and_a_loss_another(caplog: pytest.LogCaptureFi
     assert "hold lost (expired)" in warnings[1]
     assert "InternalError" in warnings[1]
     assert all(NAME in text for text in warnings)
+
+
+class Stubborn(Network):
+    """A store that answers although it was cut off."""
+
+    async def renew(self, name: str, lease_id: str) -> str:
+        try:
+            return await super().renew(name, lease_id)
+        except asyncio.CancelledError:
+            return await self.service.renew(name, lease_id)
+
+
+@pytest.mark.parametrize("kind", [Network, Stubborn])
+@virtual
+async def test_a_renewal_that_was_cut_off_leaves_nothing_behind_that_cuts_off_another(kind: type[Network]) -> None:
+    network = kind()
+    lease = await take(network)
+    wrote: list[float] = []
+
+    async def write() -> None:
+        await asyncio.sleep(2.0)
+        wrote.append(now())
+
+    lease.when_renewed(write)
+    network.plan("renew", LOST_REQUEST)
+    network.plan("renew", LOST_REQUEST)
+    await until(60.0)
+    assert lease.alive()
+    assert len(wrote) == 1
+    await asyncio.wait_for(lease.stop(), 1.0)
+    assert lease.lost is None
+
+
+@virtual
+async def test_a_stop_that_meets_a_renewal_as_it_is_cut_off_joins_it() -> None:
+    network = Network()
+    lease = await take(network)
+    network.plan("renew", LOST_REQUEST)
+    await until(7.5)
+    renewals = lease._renewals
+    assert renewals.task is not None
+    task = renewals.task
+    await asyncio.sleep(0)
+    renewals.cut_off()
+    await lease.stop()
+    assert task.cancelled()
