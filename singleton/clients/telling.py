@@ -43,16 +43,16 @@ async def told_on(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: 
 
 def follow(call: Call, hold: Hold) -> None:
     """Tell that the hold was acquired; and of its end, without keeping it alive: its caller may drop it (M-37)."""
-    about: dict[str, Any] = {"token": hold.token, "lock": hold.lock}
+    token, lock = hold.token, hold.lock
 
     def lost(reason: LossReason) -> None:
-        tell("lost", call, reason=reason, **about)
+        tell("lost", call, reason=reason, token=token, lock=lock)
 
-    tell("acquired", call, **about)
+    tell("acquired", call, token=token, lock=lock)
     hold.lost.add_callback(lost)
     if isinstance(hold, Section):
         turn = hold.turn
-        turn.when_settled(hold.lost, lambda: tell("released", call, given_up=turn.given_up, **about))
+        turn.when_settled(hold.lost, lambda: tell("released", call, given_up=turn.given_up, token=token, lock=lock))
 
 
 class ToldAsk(Ask):

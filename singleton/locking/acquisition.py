@@ -42,6 +42,20 @@ class Acquisition:
     Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
     """
 
+    __slots__ = (
+        "_failover",
+        "_fencing",
+        "_guess",
+        "_id",
+        "_name",
+        "_period",
+        "_renewal",
+        "_rng",
+        "_store",
+        "_turns",
+        "_unknown",
+    )
+
     def __init__(
         self,
         store: LeaseStore,

@@ -62,6 +62,21 @@ class FencingCounter:
         touched: when its last write that succeeded was sent, by the loop's clock.
     """
 
+    __slots__ = (
+        "_clocks",
+        "_epoch",
+        "_etag",
+        "_failover",
+        "_metadata",
+        "_name",
+        "_section",
+        "_store",
+        "_told_of_a_long_hold",
+        "_wall",
+        "counts",
+        "touched",
+    )
+
     def __init__(
         self,
         store: LeaseStore,

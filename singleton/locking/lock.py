@@ -276,12 +276,7 @@ class Lock:
                     self._line.entered()
                 await asyncio.shield(turn.ended)
                 turn.lost.freeze()
-                if (
-                    self._spent
-                    and self._takeover is None
-                    and not self._state.had_its_run
-                    and self.relay.first() is not None
-                ):
+                if self._stamps_again and self.relay.first() is not None:
                     await self._acquisition.stamp_again(lease)
         finally:
             self.relay.close()
