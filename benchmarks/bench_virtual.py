@@ -1,7 +1,7 @@
-"""How fast is virtual time? A fleet in which each host renews a lease of its own, and scenarios of ``explore``.
+"""How fast is virtual time? Fleets whose hosts renew leases, or poll for those of others, and ``explore``.
 
-The fleet runs the shipped lock on machines with clocks, over the network and the service of the virtual worlds, with
-fencing tokens. Measured is the steady state: all hold, all renew, nobody comes or goes.
+A fleet runs the shipped lock on machines with clocks, over the network and the service of the virtual worlds, with
+fencing tokens. Measured is the steady state: who holds renews, who waits polls, nobody comes or goes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import random
 import statistics
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from simulator.virtual.storage.network import Network
 from simulator.virtual.storage.service import NetworkStore, Service
 from simulator.virtual.time.loop import VirtualLoop
 from simulator.virtual.time.machine import Machine
+from singleton.base.errors import LockNotAcquired
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 
@@ -39,7 +41,7 @@ class Pace:
     hosts: int
     seconds: float
     cpu: float
-    renewals: int
+    calls: int
 
     @property
     def host_seconds(self) -> float:
@@ -47,8 +49,8 @@ class Pace:
         return self.hosts * self.seconds / self.cpu
 
 
-def run_fleet(hosts: int, seconds: float) -> Pace:
-    """Let a fleet renew for so many seconds of virtual time."""
+def run_fleet(hosts: int, seconds: float, *, polling: bool = False) -> Pace:
+    """Let a fleet renew for so many seconds of virtual time; ``polling``: every other host waits for its neighbour."""
     loop = VirtualLoop()  # type: ignore[abstract]
     service = Service(loop)
     network = Network(loop, random.Random(1), (0.002, 0.03))
@@ -64,14 +66,24 @@ def run_fleet(hosts: int, seconds: float) -> Pace:
         assert not held.lost.is_set()
         await release(held)
 
+    async def poll(host: Machine) -> None:
+        store = NetworkStore(network, service, host)
+        lock = Lock(store, f"locks/{host.index - 1}", timing=Timing(), rng=random.Random(host.index))
+        await asyncio.sleep(10.0)
+        with suppress(LockNotAcquired):
+            await lock.acquire(timeout=_SETTLED + seconds - 15.0)
+        await lock.at_rest()
+
     def mark() -> None:
-        marks.append((time.process_time(), service.calls["renew"]))
+        marks.append((time.process_time(), service.calls["renew"] + service.calls["acquire"]))
 
     async def live() -> None:
         loop.call_at(_SETTLED, mark)
         loop.call_at(_SETTLED + seconds, mark)
         machines = [Machine(index, loop) for index in range(hosts)]
-        await asyncio.gather(*(loop.create_task(hold(host), context=host.context()) for host in machines))
+        work = [poll(host) if polling and host.index % 2 else hold(host) for host in machines]
+        tasks = [loop.create_task(each, context=host.context()) for each, host in zip(work, machines, strict=True)]
+        await asyncio.gather(*tasks)
 
     gc.collect()
     loop.run_until_complete(live())
@@ -81,24 +93,25 @@ def run_fleet(hosts: int, seconds: float) -> Pace:
 
 def bench_fleets(rounds: int) -> None:
     """A thousand hosts and ten thousand, in turn."""
-    heading("A renewing fleet under virtual time")
+    heading("Fleets under virtual time")
     say(machine())
-    small, large = [], []
+    small, large, mixed = [], [], []
     for _ in range(rounds):
         small.append(run_fleet(1_000, 300.0))
         large.append(run_fleet(10_000, 60.0))
-    rows: list[Sequence[str]] = [("hosts", "host-seconds a second of one core", "µs a renewal")]
-    rows += [_row(paces) for paces in (small, large)]
+        mixed.append(run_fleet(1_000, 300.0, polling=True))
+    rows: list[Sequence[str]] = [("hosts", "host-seconds a second of one core", "µs a call")]
+    rows += [_row(paces, what) for paces, what in ((small, "renew"), (large, "renew"), (mixed, "half of them poll"))]
     table(rows)
     factors = [one.host_seconds / ten.host_seconds for one, ten in zip(small, large, strict=True)]
     say(f"  A host-second of 10,000 hosts costs {statistics.median(factors):.2f} times one of 1,000.")
 
 
-def _row(paces: Sequence[Pace]) -> Sequence[str]:
+def _row(paces: Sequence[Pace], what: str) -> Sequence[str]:
     rates = [pace.host_seconds for pace in paces]
-    cost = statistics.median(pace.cpu / pace.renewals for pace in paces) * 1e6
+    cost = statistics.median(pace.cpu / pace.calls for pace in paces) * 1e6
     return (
-        f"{paces[0].hosts:,}",
+        f"{paces[0].hosts:,}, {what}",
         f"{statistics.median(rates):,.0f} ({min(rates):,.0f} … {max(rates):,.0f})",
         f"{cost:.0f}",
     )
