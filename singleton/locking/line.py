@@ -94,7 +94,7 @@ class Line:
         try_once: seconds for which a single attempt stands in line, at most; infinite: until it is told.
     """
 
-    __slots__ = ("_holder", "_kind", "_name", "_somebody_left", "_taken", "_try_once", "_waiters", "closed", "state")
+    __slots__ = ("_holder", "_kind", "_name", "_taken", "_try_once", "_waiters", "_waking", "closed", "state")
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Line:
         self._holder = holder
         self._try_once = try_once
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
-        self._somebody_left: asyncio.Event | None = None
+        self._waking: asyncio.Future[bool] | None = None
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -186,25 +186,29 @@ class Line:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
                 return  # nobody has asked for it yet, and later is too late
-            try:
-                async with asyncio.timeout_at(min(due, last_look) if now < last_look else due):
-                    await self._until_somebody_leaves()
-            except TimeoutError:
+            if await self._somebody_leaves(until=min(due, last_look) if now < last_look else due):
                 return
 
     async def wait_for(self, done: asyncio.Future[None]) -> None:
         """Wait for this, but no longer than anybody waits."""
         done.add_done_callback(lambda _: self._wake())
         while self.first() is not None and not done.done():
-            await self._until_somebody_leaves()
+            await self._somebody_leaves()
 
-    async def _until_somebody_leaves(self) -> None:
-        self._somebody_left = asyncio.Event()
-        await self._somebody_left.wait()
+    async def _somebody_leaves(self, *, until: float = math.inf) -> bool:
+        """Wait until somebody leaves, but not past this time by the loop's clock; tell whether that has come."""
+        loop = asyncio.get_running_loop()
+        self._waking = loop.create_future()
+        timer = None if until == math.inf else loop.call_at(until, self._wake, True)  # noqa: FBT003 - nobody left
+        try:
+            return await self._waking
+        finally:
+            if timer is not None:
+                timer.cancel()
 
-    def _wake(self) -> None:
-        if self._somebody_left is not None:
-            self._somebody_left.set()
+    def _wake(self, timed_out: bool = False) -> None:  # noqa: FBT001, FBT002 - called by a timer
+        if self._waking is not None and not self._waking.done():
+            self._waking.set_result(timed_out)
 
     # --- what those who wait are told ---------------------------------------------------------------------------------
 
