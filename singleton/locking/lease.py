@@ -229,7 +229,7 @@ class Lease:
             return math.inf
         for duty in self._duties():
             if duty.due <= now:
-                self._turns.ask(duty, self._deadline)
+                self._turns.ask(duty, self._deadline if duty is self._renewals else self.deadline)
             elif duty.ends <= now:
                 duty.cut_off()
         return self._next()

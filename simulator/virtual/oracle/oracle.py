@@ -262,9 +262,10 @@ class Oracle(Evidence):
                 self._not_told(body)
 
     def _must_have_heard(self, tenure: Tenure) -> None:
-        """By now a renewal was answered, if the network was good."""
+        """By now a renewal was answered, if the network was good, and it renews at all: who leaves does not."""
         for body in self.inside(tenure):
-            if self.conduct.well(body.machine, self.bounds.period) and not body.knows():
+            well = self.conduct.well(body.machine, self.bounds.period) and not body.machine.leaving
+            if well and not body.knows():
                 self._not_told(body)
 
     def _must_have_touched(self, tenure: Tenure) -> None:

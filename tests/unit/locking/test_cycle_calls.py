@@ -118,7 +118,8 @@ async def test_a_copy_of_the_process_stamps_as_its_clocks_have_moved_against_eac
     jumped = 0.0
     lock = Lock(network, NAME, timing=Timing(), rng=random.Random(1), wall=lambda: 1e9 + now() + jumped)
     before = [(await section(lock)).token, (await section(lock)).token]
-    for jump, calls_then in ((0.4, WARM), (3600.0, ["acquire", "write", "release"]), (3600.0, WARM)):
+    stamped = ["acquire", "write", "release"]
+    for jump, calls_then in ((0.4, WARM), (3600.0, stamped), (3600.0, WARM), (-3600.0, stamped), (-3600.0, WARM)):
         jumped = jump
         with calls_of(network) as calls:
             before.append((await section(lock)).token)

@@ -151,6 +151,33 @@ async def test_one_touch_that_goes_wrong_loses_nothing(fate: Fate) -> None:
 
 
 @virtual
+async def test_a_touch_that_finds_an_earlier_one_of_its_own_writes_again() -> None:
+    """That one was sent long ago: it is the next that the deadline counts from."""
+    network = Network()
+    async with held(touched(network)):
+        await asyncio.sleep(TOUCH * 1.5)
+        network.requests.clear()
+        network.plan("write", LOST_REPLY)
+        await asyncio.sleep(3.0)
+        assert network.calls()[:4] == ["write", "write", "read", "write"]
+        assert network.requests[3].sent - network.requests[2].sent < 0.1
+
+
+@virtual
+async def test_touches_that_fail_come_sooner_and_sooner() -> None:
+    network = Network()
+    hold = await touched(network).acquire()
+    network.always("write", answered(503))
+    await hold.lost
+    sent = [request.sent for request in network.sent("write")[1:]]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(sent)]
+    assert len(pauses) >= 3
+    assert pauses[0] <= TOUCH / 2 + 0.02
+    assert pauses[2] < pauses[0]
+    await release(hold)
+
+
+@virtual
 async def test_a_touch_whose_reply_was_late_does_not_revive_a_hold() -> None:
     network = Network()
     hold = await touched(network).acquire()

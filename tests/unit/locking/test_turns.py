@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -78,6 +79,46 @@ async def test_who_has_the_nearest_deadline_goes_before_who_was_due_sooner() -> 
     sent = [int(each.name.partition("/")[2]) % 2 for each in network.sent("renew")]
     assert sent == [1] * 2 * PLACES + [0] * 2 * PLACES
     await stop(leases)
+
+
+@virtual
+async def test_a_touch_goes_before_renewals_by_the_deadline_of_its_own() -> None:
+    network, turns = Network(), Turns()
+    network.always("renew", Fate(up=0.15, down=0.15))
+    others = [await taken(network, number, turns) for number in range(2000)]
+    lease = await taken(network, 9999, turns, period=60.0)
+    good, touches = 1.8, []
+
+    async def touch() -> float:
+        touches.append(now())
+        lease.touched(now(), good)
+        return now() + 0.6
+
+    lease.touched(now(), good)
+    lease.accompany(touch, now() + 0.6)
+    await until(30.0)
+    assert lease.lost is None
+    assert max(later - earlier for earlier, later in itertools.pairwise(touches)) < 1.0
+    assert all(other.alive() for other in others)
+    await stop([*others, lease])
+
+
+@virtual
+async def test_who_waits_for_the_turn_of_a_touch_is_told_at_its_deadline() -> None:
+    network, turns = Network(), Turns()
+    lease = await taken(network, 1, turns)
+    told: list[float] = []
+    lease.watch(lambda _: told.append(now()))
+
+    async def touch() -> float:
+        await asyncio.sleep(60.0)
+        return now()
+
+    lease.touched(now(), 1.8)
+    lease.accompany(touch, now() + 0.6)
+    await until(5.0)
+    assert told == [pytest.approx(1.8)]
+    await lease.stop()
 
 
 @virtual
