@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import re
 import sys
 import time
 from pathlib import Path
@@ -42,9 +43,25 @@ def benchmarks(price: float, writes_price: float) -> dict[str, Benchmark]:
     return found | {"drift": drift.main, "days": functools.partial(bench_days.main, price, writes_price)}
 
 
+def listed() -> str:
+    """Return a line for each benchmark: its name, and what its module says first."""
+    lines = []
+    for name, run in benchmarks(bench_days.OTHER, bench_days.WRITES).items():
+        main_of = run.func if isinstance(run, functools.partial) else run
+        first = re.match(r".*?[.?](?=\s|$)", sys.modules[main_of.__module__].__doc__ or "")
+        long = " Takes hours: only when asked for." if name in _LONG else ""
+        lines.append(f"  {name:<10} {first[0] if first else ''}{long}")
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmarks that are asked for, or all that are not long."""
-    parser = argparse.ArgumentParser(prog="make bench", description="Measure, and write docs/performance.md.")
+    parser = argparse.ArgumentParser(
+        prog="make bench",
+        description="Measure, and write docs/performance.md.",
+        epilog=f"benchmarks:\n{listed()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("names", nargs="*", help="which; all but the long ones by default")
     parser.add_argument("--write", action="store_true", help="put the tables of these into docs/performance.md")
     parser.add_argument("--price", type=float, default=bench_days.OTHER, help="dollars for 10,000 other operations")

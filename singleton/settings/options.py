@@ -156,7 +156,7 @@ def refuse_failover(options: SingletonOptions, what: str) -> None:
     if options.failover is not None:
         raise ConfigurationError(
             f"failover is {options.failover:g}, and doesn't go with {what}: leave it out there; "
-            "@singleton(failover=0) turns off what host.json turns on"
+            "failover=0, given to @singleton or to a lock client, turns off what host.json or options turn on"
         )
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks import bench_days, page
-from benchmarks.__main__ import benchmarks
+from benchmarks.__main__ import benchmarks, main
 
 TEXT = page.PAGE.read_text(encoding="utf-8")
 ROWS = [("what", "calls"), ("a cycle", "2")]
@@ -37,6 +37,19 @@ def test_the_prices_of_the_page_are_those_that_it_is_made_with() -> None:
 
 def test_every_module_of_benchmarks_is_found() -> None:
     assert {"storage", "first", "days", "observing", "virtual", "sweep", "drift"} <= benchmarks(1.0, 1.0).keys()
+
+
+def test_help_lists_every_benchmark_with_what_it_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    for name in benchmarks(1.0, 1.0):
+        assert re.search(rf"(?m)^  {name} +\w.*[.?]$", shown), name
+
+
+def test_each_day_that_is_counted_has_a_row_in_the_page() -> None:
+    assert "| a lock held all day, `failover=2.0` | " in TEXT
+    assert "| a process that waits for it all day, `failover=2.0` | " in TEXT
 
 
 def test_a_day_is_counted_by_what_the_shipped_code_asks() -> None:
