@@ -667,7 +667,7 @@ def test_epochs_are_lifted_except_those_of_locks_that_somebody_has(thread: LockT
 def test_of_locks_that_could_not_be_lifted_it_is_said_to_run_it_again(thread: LockThread, locks: Command) -> None:
     thread.taken_by_another_process(SHIP)
     assert locks("lift-epochs") == 1
-    assert locks.out.startswith("0 of 1 blobs lifted")
+    assert locks.out.startswith("0 of 1 blob lifted")
     assert "1  somebody has the lock: run this again when it is free" in locks.out
 
 
