@@ -98,3 +98,9 @@ def test_a_sweep_may_be_told_not_to_rest(thread: LockThread, locks: Command, mon
 )
 def test_what_is_slower_than_one_a_second_is_told_for_a_minute(many: int, seconds: float, said: str) -> None:
     assert words.rate(many, seconds) == said
+
+
+def test_a_blob_without_an_epoch_may_be_a_lock_that_lost_it(thread: LockThread, locks: Command) -> None:
+    thread.do(lambda: thread.memory.note("reports", {}))
+    assert locks("lift-epochs") == 0
+    assert "1  no lock with tokens; or a lock of your own name that lost its epoch" in locks.out
