@@ -9,7 +9,7 @@ import click
 
 from singleton.cli.mistyped import no_such_prefix
 from singleton.cli.trouble import READING
-from singleton.cli.words import Progress, write_json
+from singleton.cli.words import Progress, counted, rate, write_json
 from singleton.operating.listing import next_page as first_page
 
 if TYPE_CHECKING:
@@ -82,14 +82,16 @@ def _tell(
     dry_run: bool,
     ended: bool,
 ) -> None:
-    result = going.result
+    result, left = going.result, going.left
+    seen = result.seen + left
     if session.as_json:
-        counts = {**asdict(result), "seen": result.seen, "seconds": round(seconds, 3)}
+        counts = {**asdict(result), "left": left, "seen": seen, "seconds": round(seconds, 3)}
         write_json({**counts, "dry_run": dry_run, "complete": ended})
         return
-    rate = f"{result.seen / max(seconds, 1e-9):,.0f} a second"
     done = f"would be {did}" if dry_run else did
-    click.echo(f"{going.done:,} of {result.seen:,} blobs {done}, in {seconds:.1f} s ({rate})")
-    for field, why in others.items():
-        if many := getattr(result, field):
+    end = "" if ended else "; ended early, there may be more"
+    speed = rate(result.seen, seconds)
+    click.echo(f"{going.done:,} of {counted(seen, 'blob')} {done}, in {seconds:.1f} s ({speed}){end}")
+    for many, why in ((left, "not worked on yet"), *((getattr(result, field), why) for field, why in others.items())):
+        if many:
             click.echo(f"  {many:>9,}  {why}")

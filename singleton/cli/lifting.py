@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _OTHERS: Final = {
     "held": "somebody has the lock: run this again when it is free",
     "gone": "deleted by somebody else",
-    "kept": "no lock with tokens, or none that was asked for",
+    "kept": "no lock with tokens; or a lock of your own name that lost its epoch",
 }
+_NOT_ASKED_FOR: Final = "not a lock of that function with tokens"
 
 
 @click.command("lift-epochs")
@@ -41,5 +42,6 @@ def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int
             return None
         return no_such_function(session, function, lift.functions)
 
-    result = go_through(session, begin, "lifted", _OTHERS, dry_run=dry_run, mistake=mistake)
+    others = _OTHERS if function is None else {**_OTHERS, "kept": _NOT_ASKED_FOR}
+    result = go_through(session, begin, "lifted", others, dry_run=dry_run, mistake=mistake)
     return 1 if result.held else 0

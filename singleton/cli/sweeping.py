@@ -34,8 +34,9 @@ _OTHERS: Final = {
 )
 @click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so.")
 @click.option("--dry-run", is_flag=True, help="Delete nothing; say what would be.")
+@click.option("--fast", is_flag=True, help="Without rests: for an hour in which nobody locks.")
 @in_a_session
-def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool) -> int:
+def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool, fast: bool) -> int:
     """Delete the blobs of locks that were not written for so long.
 
     Only those that are empty, without state, and ours; each by a request that the service refuses while anybody has the
@@ -45,7 +46,7 @@ def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool) ->
 
     def begin(store: LeaseStore) -> Sweep:
         keeping = keeping_of(store)
-        return Sweep(keeping, session.container, older_than=older_than, prefix=prefix, dry_run=dry_run)
+        return Sweep(keeping, session.container, older_than=older_than, prefix=prefix, dry_run=dry_run, fast=fast)
 
     go_through(session, begin, "deleted", _OTHERS, dry_run=dry_run, prefix=prefix)
     return 0

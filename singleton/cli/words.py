@@ -137,6 +137,16 @@ def counted(many: int, what: str) -> str:
     return f"{many:,} {what}{'' if many == 1 else 's'}"
 
 
+def rate(many: int, seconds: float) -> str:
+    """Say how fast it goes.
+
+    >>> rate(1200, 2.0), rate(8, 19.5)
+    ('600 a second', '25 a minute')
+    """
+    each = many / max(seconds, 1e-9)
+    return f"{each:,.0f} a second" if each >= 1 or not many else f"{each * 60:,.0f} a minute"
+
+
 def as_dict(lock: LockInfo) -> dict[str, Any]:
     """Return a lock as JSON has it."""
     return {
@@ -219,7 +229,8 @@ class Progress:
         if time.monotonic() - self._last < (0.5 if self._terminal else 5.0):
             return
         self._last = time.monotonic()
-        line = f"{count:,} {self._what}, {count / max(self.seconds, 1e-9):,.0f} a second{more}"
+        what = self._what.replace("blobs", "blob", 1) if count == 1 else self._what
+        line = f"{count:,} {what}, {rate(count, self.seconds)}{more}"
         click.echo(f"\r{line}\x1b[K" if self._terminal else line, err=True, nl=not self._terminal)
         self._shown = self._terminal
 

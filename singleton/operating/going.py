@@ -42,15 +42,22 @@ class Going(ABC, Generic[_CountsT]):
         due: the field of it that counts those to work on; without working on them in a dry run.
         prefix: only names that begin with it.
         dry_run: change nothing.
+        rest: how many times as long as it worked it rests, for those who lock meanwhile; never in a dry run.
     """
 
     _page: ClassVar[int] = 1000
     """Blobs that are listed at a time."""
-    _rest: ClassVar[float] = 0.0
-    """How many times as long as it worked it rests, for those who lock meanwhile."""
 
     def __init__(
-        self, keeping: LockKeeping, container: str, counts: type[_CountsT], due: str, *, prefix: str, dry_run: bool
+        self,
+        keeping: LockKeeping,
+        container: str,
+        counts: type[_CountsT],
+        due: str,
+        *,
+        prefix: str,
+        dry_run: bool,
+        rest: float = 0.0,
     ) -> None:
         self._keeping = keeping
         self._container = container
@@ -61,7 +68,8 @@ class Going(ABC, Generic[_CountsT]):
         self._ends: Counter[str] = Counter()
         self._marker: str | None = None
         self._waiting: list[Listed] = []
-        self._pace = Pace(0.0 if dry_run else self._rest)
+        self._listed = 0
+        self._pace = Pace(0.0 if dry_run else rest)
 
     @property
     def result(self) -> _CountsT:
@@ -72,6 +80,11 @@ class Going(ABC, Generic[_CountsT]):
     def done(self) -> int:
         """How many were worked on; in a dry run, would be."""
         return self._ends[self._due]
+
+    @property
+    def left(self) -> int:
+        """How many were listed, and not worked on yet."""
+        return self._listed - self.result.seen
 
     @abstractmethod
     def _end_of(self, blob: Listed, at: float) -> str:
@@ -108,6 +121,7 @@ class Going(ABC, Generic[_CountsT]):
                 self._waiting.append(blob)
             else:
                 self._ends[end] += 1
+        self._listed += len(page.entries)
         self._marker = page.marker
 
     async def _work_on_all(self, batch: list[Listed]) -> None:

@@ -1,7 +1,8 @@
 """How the epochs of all locks of a container are lifted, after its storage went back in time.
 
-What is lifted: each blob with an epoch, and each that a layout of ours names, whose epoch may be what was lost. Locks
-that are shared with WebJobs have no tokens, and stay as they are. So does a lock that somebody has: only its holder may
+What is lifted: each blob with an epoch, and each empty one that a layout of ours names, whose epoch may be what was
+lost. A lock of a name of its own that lost its metadata looks like somebody else's blob, and is left alone. Locks that
+are shared with WebJobs have no tokens, and stay as they are. So does a lock that somebody has: only its holder may
 write there, so it is lifted when it is free.
 """
 
@@ -36,7 +37,7 @@ class Lifted(Counts):
         lifted: their tokens go on above all that were ever given; in a dry run, those that would be.
         held: somebody has them, so they are as they were: lift them again when they are free.
         gone: somebody deleted them meanwhile. A new blob counts from the clock.
-        kept: blobs that are no locks with tokens, or not those of the function that was asked for.
+        kept: blobs of which nothing says that they are locks with tokens, or that are not of the function asked for.
     """
 
     lifted: int = 0
@@ -93,4 +94,4 @@ def has_tokens(blob: Listed, container: str) -> bool:
     """Tell whether this is the blob of a lock whose tokens count, or did before they were lost."""
     if recorded_epoch(blob) is not None:
         return True
-    return container != WEBJOBS and parts_of(blob.name, container) is not None
+    return container != WEBJOBS and not blob.size and parts_of(blob.name, container) is not None

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, SingletonError
 from singleton.base.words import quoted
+from singleton.layouts.dequeueable import DequeueableLayout
+from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.layouts.layout import Layout
 from singleton.layouts.naming import hashed_scope
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
@@ -91,3 +93,20 @@ def name_in(
         raise ConfigurationError("scope_hash needs a scope: there is nothing to hash")
     values = [hashed_scope(scope) for scope in scopes] if scope_hash else scopes
     return layout_in(container).lock(app, function, values, level, listener=listener)
+
+
+def dequeueable_name(scopes: Sequence[str]) -> str:
+    """Return the name of the lock of this scope with ``layout="dequeueable"``: the value itself, whatever the function.
+
+    Raises:
+        ConfigurationError, ScopeError: no lock can have such a name, or there is not exactly one value.
+    """
+    return DequeueableLayout(DequeueableOptions()).lock("", "", scopes)
+
+
+def may_be_dequeueable(name: str) -> bool:
+    """Tell whether a function with ``layout="dequeueable"`` may have a lock of this name: nothing in it says so."""
+    try:
+        return dequeueable_name((name,)) == name
+    except SingletonError:
+        return False

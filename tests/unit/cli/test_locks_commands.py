@@ -658,7 +658,7 @@ def test_epochs_are_lifted_except_those_of_locks_that_somebody_has(thread: LockT
     thread.given_back_by_the_other("locks/app/ship.2")
     assert locks("lift-epochs", "--function", "ship") == 0
     assert locks.out.startswith("2 of 4 blobs lifted, in ")
-    assert "2  no lock with tokens, or none that was asked for" in locks.out
+    assert "2  not a lock of that function with tokens" in locks.out
     assert epoch(thread, "locks/app/ship.2") > 1_000_000
     assert epoch(thread, "locks/app/other") == 7
     assert thread.leased() == set()
@@ -667,7 +667,7 @@ def test_epochs_are_lifted_except_those_of_locks_that_somebody_has(thread: LockT
 def test_of_locks_that_could_not_be_lifted_it_is_said_to_run_it_again(thread: LockThread, locks: Command) -> None:
     thread.taken_by_another_process(SHIP)
     assert locks("lift-epochs") == 1
-    assert locks.out.startswith("0 of 1 blobs lifted")
+    assert locks.out.startswith("0 of 1 blob lifted")
     assert "1  somebody has the lock: run this again when it is free" in locks.out
 
 
@@ -687,9 +687,29 @@ def test_a_name_is_made_and_read(locks: Command) -> None:
     assert locks.out == "locks/app/ship.8c87b489ce35cf2e2f39f80e282cb2e804932a56\n"
     assert locks("name", "--function", "ship", "--hashed") == 2
     assert locks("name", "--function", "ship", "--scope", "4", "--hashed", "--container", "azure-webjobs-hosts") == 2
-    assert locks.json("name", "reports", code=1) == {"name": "reports", "read": None}
     assert locks("name") == 2
     assert locks("name", "x", "--function", "ship") == 2
+
+
+def test_a_plain_name_may_be_the_scope_of_a_dequeueable_lock(locks: Command) -> None:
+    assert locks("name", "cust-7") == 1
+    assert "a name that somebody chose, or the scope of a function with layout='dequeueable'" in locks.out
+    assert locks.json("name", "cust-7", code=1) == {"name": "cust-7", "read": None, "may_be_dequeueable": True}
+    assert locks("name", "locks/x") == 1
+    assert "no layout makes this name" in locks.out
+    assert locks.json("name", "locks/x", code=1)["may_be_dequeueable"] is False
+    assert locks.json("name", "locks/app/ship")["may_be_dequeueable"] is False
+
+
+def test_the_name_of_a_dequeueable_lock_is_its_scope(locks: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AzureFunctionsWebHost__hostid")
+    for extra in ((), ("--function", "ship")):
+        assert locks("name", "--layout", "dequeueable", "--scope", "cust-7", *extra) == 0
+        assert (locks.out, locks.err) == ("cust-7\n", ""), "no host id is in it, so none is in doubt"
+    made = locks.json("name", "--layout", "dequeueable", "--scope", "cust-7")
+    assert made == {"name": "cust-7", "container": "webjobshost", "host_id": None}
+    for wrong in (("a", "--scope", "b"), ("locks/x",), ("a/",), ("a", "--hashed"), ("a", "--listener")):
+        assert locks("name", "--layout", "dequeueable", "--scope", *wrong) == 2, wrong
 
 
 def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

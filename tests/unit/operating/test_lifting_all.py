@@ -38,22 +38,24 @@ async def rewound(network: Network, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "metadata", "container", "counts"),
+    ("name", "metadata", "container", "size", "counts"),
     [
-        ("locks/app/job.42", {"SingletonEpoch": "1"}, BOX, True),
-        ("locks/app/job.42", {}, BOX, True),
-        ("reports", {"singletonepoch": "1"}, BOX, True),
-        ("reports/slot-3", {"SingletonEpoch": "1", "Team": "billing"}, BOX, True),
-        ("reports", {"FunctionInstance": "i"}, BOX, False),
-        ("deferred/4711", {"failures": "2"}, BOX, False),
-        ("locks/app/Host.Functions.job", {"FunctionInstance": "i"}, WEBJOBS, False),
-        ("locks/app/host", {}, WEBJOBS, False),
+        ("locks/app/job.42", {"SingletonEpoch": "1"}, BOX, 0, True),
+        ("locks/app/job.42", {}, BOX, 0, True),
+        ("locks/app/job.42", {}, BOX, 3, False),
+        ("locks/app/job.42", {"SingletonEpoch": "1"}, BOX, 3, True),
+        ("reports", {"singletonepoch": "1"}, BOX, 0, True),
+        ("reports/slot-3", {"SingletonEpoch": "1", "Team": "billing"}, BOX, 0, True),
+        ("reports", {"FunctionInstance": "i"}, BOX, 0, False),
+        ("deferred/4711", {"failures": "2"}, BOX, 0, False),
+        ("locks/app/Host.Functions.job", {"FunctionInstance": "i"}, WEBJOBS, 0, False),
+        ("locks/app/host", {}, WEBJOBS, 0, False),
     ],
 )
 def test_lifted_is_what_has_an_epoch_or_had_one_that_was_lost(
-    name: str, metadata: dict[str, str], container: str, *, counts: bool
+    name: str, metadata: dict[str, str], container: str, size: int, *, counts: bool
 ) -> None:
-    blob = Listed(name=name, etag='"1"', lease="available", modified=0, metadata=metadata)
+    blob = Listed(name=name, etag='"1"', lease="available", modified=0, metadata=metadata, size=size)
     assert has_tokens(blob, container) is counts
 
 

@@ -41,8 +41,8 @@ async def a_container(blobs: int) -> Network:
     return network
 
 
-async def swept(network: Network, *, dry_run: bool = False) -> Sweep:
-    sweep = Sweep(network, BOX, older_than=60.0, dry_run=dry_run)
+async def swept(network: Network, *, dry_run: bool = False, fast: bool = False) -> Sweep:
+    sweep = Sweep(network, BOX, older_than=60.0, dry_run=dry_run, fast=fast)
     while await sweep.go_on():
         pass
     return sweep
@@ -108,6 +108,19 @@ async def test_it_rests_five_times_as_long_as_it_works() -> None:
     assert sweep.done == 40
     batches = len(together(network))
     assert now() - began == pytest.approx(6 * (0.2 * batches), rel=0.1)
+
+
+@virtual
+async def test_a_fast_sweep_does_not_rest_and_still_gives_way_to_a_storage_that_gets_slower() -> None:
+    network = await a_container(40)
+    network.always("erase", Fate(up=0.1, down=0.1))
+    began = now()
+    await swept(network, fast=True)
+    assert now() - began == pytest.approx(0.2 * len(together(network)), rel=0.1)
+    network = await a_container(200)
+    network.decide = OneByOne(erase=0.15)
+    await swept(network, fast=True)
+    assert max(together(network)) == 2
 
 
 @virtual

@@ -125,6 +125,28 @@ async def test_a_delete_whose_answer_was_lost_counts_as_done() -> None:
 
 
 @virtual
+async def test_a_delete_whose_answer_was_lost_counts_as_done_where_its_repetition_finds_the_blob_changed() -> None:
+    network = Network()
+    await section(lock_on(network, name="a"))
+    await asyncio.sleep(100)
+    network.plan("erase", LOST_REPLY, answered(412, "ConditionNotMet"))
+    assert await a_sweep(network) == swept(swept=1)
+
+
+@virtual
+async def test_a_blob_that_was_written_before_a_delete_is_repeated_is_not_said_to_be_deleted() -> None:
+    network = Network()
+    await section(lock_on(network, name="a"))
+    await asyncio.sleep(100)
+    network.plan("erase", Fate(up=float("inf")))
+    sweeping = asyncio.create_task(a_sweep(network))
+    await asyncio.sleep(10)
+    await section(lock_on(network, 2, name="a"))
+    assert await sweeping == swept(changed=1)
+    assert network.service.names() == ["a"]
+
+
+@virtual
 async def test_what_somebody_else_deleted_meanwhile_is_told_apart() -> None:
     network = Network()
     await section(lock_on(network, name="a"))
