@@ -74,7 +74,7 @@ def _successes(history: History) -> Iterator[Finding]:
         if not function.decorated:
             empty[call.function] += not ran and where not in dropped
             failed[call.function] += badly
-        without[call.function] += where in lost and call.ending == "ok"
+        without[call.function] += where in lost and where not in history.struck and call.ending == "ok"
     yield from _each(empty, "succeeded without its body, and was neither skipped nor put back")
     yield from _each(failed, "succeeded although its body had failed")
     for name, number in sorted((+hidden).items()):
