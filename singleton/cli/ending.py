@@ -70,6 +70,7 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
     told = _as_json(broken)
     try:
         if wait:
+            told["now"] = None
             then = _ended(session, name)
             told["now"] = {"held": then.held, "holder": then.holder and holder_dict(then.holder)}
     finally:  # what was broken is broken, whatever became of the waiting

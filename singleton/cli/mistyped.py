@@ -43,7 +43,9 @@ def no_such_prefix(session: Session, prefix: str) -> str | None:
 def no_such_function(session: Session, function: str, functions: Iterable[str], prefix: str = "") -> str:
     """Say that no lock is this function's."""
     among = f" with a name that begins with {prefix!r}" if prefix else ""
-    hint = did_you_mean(function, functions) or f". Those that have any: {listed(sorted(functions))}"
+    known = sorted(functions)
+    others = f". Those that have any: {listed(known)}" if known else ": no lock there is a function's"
+    hint = did_you_mean(function, known) or others
     return f"there is no lock of function {function!r}{among} in container {session.container!r}{hint}"
 
 
