@@ -13,6 +13,7 @@ from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavaila
 from singleton.base.words import quoted
 from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
+from singleton.cli.mistyped import named_slots, tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.trouble import Outage
 from singleton.cli.words import holder_dict, iso, plain, span, span_of, who, write_json
@@ -43,8 +44,7 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
     now = time.monotonic()
     ends = math.inf if length is None else now + length
     asking = _Asking(session, name, f"operator: {reason}", math.inf if timeout is None else now + timeout)
-    if not new:
-        asking.look()
+    asking.look(new=new)
     while (held := asking.get()) is not None:
         lost, silent = False, ""
         try:
@@ -107,20 +107,33 @@ class _Asking:
         self._outage = Outage(session.hearing)
         self._had = self._waiting = False
 
-    def look(self) -> None:
-        """See to it that there is such a lock.
+    def look(self, *, new: bool) -> None:
+        """See to it that there is such a lock; of a new one, that its name is not a semaphore's.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is none, or it is a semaphore's.
             StorageError: the storage refuses, or did not answer in time.
         """
         while True:
             try:
-                lock_named(self._session, self._name)
+                self._look_once(new=new)
             except StorageUnavailable as error:
                 self._bear(error)
+            except StorageError:
+                if not new:  # who may not list, or is the first in the container, may hold all the same
+                    raise
+                return
             else:
                 return
+
+    def _look_once(self, *, new: bool) -> None:
+        try:
+            lock_named(self._session, self._name)
+        except click.UsageError:
+            if not new or named_slots(self._session, self._name):
+                raise
+        else:
+            tell_of_slots(self._session, self._name)
 
     def get(self) -> Hold | None:
         """Acquire the lock; None where somebody else had it when the time was over.

@@ -11,7 +11,7 @@ import click
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
 from singleton.cli.lines import say, terminal_width
-from singleton.cli.mistyped import no_such_function, no_such_lock, no_such_prefix
+from singleton.cli.mistyped import no_such_function, no_such_lock, no_such_prefix, tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.table import Table, who_within
 from singleton.cli.trouble import READING, Outage
@@ -139,6 +139,7 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
 def show(session: Session, name: str) -> int:
     """Show all that is known of the lock NAME."""
     lock, at = lock_named(session, name)
+    tell_of_slots(session, name)
     if session.as_json:
         write_json(as_dict(lock))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import click
 
+from singleton.base.errors import StorageDenied
 from singleton.cli.hearing import Hearing
 from singleton.operating.keeping import keeping_of
 from singleton.operating.naming import layout_in
@@ -20,7 +22,7 @@ from singleton.settings.options import find_app_dir, load_options
 from singleton.settings.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Layout
@@ -33,6 +35,7 @@ _T = TypeVar("_T")
 
 _OPTIONS: Final = ("connection", "account", "container", "app", "app_id", "as_json")
 _LONGEST_MADE: Final = 32
+_SIGN_IN: Final = "; with --account an identity asks: sign in (`az login`), or give it a role on this account's blobs"
 _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 """The connection under which an account that is reached by an identity is looked up."""
 
@@ -124,7 +127,18 @@ class Session:
 
     def on_store(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
         """Do something with the locks' store, on the lock thread, and tell where no answer comes; Ctrl-C ends it."""
-        return runtime().call(lambda registry: work(self._heard(registry)))
+        with self._hint():
+            return runtime().call(lambda registry: work(self._heard(registry)))
+
+    @contextlib.contextmanager
+    def _hint(self) -> Iterator[None]:
+        """Say how to sign in where an account is reached by an identity that gets no access."""
+        try:
+            yield
+        except StorageDenied as error:
+            if self._account is not None and error.args and _SIGN_IN not in str(error):
+                error.args = (f"{error}{_SIGN_IN}", *error.args[1:])
+            raise
 
     def _heard(self, registry: Registry) -> LeaseStore:
         store = registry.store(self.place)
@@ -142,7 +156,8 @@ class Session:
             self._heard(registry)  # also while it is waited for, and renewed
             return await registry.acquire(address, timeout=timeout, owner=owner)
 
-        return runtime().call(acquired)
+        with self._hint():
+            return runtime().call(acquired)
 
     def release(self, hold: Hold) -> None:
         """Give it back."""

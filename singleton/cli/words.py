@@ -38,7 +38,9 @@ def span_of(least: float = 0.0) -> Callable[[str], float]:
             raise click.BadParameter(f"{quoted(text)} is no time span: give a number and s, m, h, d or w, such as 7d")
         seconds = float(match[1]) * _UNITS[match[2]]
         if seconds < least:
-            raise click.BadParameter(f"{quoted(text)} is too short: give at least {span(least) if least >= 1 else f'{least:g} s'}")
+            raise click.BadParameter(
+                f"{quoted(text)} is too short: give at least {span(least) if least >= 1 else f'{least:g} s'}"
+            )
         return seconds
 
     return read

@@ -237,6 +237,15 @@ def test_what_is_logged_beneath_is_not_written_as_well(
     assert locks.err == ""
 
 
+def test_who_is_not_signed_in_is_told_how(locks: Command, service: Service) -> None:
+    service.failure = DENIED
+    for command in (["list"], ["hold", SHIP, "--reason", "x", "--new"]):
+        assert locks(*command, "--account", "orders") == 3
+        assert locks.err.count("sign in (`az login`)") == 1
+    assert locks("list") == 3
+    assert "sign in" not in locks.err
+
+
 # --- as JSON ----------------------------------------------------------------------------------------------------------
 
 
