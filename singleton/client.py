@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from singleton.clients.blocks import AsyncBlock, Block
 from singleton.clients.checking import checked_hold, checked_limit
-from singleton.operatorclient import OperatorClient, checked_wanted
+from singleton.operatorclient import OperatorClient, checked_wanted, is_nothing, newly_met
 from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on
 
@@ -147,7 +147,7 @@ class LockClient(OperatorClient):
         runtime().release(checked_hold(hold))
 
     def holder(self, name: str) -> Holder | None:
-        """Read who has the lock, in whichever process; None when nobody has.
+        """Read who has the lock, in whichever process; None when nobody has, or there is no lock of this name.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
@@ -156,6 +156,9 @@ class LockClient(OperatorClient):
 
     def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
         """Take the lock away from whoever has it, whichever process; None when nobody had, or the next one got it.
+
+        ``holder`` tells those two apart. That the next one got it is also logged as a warning, with who had it and who
+        has it.
 
         For operators. Without ``notice`` the rest of the lease runs out and can't be renewed: its holder's own deadline
         comes first, so nobody gets in beside it. It learns of it at its next renewal, after half a period at most.
@@ -167,6 +170,7 @@ class LockClient(OperatorClient):
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+            StorageError: there is no lock of this name, and its ``reason`` is "no such lock"; near misses are named.
             ConfigurationError: the lease is one that never ends by itself, and no notice was given.
         """
         return self._do(self._break(name, notice))
@@ -191,6 +195,9 @@ class LockClient(OperatorClient):
     ) -> Iterator[LockInfo]:
         """Go through the locks of the container, in the order of their names: one request for 5,000 of them.
 
+        Where there are locks, and none with this prefix or none of this function, that is logged as a warning at the
+        end, with near misses.
+
         Args:
             prefix: only names that begin with it.
             function: only those of this function.
@@ -203,12 +210,15 @@ class LockClient(OperatorClient):
             StorageError: there is no such container.
         """
         wanted = checked_wanted(function, held=held, older_than=older_than)
+        met = newly_met()
         marker: str | None = None
         more = True
         while more:
             page = self._do(self._page(prefix, marker))
-            yield from wanted.among(page, self._place.container)
+            yield from wanted.among(page, self._place.container, met)
             marker, more = page.marker, page.marker is not None
+        if is_nothing(met, function, prefix):
+            self._do(self._nothing(met, function, prefix))
 
     def _held(self, asks: Callable[[], Work[_T]]) -> Block[_T]:
         return Block(asks)
@@ -284,13 +294,16 @@ class AsyncLockClient(OperatorClient):
     ) -> AsyncIterator[LockInfo]:
         """Go through the locks of the container, with ``async for``. See ``LockClient.locks``."""
         wanted = checked_wanted(function, held=held, older_than=older_than)
+        met = newly_met()
         marker: str | None = None
         more = True
         while more:
             page = await self._do(self._page(prefix, marker))
-            for info in wanted.among(page, self._place.container):
+            for info in wanted.among(page, self._place.container, met):
                 yield info
             marker, more = page.marker, page.marker is not None
+        if is_nothing(met, function, prefix):
+            await self._do(self._nothing(met, function, prefix))
 
     def _held(self, asks: Callable[[], Work[_T]]) -> AsyncBlock[_T]:
         return AsyncBlock(asks)

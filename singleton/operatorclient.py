@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from singleton.clients.checking import Seconds
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
-    from singleton.operating.listing import Wanted
+    from singleton.operating.listing import Met, Wanted
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.stores.keeping import Page
@@ -37,7 +37,8 @@ class OperatorClient(BaseClient):
         """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
 
         The app is that of the client's option ``host_id``, else the one whose settings and host.json are found here, as
-        the Functions host finds them: elsewhere give ``SingletonOptions(host_id=…)``. In the container
+        the Functions host finds them: elsewhere give ``SingletonOptions(host_id=…)``. Where nothing here says the id,
+        it is that of this machine, which no app in Azure has, and that is logged as a warning. In the container
         ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
 
         Args:
@@ -50,10 +51,11 @@ class OperatorClient(BaseClient):
         Raises:
             ConfigurationError, ScopeError: no lock can have such a name.
         """
-        from singleton.operating.naming import app_id, name_in, scope_values
+        from singleton.operating.naming import app_id, name_in, scope_values, warn_of_machine
 
         scopes = scope_values(scope)
         app, container = app_id(self._options), self._place.container
+        warn_of_machine(app, self._options)
         return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash)
 
     def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
@@ -61,10 +63,13 @@ class OperatorClient(BaseClient):
 
         address = self._address(name)
         warning = None if notice is None else _NOTICE.check(notice, "notice")
-        return self._through(name, lambda registry: break_hold(registry.store(address.place), name, warning))
+        return self._through(
+            name, lambda registry: break_hold(registry.store(address.place), name, warning, address.place.container)
+        )
 
     def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
         from singleton.operating.lifting import Lift
+        from singleton.operating.unknown import warn_of_function
 
         place = self._place
 
@@ -72,6 +77,8 @@ class OperatorClient(BaseClient):
             going = Lift(registry.store(place), place.container, function=function, dry_run=dry_run)
             while await going.go_on():
                 pass
+            if going.functions:
+                warn_of_function(place.container, function, going.functions)
             return going.result
 
         return self._through(place.container, lift)
@@ -85,6 +92,29 @@ class OperatorClient(BaseClient):
             prefix or place.container,
             lambda registry: next_page(keeping_of(registry.store(place)), place.container, prefix, marker),
         )
+
+    def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
+        """Warn where a listing that is over has none of what was asked for, though there are other locks."""
+        from singleton.operating.keeping import keeping_of
+        from singleton.operating.unknown import warn_of_nothing
+
+        place = self._place
+        return self._through(
+            prefix or place.container,
+            lambda registry: warn_of_nothing(keeping_of(registry.store(place)), place.container, met, function, prefix),
+        )
+
+
+def is_nothing(met: Met, function: str | None, prefix: str) -> bool:
+    """Tell whether a listing that is over has none of what was asked for."""
+    return bool(prefix and not met.locks) or (function is not None and function not in met.functions)
+
+
+def newly_met() -> Met:
+    """Return what a listing begins with."""
+    from singleton.operating.listing import Met
+
+    return Met()
 
 
 def checked_wanted(function: str | None, *, held: bool, older_than: Seconds | None) -> Wanted:

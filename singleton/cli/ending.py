@@ -12,6 +12,7 @@ import click
 from singleton.base.words import quoted
 from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
+from singleton.cli.mistyped import tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import holder_dict, moment, plain, span, who, write_json
 from singleton.operating.breaking import Passed, end_hold
@@ -53,6 +54,7 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
         raise click.UsageError("--now and --notice are both given: keep one of them")
     notice = 0.0 if now else notice
     lock, _ = lock_named(session, name)
+    tell_of_slots(session, name)
     if lock.held and lock.endless and notice is None:
         if not _asked(session, name, yes=yes):
             click.echo("nothing was broken")
@@ -70,6 +72,7 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
     told = _as_json(broken)
     try:
         if wait:
+            told["now"] = None
             then = _ended(session, name)
             told["now"] = {"held": then.held, "holder": then.holder and holder_dict(then.holder)}
     finally:  # what was broken is broken, whatever became of the waiting

@@ -13,13 +13,15 @@ from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavaila
 from singleton.base.words import quoted
 from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
+from singleton.cli.mistyped import named_slots, tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.trouble import Outage
-from singleton.cli.words import holder_dict, iso, plain, span_of, who, write_json
+from singleton.cli.words import holder_dict, iso, plain, span, span_of, who, write_json
 from singleton.locking.holder import holder
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
+    from singleton.base.kinds import LossReason
 
 _PAUSE: Final = 2.0
 """Seconds between two attempts while the storage does not answer, or refuses: each takes its time as well."""
@@ -42,16 +44,16 @@ def hold(session: Session, name: str, reason: str, timeout: float | None, length
     now = time.monotonic()
     ends = math.inf if length is None else now + length
     asking = _Asking(session, name, f"operator: {reason}", math.inf if timeout is None else now + timeout)
-    if not new:
-        asking.look()
+    asking.look(new=new)
     while (held := asking.get()) is not None:
-        lost = False
+        lost, silent = False, ""
         try:
             lost = _keep(held, ends)
+            silent = asking.silence
         finally:
             session.release(held)
             if lost:
-                asking.say("lost", f" ({held.lost.reason}); asking for it again", reason=held.lost.reason)
+                asking.say_lost(held.lost.reason, silent)
             else:
                 asking.say("given back")
         if not lost:
@@ -102,23 +104,36 @@ class _Asking:
         self._session = session
         self._name = name
         self._owner = owner
-        self._outage = Outage()
+        self._outage = Outage(session.hearing)
         self._had = self._waiting = False
 
-    def look(self) -> None:
-        """See to it that there is such a lock.
+    def look(self, *, new: bool) -> None:
+        """See to it that there is such a lock; of a new one, that its name is not a semaphore's.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is none, or it is a semaphore's.
             StorageError: the storage refuses, or did not answer in time.
         """
         while True:
             try:
-                lock_named(self._session, self._name)
+                self._look_once(new=new)
             except StorageUnavailable as error:
                 self._bear(error)
+            except StorageError:
+                if not new:  # who may not list, or is the first in the container, may hold all the same
+                    raise
+                return
             else:
                 return
+
+    def _look_once(self, *, new: bool) -> None:
+        try:
+            lock_named(self._session, self._name)
+        except click.UsageError:
+            if not new or named_slots(self._session, self._name):
+                raise
+        else:
+            tell_of_slots(self._session, self._name)
 
     def get(self) -> Hold | None:
         """Acquire the lock; None where somebody else had it when the time was over.
@@ -163,6 +178,16 @@ class _Asking:
             raise error
         self._outage.goes_on(error)
         time.sleep(min(_PAUSE, left))
+
+    @property
+    def silence(self) -> str:
+        """For how long the storage has not answered, in words; empty where it does."""
+        since = self._session.hearing.since
+        return "" if since is None else f": the storage has not answered for {span(time.monotonic() - since)}"
+
+    def say_lost(self, reason: LossReason | None, silence: str) -> None:
+        """Say that it was lost, and why: a hold expires where no renewal is answered."""
+        self.say("lost", f" ({reason}{silence if reason == 'expired' else ''}); asking for it again", reason=reason)
 
     def say(self, state: str, more: str = "", **known: Any) -> None:
         """Say what has become of it; as JSON with who has it, or why it was lost."""

@@ -11,7 +11,7 @@ import click
 
 from singleton.base.errors import StorageDenied, StorageUnavailable
 from singleton.cli.lines import say, terminal_width
-from singleton.cli.mistyped import no_such_function, no_such_lock, no_such_prefix
+from singleton.cli.mistyped import no_such_function, no_such_lock, no_such_prefix, tell_of_slots
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.table import Table, who_within
 from singleton.cli.trouble import READING, Outage
@@ -95,6 +95,11 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
         raise click.UsageError(mistake)
     if met.ageless:
         say(f"{counted(met.ageless, 'held lock')} left out: its holder does not write since when it has it", err=True)
+    if met.unsure:
+        say(
+            f"{counted(met.unsure, 'held lock')} left out: whose function it is is not sure yet. `list --held` has all",
+            err=True,
+        )
     if session.as_json:
         if not shown:
             write_json([])
@@ -110,7 +115,7 @@ def _mistake(session: Session, met: Met, function: str | None, prefix: str) -> s
     """Say what is wrong with a function or a prefix that no lock has; None: nothing, or there is no lock at all yet."""
     if not met.locks:
         return no_such_prefix(session, prefix) if prefix else None
-    if function is not None and function not in met.functions:
+    if function is not None and function not in met.functions and not met.unsure:
         return no_such_function(session, function, met.functions, prefix)
     return None
 
@@ -134,6 +139,7 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
 def show(session: Session, name: str) -> int:
     """Show all that is known of the lock NAME."""
     lock, at = lock_named(session, name)
+    tell_of_slots(session, name)
     if session.as_json:
         write_json(as_dict(lock))
     else:
@@ -174,7 +180,7 @@ def watch(
     watching = _Watching(session, name, function, prefix)
     ends = None if length is None else time.monotonic() + length
     say(f"watching {plain(name or session.container)}, every {span(every)}; Ctrl-C ends it", err=True)
-    outage = Outage()
+    outage = Outage(session.hearing)
     answered = False
     while True:
         began = time.monotonic()

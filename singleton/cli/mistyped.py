@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.words import did_you_mean, listed, quoted
+from singleton.cli.lines import say
 from singleton.cli.trouble import READING
 from singleton.cli.words import state_of
 from singleton.operating.alike import names_like, prefixes_like, slots_of
@@ -20,16 +21,26 @@ _SLOTS: Final = 10
 
 def no_such_lock(session: Session, name: str) -> str:
     """Say that there is no lock of this name, or that it is a semaphore's, which has one for each slot."""
-    slots = session.ask(lambda keeping: slots_of(keeping, session.container, name, answer=READING))
-    if slots:
-        named = ", ".join(f"{slot.name!r} ({state_of(slot)})" for slot in slots[:_SLOTS])
-        more = f" and {len(slots) - _SLOTS:,} more" if len(slots) > _SLOTS else ""
-        return f"{name!r} is a semaphore, and each of its slots is a lock: name one of them: {named}{more}"
+    if slots := named_slots(session, name):
+        return f"{name!r} is a semaphore, and each of its slots is a lock: name one of them: {slots}"
     like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
     return (
         f"there is no lock {name!r} in container {session.container!r}: it is mistyped, or was never taken, or was "
         f"swept{_hint(like)}"
     )
+
+
+def named_slots(session: Session, name: str) -> str:
+    """Name the slots of the semaphore of this name, each with its state; empty: there is none."""
+    slots = session.ask(lambda keeping: slots_of(keeping, session.container, name, answer=READING))
+    named = ", ".join(f"{slot.name!r} ({state_of(slot)})" for slot in slots[:_SLOTS])
+    return named + (f" and {len(slots) - _SLOTS:,} more" if len(slots) > _SLOTS else "")
+
+
+def tell_of_slots(session: Session, name: str) -> None:
+    """Say, of a lock that is there, that a semaphore has the same name, if one has: its slots may be what is meant."""
+    if slots := named_slots(session, name):
+        say(f"{name!r} is also the name of a semaphore, whose slots are locks of their own: {slots}", err=True)
 
 
 def no_such_prefix(session: Session, prefix: str) -> str | None:
@@ -43,7 +54,9 @@ def no_such_prefix(session: Session, prefix: str) -> str | None:
 def no_such_function(session: Session, function: str, functions: Iterable[str], prefix: str = "") -> str:
     """Say that no lock is this function's."""
     among = f" with a name that begins with {prefix!r}" if prefix else ""
-    hint = did_you_mean(function, functions) or f". Those that have any: {listed(sorted(functions))}"
+    known = sorted(functions)
+    others = f". Those that have any: {listed(known)}" if known else ": no lock there is a function's"
+    hint = did_you_mean(function, known) or others
     return f"there is no lock of function {function!r}{among} in container {session.container!r}{hint}"
 
 

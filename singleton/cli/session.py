@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import click
 
-from singleton.cli.trouble import Silence
+from singleton.base.errors import StorageDenied
+from singleton.cli.hearing import Hearing
 from singleton.operating.keeping import keeping_of
 from singleton.operating.naming import layout_in
 from singleton.process.address import Address
@@ -21,10 +22,11 @@ from singleton.settings.options import find_app_dir, load_options
 from singleton.settings.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
     from singleton.layouts.layout import Layout
+    from singleton.process.registry import Registry
     from singleton.stores.keeping import LockKeeping
     from singleton.stores.protocol import LeaseStore
 
@@ -33,6 +35,7 @@ _T = TypeVar("_T")
 
 _OPTIONS: Final = ("connection", "account", "container", "app", "app_id", "as_json")
 _LONGEST_MADE: Final = 32
+_SIGN_IN: Final = "; with --account an identity asks: sign in (`az login`), or give it a role on this account's blobs"
 _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 """The connection under which an account that is reached by an identity is looked up."""
 
@@ -71,6 +74,7 @@ class Session:
         self.options = options.replace(container=container or options.container, host_id=named)
         self._account = account
         self._connection = connection
+        self._hears: LeaseStore | None = None
 
     @functools.cached_property
     def place(self) -> Place:
@@ -113,26 +117,47 @@ class Session:
         return None
 
     @functools.cached_property
-    def _silence(self) -> Silence:
-        return Silence(self.place.account.endpoint or "the storage")
+    def hearing(self) -> Hearing:
+        """What is known of whether the storage answers."""
+        return Hearing(self.place.account.endpoint or "the storage")
 
     def ask(self, work: Callable[[LockKeeping], Coroutine[Any, Any, _T]]) -> _T:
-        """Ask for something of the container, and tell where no answer comes; Ctrl-C ends it."""
-        with self._silence:
-            return self.on_store(lambda store: work(keeping_of(store)))
+        """Ask for something of the container; as ``on_store``."""
+        return self.on_store(lambda store: work(self.hearing.hear(keeping_of(store))))
 
     def on_store(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
-        """Do something with the locks' store, on the lock thread; Ctrl-C ends it."""
-        place = self.place
-        return runtime().call(lambda registry: work(registry.store(place)))
+        """Do something with the locks' store, on the lock thread, and tell where no answer comes; Ctrl-C ends it."""
+        with self._hint():
+            return runtime().call(lambda registry: work(self._heard(registry)))
+
+    @contextlib.contextmanager
+    def _hint(self) -> Iterator[None]:
+        """Say how to sign in where an account is reached by an identity that gets no access."""
+        try:
+            yield
+        except StorageDenied as error:
+            if self._account is not None and error.args and _SIGN_IN not in str(error):
+                error.args = (f"{error}{_SIGN_IN}", *error.args[1:])
+            raise
+
+    def _heard(self, registry: Registry) -> LeaseStore:
+        store = registry.store(self.place)
+        if store is not self._hears:
+            self._hears = self.hearing.hear(store)
+        return store
 
     def acquire(self, name: str, *, timeout: float | None, owner: str) -> Hold:
         """Take a lock, as any process of the app would, and leave a stamp, even where the app leaves none."""
         failover = None if self.layout.foreign else self.options.failover
         options = self.options.replace(fencing_tokens=True, failover=failover)
         address = Address.of(self.place, name, options, self.layout.stamp())
-        with self._silence if timeout == 0 else contextlib.nullcontext():  # a wait is silent by nature
-            return runtime().call(lambda registry: registry.acquire(address, timeout=timeout, owner=owner))
+
+        async def acquired(registry: Registry) -> Hold:
+            self._heard(registry)  # also while it is waited for, and renewed
+            return await registry.acquire(address, timeout=timeout, owner=owner)
+
+        with self._hint():
+            return runtime().call(acquired)
 
     def release(self, hold: Hold) -> None:
         """Give it back."""

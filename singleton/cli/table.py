@@ -76,11 +76,18 @@ class Table:
         click.echo(indent + _GAP.join(fact for fact in (f"{state} {held_for}".strip(), function, scope) if fact))
         if lock.holder:
             click.echo(indent + who_within(lock.holder, (self._width or 0) - _INDENT))
+        elif had := _who_had(lock):
+            click.echo(indent + had)
 
     def _line(self, cells: tuple[str, ...]) -> None:
         *others, last = zip(cells, self._widths, strict=True)
         line = _GAP.join([cell.ljust(width) for cell, width in others] + [last[0]])
         click.echo(line.rstrip())
+
+
+def _who_had(lock: LockInfo) -> str:
+    """Say who let a lease run out, where that is recorded: as a rule it crashed."""
+    return f"was {who(lock.last)}" if lock.state == "expired" and lock.last.host else ""
 
 
 def _cells(lock: LockInfo, now: float) -> tuple[str, ...]:
@@ -93,6 +100,6 @@ def _cells(lock: LockInfo, now: float) -> tuple[str, ...]:
         function_of(lock),
         scope_of(lock),
         held_for,
-        who(lock.holder) if lock.holder else "",
+        who(lock.holder) if lock.holder else _who_had(lock),
         plain(lock.name),
     )

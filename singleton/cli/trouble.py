@@ -7,18 +7,17 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from singleton.base.errors import StorageUnavailable
+from singleton.cli.hearing import SILENT
 from singleton.cli.lines import say
 from singleton.cli.words import span
 from singleton.settings.connection import redact
 
 if TYPE_CHECKING:
     from singleton.base.errors import SingletonError
+    from singleton.cli.hearing import Hearing
 
 READING: Final = 15.0
 """Seconds for which a command that only reads asks for one answer."""
-_SILENT: Final = 2.0
-_SILENT_LATER: Final = 10.0
-"""The same for storage that has answered before: a long page takes a while."""
 _LONGEST_PAUSE: Final = 60.0
 
 
@@ -28,10 +27,9 @@ class Silence:
     def __init__(self, where: str) -> None:
         self._where = where
         self._told = False
-        self._after = _SILENT
 
     def __enter__(self) -> Self:
-        self._timer = threading.Timer(self._after, self._tell)
+        self._timer = threading.Timer(SILENT, self._tell)
         self._timer.daemon = True
         self._timer.start()
         return self
@@ -40,18 +38,21 @@ class Silence:
         self._timer.cancel()
         if not isinstance(error, StorageUnavailable):
             self._told = False
-            self._after = _SILENT_LATER
 
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            say(f"{self._where} has not answered for {span(self._after)}; asking on", err=True)
+            say(f"{self._where} has not answered for {span(SILENT)}; asking on", err=True)
 
 
 class Outage:
-    """A time in which the storage does not answer: told at once, then after pauses that double, up to a minute."""
+    """A time in which the storage does not answer: told at once, then after pauses that double, up to a minute.
 
-    def __init__(self) -> None:
+    It began with the first request that was not answered, as far as ``hearing`` knows.
+    """
+
+    def __init__(self, hearing: Hearing | None = None) -> None:
+        self._hearing = hearing
         self._began: float | None = None
         self._due = self._pause = 0.0
 
@@ -60,6 +61,9 @@ class Outage:
         now = time.monotonic()
         if self._began is None:
             self._began, self._due, self._pause = now, now, 1.0
+            if self._hearing is not None:
+                self._began = now if self._hearing.since is None else self._hearing.since
+                self._hearing.leave_telling()
         if now < self._due:
             return
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause)

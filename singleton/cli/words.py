@@ -38,7 +38,9 @@ def span_of(least: float = 0.0) -> Callable[[str], float]:
             raise click.BadParameter(f"{quoted(text)} is no time span: give a number and s, m, h, d or w, such as 7d")
         seconds = float(match[1]) * _UNITS[match[2]]
         if seconds < least:
-            raise click.BadParameter(f"{quoted(text)} is too short: give at least {span(least)}")
+            raise click.BadParameter(
+                f"{quoted(text)} is too short: give at least {span(least) if least >= 1 else f'{least:g} s'}"
+            )
         return seconds
 
     return read
@@ -73,15 +75,10 @@ def state_of(lock: LockInfo) -> str:
     return "held for ever" if lock.held and lock.endless else _STATES[lock.state]
 
 
-def is_function_sure(lock: LockInfo) -> bool:
-    """Tell whether the function is that of the hold: the name or a renewed hold tells it, not the process's stamp."""
-    return lock.level == "function" or lock.last.renewed is not False
-
-
 def function_of(lock: LockInfo) -> str:
     """Say a lock's function; with a question mark where it may be that of an earlier hold of that process."""
     function = plain(lock.function or "")
-    return function if is_function_sure(lock) or not function else f"{function}?"
+    return function if lock.function_sure or not function else f"{function}?"
 
 
 def scope_of(lock: LockInfo) -> str:
@@ -155,7 +152,7 @@ def as_dict(lock: LockInfo) -> dict[str, Any]:
         "held": lock.held,
         "app": lock.app,
         "function": lock.function,
-        "function_sure": is_function_sure(lock),
+        "function_sure": lock.function_sure,
         "scope": list(lock.scope),
         "level": lock.level,
         "listener": lock.listener,

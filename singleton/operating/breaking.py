@@ -24,9 +24,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.naming import log as _log
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
 from singleton.operating.keeping import keeping_of
+from singleton.operating.unknown import no_such_lock
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -81,10 +83,34 @@ class Passed:
     now: Holder
 
 
-async def break_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | None:
-    """End the lease of whoever has the lock; None where nobody has, or it went on to the next one. See ``end_hold``."""
+async def break_hold(store: LeaseStore, name: str, notice: float | None = None, container: str = "") -> Broken | None:
+    """End the lease of whoever has the lock; None where nobody has, or it went on to the next one. See ``end_hold``.
+
+    Raises:
+        StorageError: as ``end_hold``; or there is no lock of this name.
+    """
     ended = await end_hold(store, name, notice)
-    return None if isinstance(ended, Passed) else ended
+    if isinstance(ended, Passed):
+        _log.warning(
+            "lock %s: it changed hands before the break arrived, so nothing was broken: %r had it, %r has it",
+            name,
+            ended.before.owner,
+            ended.now.owner,
+        )
+        return None
+    if ended is None:
+        await _see_it(store, name, container)
+    return ended
+
+
+async def _see_it(store: LeaseStore, name: str, container: str) -> None:
+    """See to it that there is such a blob."""
+    try:
+        await answered(lambda: store.read(name))
+    except StoreFailure as failure:
+        if failure.meaning == "missing":
+            raise await no_such_lock(keeping_of(store), container, name) from failure
+        raise storage_error(name, failure) from failure
 
 
 async def end_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | Passed | None:

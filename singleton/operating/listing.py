@@ -34,11 +34,14 @@ class Met:
         locks: how many there are.
         functions: those that have any.
         ageless: locks that were left out because nobody knows how long their holder has had them.
+        unsure: locks that somebody has and that were left out because they seem to be another function's, which is not
+            sure: the name has none, and the hold is young.
     """
 
     locks: int = 0
     functions: set[str] = field(default_factory=set)
     ageless: int = 0
+    unsure: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,10 @@ class Wanted:
             met.locks += 1
             if lock.function:
                 met.functions.add(lock.function)
-            if (self.held and not lock.held) or (self.function is not None and lock.function != self.function):
+            if self.held and not lock.held:
+                continue
+            if self.function is not None and lock.function != self.function:
+                met.unsure += lock.held and not lock.function_sure
                 continue
             if latest is not None:
                 met.ageless += _is_ageless(lock)

@@ -62,6 +62,15 @@ class LockInfo:
         """Tell whether somebody has it."""
         return self.state in HELD
 
+    @property
+    def function_sure(self) -> bool:
+        """Tell whether the function is that of the hold.
+
+        The name tells it, or the stamp of a hold that was renewed. A younger stamp may be of an earlier hold of that
+        process.
+        """
+        return self.level == "function" or self.last.renewed is not False
+
 
 def lock_info(blob: Listed, container: str) -> LockInfo | None:
     """Return what is known of this blob's lock; None where nothing says that it is a lock."""

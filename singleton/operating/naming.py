@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError, SingletonError
+from singleton.base.naming import log as _log
 from singleton.base.words import quoted
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
@@ -15,7 +17,7 @@ from singleton.layouts.layout import Layout
 from singleton.layouts.naming import hashed_scope
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.layouts.webjobs import WebJobsLayout
-from singleton.settings.hostid import host_id
+from singleton.settings.hostid import host_id, in_development, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 
 if TYPE_CHECKING:
@@ -50,6 +52,24 @@ def app_id(options: SingletonOptions) -> str:
         return options.host_id
     app_dir = find_app_dir(Path.cwd(), os.environ)
     return load_options(app_dir, os.environ).host_id or host_id(os.environ, app_dir)
+
+
+def warn_of_machine(app: str, options: SingletonOptions) -> None:
+    """Log a warning, once, where a host id is that of this machine, and the Functions host does not run here."""
+    if options.host_id is not None or in_development(os.environ) or not is_machine_bound(os.environ):
+        return
+    app_dir = find_app_dir(Path.cwd(), os.environ)
+    if load_options(app_dir, os.environ).host_id is None:
+        _warn_of_machine(app)
+
+
+@cache
+def _warn_of_machine(app: str) -> None:
+    _log.warning(
+        "host id %r is that of this machine and folder, and no app in Azure has it, so no lock has a name made of it. "
+        "There it is the app's name: give SingletonOptions(host_id=...)",
+        app,
+    )
 
 
 def layout_in(container: str) -> Layout:

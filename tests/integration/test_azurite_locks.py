@@ -15,7 +15,7 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
 from azure.storage.blob.aio import ContainerClient
 
-from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions
+from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions, StorageError
 from singleton.process.current import provide_runtime
 from singleton.process.opening import open_container
 from singleton.process.registry import Registry
@@ -139,7 +139,8 @@ def test_the_holder_is_told_and_can_be_broken(locks: LockClient, hosts: list[Rea
         assert locks.break_("job", 0)
         assert locks.holder("job") is None
     assert locks.holder("nothing") is None
-    assert not locks.break_("nothing")
+    with pytest.raises(StorageError, match="there is no lock 'nothing'"):
+        locks.break_("nothing")
 
 
 # --- connections ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from singleton.base.errors import StorageUnavailable
 from tests.support.lock_thread import FOREIGN
 from tests.support.locks_command import made, stamped
 
@@ -103,6 +104,69 @@ def test_a_semaphores_own_name_is_told_apart_from_a_mistyped_one_and_its_slots_a
     assert "mistyped" not in locks.err
     assert locks(*command, "locks/app/sem") == 2
     assert "mistyped" in locks.err
+
+
+def test_a_semaphores_own_name_is_not_held_as_a_new_lock(thread: LockThread, locks: Command) -> None:
+    thread.taken_by_another_process("sem/slot-0")
+    assert locks("hold", "sem", "--reason", "x", "--new", "--for", "0s") == 2
+    assert "'sem' is a semaphore, and each of its slots is a lock: name one of them: 'sem/slot-0' (held)" in locks.err
+    assert "sem" not in thread.memory._blobs
+    assert locks("hold", "other", "--reason", "x", "--new", "--for", "0s") == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["show"], ["break", "--now"], ["hold", "--reason", "x", "--for", "0s"]], ids=lambda each: each[0]
+)
+def test_a_lock_with_the_name_of_a_semaphore_does_not_hide_its_slots(
+    thread: LockThread, locks: Command, command: list[str]
+) -> None:
+    stamped(thread, "sem")
+    thread.taken_by_another_process("sem/slot-0")
+    assert locks(*command, "sem") in (0, 1)
+    assert "'sem' is also the name of a semaphore, whose slots are locks of their own: 'sem/slot-0' (held)" in locks.err
+
+
+def test_a_lock_that_may_be_anothers_functions_is_not_left_out_in_silence(thread: LockThread, locks: Command) -> None:
+    who = {"SingletonHost": "vm", "SingletonPid": "7", "SingletonFunction": "h1", "SingletonHeld": "0"}
+    stamped(thread, "locks/app/~north", **who)
+    thread.do(lambda: thread.memory.acquire("locks/app/~north", FOREIGN, 60))
+    assert locks.json("list", "--held", "--function", "h2") == []
+    assert "1 held lock left out: whose function it is is not sure yet" in locks.err
+    assert len(locks.json("list", "--held", "--function", "h1")) == 1
+    assert "left out" not in locks.err
+
+
+def test_where_no_lock_is_a_functions_that_is_said(thread: LockThread, locks: Command) -> None:
+    stamped(thread, "job")
+    assert locks("list", "--function", "ship") == 2
+    assert "there is no lock of function 'ship' in container 'webjobshost': no lock there is a function's" in locks.err
+
+
+def test_whose_lease_ran_out_is_listed_with_who_had_it(thread: LockThread, locks: Command) -> None:
+    stamped(thread, SHIP, SingletonHost="vm", SingletonPid="7")
+    thread.do(lambda: thread.memory.acquire(SHIP, FOREIGN, 15))
+    thread.push_clock(20)
+    assert locks("list") == 0
+    assert "was instance vm, pid 7" in locks.out
+
+
+def test_a_pause_that_is_too_short_is_refused_with_the_shortest_one(locks: Command) -> None:
+    assert locks("watch", "--every", "0s") == 2
+    assert "'0s' is too short: give at least 0.1 s" in locks.err
+
+
+def test_an_outage_while_the_end_is_waited_for_leaves_it_open_who_has_the_lock_then(
+    thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread.taken_by_another_process(SHIP)
+
+    def away(*_: object) -> None:
+        raise StorageUnavailable("away")
+
+    monkeypatch.setattr("singleton.cli.ending._ended", away)
+    told = locks.json("break", SHIP, "--wait", code=3)
+    assert told["broken"]
+    assert told["now"] is None
 
 
 def test_of_many_slots_ten_are_named(thread: LockThread, locks: Command) -> None:

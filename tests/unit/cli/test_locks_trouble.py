@@ -124,8 +124,8 @@ def test_silence_is_told_after_two_seconds_once_until_there_is_an_answer(
         pass
     assert capsys.readouterr().err == "https://x has not answered for 2 s; asking on\n"
     with silence:
-        assert capsys.readouterr().err == "https://x has not answered for 10 s; asking on\n"
-    assert after == [2, 2, 2, 10]
+        assert capsys.readouterr().err == "https://x has not answered for 2 s; asking on\n"
+    assert after == [2, 2, 2, 2]
 
 
 # --- watch and hold go on ---------------------------------------------------------------------------------------------
@@ -235,6 +235,15 @@ def test_what_is_logged_beneath_is_not_written_as_well(
     stamped(thread, SHIP)
     assert locks("show", SHIP) == 0
     assert locks.err == ""
+
+
+def test_who_is_not_signed_in_is_told_how(locks: Command, service: Service) -> None:
+    service.failure = DENIED
+    for command in (["list"], ["hold", SHIP, "--reason", "x", "--new"]):
+        assert locks(*command, "--account", "orders") == 3
+        assert locks.err.count("sign in (`az login`)") == 1
+    assert locks("list") == 3
+    assert "sign in" not in locks.err
 
 
 # --- as JSON ----------------------------------------------------------------------------------------------------------

@@ -128,7 +128,69 @@ def test_a_lock_is_broken_with_the_notice_that_was_asked_for(thread: LockThread)
     assert sooner is not None
     assert sooner.free_in == 10
     assert 40 <= sooner.together <= 50
-    assert client.break_("nothing") is None
+
+
+@both_kinds
+def test_breaking_a_lock_that_is_not_there_is_an_error_and_one_that_nobody_has_is_none(
+    thread: LockThread, kind: Kind
+) -> None:
+    thread.do(lambda: thread.memory.create("locks/app/ship.42"))
+    client = kind()
+
+    def break_(name: str) -> object:
+        return client.break_(name) if isinstance(client, LockClient) else asyncio.run(client.break_(name))
+
+    assert break_("locks/app/ship.42") is None
+    with pytest.raises(StorageError, match=r"there is no lock 'locks/app/shp\.42'.*Did you mean") as caught:
+        break_("locks/app/shp.42")
+    assert (caught.value.reason, caught.value.status) == ("no such lock", 404)
+    assert "'locks/app/ship.42'?" in str(caught.value)
+
+
+@both_kinds
+def test_what_matches_no_lock_though_there_are_some_is_logged_with_near_misses(
+    thread: LockThread, kind: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = kind()
+    for asked in ({"prefix": "lock/"}, {"function": "shipp"}):
+        assert listed(client, **asked) == []
+    assert caplog.records == [], "there is no lock at all"
+    thread.do(lambda: thread.memory.create("locks/app/ship.42"))
+    assert listed(client, function="ship", held=True) == []
+    assert caplog.records == []
+    assert listed(client, "lock/") == []
+    assert listed(client, function="shipp") == []
+    lift(client, function="shipp")
+    assert [record.getMessage() for record in caplog.records] == [
+        "no lock in container 'webjobshost' has a name that begins with 'lock/'. Did you mean 'locks/', 'locks/app/'?",
+        "there is no lock of function 'shipp' in container 'webjobshost'; did you mean 'ship'?",
+        "there is no lock of function 'shipp' in container 'webjobshost'; did you mean 'ship'?",
+    ]
+    assert lift(client, function="ship").lifted == 1
+
+
+def lift(client: LockClient | AsyncLockClient, **options: Any) -> Any:
+    return (
+        client.lift_epochs(**options) if isinstance(client, LockClient) else asyncio.run(client.lift_epochs(**options))
+    )
+
+
+def test_a_name_made_of_this_machines_own_host_id_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    LockClient().lock_name("job")
+    assert caplog.records == []
+    monkeypatch.delenv("AzureFunctionsWebHost__hostid")
+    LockClient(options=SingletonOptions(host_id="app")).lock_name("job")
+    monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+    LockClient().lock_name("job")
+    assert caplog.records == []
+    monkeypatch.delenv("AZURE_FUNCTIONS_ENVIRONMENT")
+    for _ in range(2):
+        LockClient().lock_name("job")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "is that of this machine and folder" in record.getMessage()
 
 
 @pytest.mark.parametrize("notice", [-1, 61, math.nan, "10", True])

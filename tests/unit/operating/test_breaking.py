@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.base.errors import ConfigurationError, StorageDenied, StorageUnavailable
+from singleton.base.errors import ConfigurationError, StorageDenied, StorageError, StorageUnavailable
 from singleton.locking.lock import release
 from singleton.operating.breaking import Broken, Passed, break_hold, end_hold
 from singleton.stores.memory import MemoryLeaseStore
@@ -156,9 +156,10 @@ async def test_a_lease_without_end_is_not_broken_without_a_notice() -> None:
 
 
 @virtual
-async def test_a_lock_that_is_free_or_was_never_there_is_nobodys() -> None:
+async def test_a_lock_that_is_free_is_nobodys_and_one_that_was_never_there_an_error() -> None:
     network = Network()
-    assert await break_hold(network, NAME) is None
+    with pytest.raises(StorageError, match="there is no lock"):
+        await break_hold(network, NAME)
     async with held(lock_on(network)):
         pass
     assert await break_hold(network, NAME) is None
@@ -294,7 +295,9 @@ async def test_a_hold_that_was_written_meanwhile_is_the_same(
     ],
     ids=["epoch", "host", "pid", "owner", "begin"],
 )
-async def test_who_got_the_lock_before_the_break_arrived_is_not_broken_and_told(next_one: dict[str, str]) -> None:
+async def test_who_got_the_lock_before_the_break_arrived_is_not_broken_and_told(
+    next_one: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     service = await a_service(**SIGNED)
     network = Busy(service, on_1=passes(service, **next_one))
     passed = await end_hold(network, NAME)
@@ -304,6 +307,9 @@ async def test_who_got_the_lock_before_the_break_arrived_is_not_broken_and_told(
     assert network.asked == 1
     assert (await service.read(NAME)).lease == "leased"
     assert await break_hold(Busy(await a_service(**SIGNED)), NAME) is not None
+    service = await a_service(**SIGNED)
+    assert await break_hold(Busy(service, on_1=passes(service, **next_one)), NAME) is None
+    assert "it changed hands before the break arrived, so nothing was broken: 'a' had it" in caplog.text
 
 
 @virtual

@@ -1,0 +1,63 @@
+"""What a program is told that asks for a lock, a prefix or a function of which there is nothing: near misses."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import SingletonError, StorageError
+from singleton.base.naming import log as _log
+from singleton.base.words import did_you_mean, listed, quoted
+from singleton.operating.alike import names_like, prefixes_like
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from singleton.operating.listing import Met
+    from singleton.stores.keeping import LockKeeping
+
+NO_LOCK: Final = "no such lock"
+"""The reason of an error that says so."""
+_ANSWER: Final = 10.0
+"""Seconds for a look at names that may have been meant: what is said without them is true as well."""
+
+
+async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> StorageError:
+    """Return the error that says that there is no lock of this name, and which may have been meant."""
+    like: list[str] = []
+    with contextlib.suppress(SingletonError):
+        like = await names_like(keeping, container, name, answer=_ANSWER)
+    return StorageError(
+        f"there is no lock {name!r} in container {container!r}: it is mistyped, or was never taken, or was swept"
+        f"{_hint(like)}",
+        lock=name,
+        reason=NO_LOCK,
+        status=404,
+    )
+
+
+async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
+    """Log a warning where a listing had no lock with this prefix, or none of this function, though there are others."""
+    if not met.locks and prefix:
+        like = None
+        with contextlib.suppress(SingletonError):
+            like = await prefixes_like(keeping, container, prefix, answer=_ANSWER)
+        if like is not None:
+            _log.warning("no lock in container %r has a name that begins with %r%s", container, prefix, _hint(like))
+    elif met.locks and not met.unsure:
+        warn_of_function(container, function, met.functions)
+
+
+def warn_of_function(container: str, function: str | None, functions: Collection[str]) -> None:
+    """Log a warning where these functions have locks, and this one has none."""
+    if function is None or function in functions:
+        return
+    known = sorted(functions)
+    others = f". Those that have any: {listed(known)}" if known else ": no lock there is a function's"
+    hint = did_you_mean(function, known) or others
+    _log.warning("there is no lock of function %r in container %r%s", function, container, hint)
+
+
+def _hint(like: Collection[str]) -> str:
+    names = ", ".join(quoted(name, 1024) for name in like)
+    return f". Did you mean {names}?" if names else ""
