@@ -29,7 +29,7 @@ from simulator.virtual.workloads.jobs import Job
 from simulator.virtual.workloads.witness import Witness
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
-from singleton.base.hold import Hold
+from singleton.base.hold import Hold, LossSignal
 from singleton.settings.connection import StorageAccount
 from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from simulator.virtual.storage.network import Passage, Request
+    from singleton.base.kinds import LossReason
 
 VIRTUAL = Path(leaders.__file__).parents[1]
 SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING, **SILENCING}
@@ -103,10 +104,17 @@ async def _(host: Host) -> None:
     host.leave(host.enter(await host.take(), lost="expired"))
 
 
+class _Deaf(LossSignal):
+    __slots__ = ()
+
+    def add_callback(self, callback: Callable[[LossReason], None]) -> Callable[[], None]:  # noqa: ARG002
+        return lambda: None
+
+
 @of("callback forgotten")
 async def _(host: Host) -> None:
     hold = host.enter(await host.take())
-    hold.lost.add_callback = lambda callback: lambda: None  # type: ignore[method-assign]  # noqa: ARG005
+    hold.lost.__class__ = _Deaf
     host.says("lost", hold=hold, reason="stolen")
     await host.until(2.0)
     host.leave(hold)

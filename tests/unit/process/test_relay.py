@@ -115,7 +115,7 @@ def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_stora
     locks, hops, tokens = AsyncLockClient(), Hops(thread, monkeypatch), []
 
     async def work() -> None:
-        for _ in range(300):
+        while len(tokens) < 3000:  # so that nobody is alone at the end
             async with locks.lock(LOCK) as hold:
                 tokens.append(hold.token or 0)
 
@@ -126,12 +126,10 @@ def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_stora
         await asyncio.wait(tasks)
 
     asyncio.run(all_of_them())
-    assert len(tokens) == 3000
+    assert 3000 <= len(tokens) < 3010
     assert tokens == sorted(set(tokens))
-    # One hop for each thousand sections, and for the first and the last; two and a lease for each section of whoever is
-    # alone at the end, because he was the one who waited for the lock thread.
-    assert hops.number <= 150
-    assert store.asked.count("acquire") <= 75
+    assert hops.number <= 20, "one for each thousand sections, and for the first and the last of each task"
+    assert store.asked.count("acquire") <= 5
     assert store.asked.count("write") <= 4, "a stamp for each thousand sections"
     assert thread.leased() == set()
 
