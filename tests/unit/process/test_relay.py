@@ -112,7 +112,8 @@ class Hops:
 def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_storage(
     thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
 ) -> None:
-    locks, hops, tokens = AsyncLockClient(), Hops(thread, monkeypatch), []
+    locks, hops = AsyncLockClient(), Hops(thread, monkeypatch)
+    tokens: list[int] = []
 
     async def work() -> None:
         while len(tokens) < 3000:  # so that nobody is alone at the end
