@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.words import did_you_mean, listed, quoted
 from singleton.cli.lines import say
 from singleton.cli.trouble import READING
 from singleton.cli.words import state_of
 from singleton.operating.alike import names_like, prefixes_like, slots_of
+from singleton.operating.unknown import function_is_missing, lock_is_missing, prefix_is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,10 +24,7 @@ def no_such_lock(session: Session, name: str) -> str:
     if slots := named_slots(session, name):
         return f"{name!r} is a semaphore, and each of its slots is a lock: name one of them: {slots}"
     like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
-    return (
-        f"there is no lock {name!r} in container {session.container!r}: it is mistyped, or was never taken, or was "
-        f"swept{_hint(like)}"
-    )
+    return lock_is_missing(session.container, name, like)
 
 
 def named_slots(session: Session, name: str) -> str:
@@ -48,19 +45,9 @@ def no_such_prefix(session: Session, prefix: str) -> str | None:
     like = session.ask(lambda keeping: prefixes_like(keeping, session.container, prefix, answer=READING))
     if like is None:
         return None
-    return f"no lock in container {session.container!r} has a name that begins with {prefix!r}{_hint(like)}"
+    return prefix_is_missing(session.container, prefix, like)
 
 
 def no_such_function(session: Session, function: str, functions: Iterable[str], prefix: str = "") -> str:
     """Say that no lock is this function's."""
-    among = f" with a name that begins with {prefix!r}" if prefix else ""
-    known = sorted(functions)
-    others = f". Those that have any: {listed(known)}" if known else ": no lock there is a function's"
-    hint = did_you_mean(function, known) or others
-    return f"there is no lock of function {function!r}{among} in container {session.container!r}{hint}"
-
-
-def _hint(like: Iterable[str]) -> str:
-    """Return the question whether one of these was meant; names are whole, so that they can be copied."""
-    names = ", ".join(quoted(name, 1024) for name in like)
-    return f". Did you mean {names}?" if names else ""
+    return function_is_missing(session.container, function, functions, prefix)

@@ -1,4 +1,4 @@
-"""What a program is told that asks for a lock, a prefix or a function of which there is nothing: near misses."""
+"""What is said of a lock, a prefix or a function of which there is nothing: the words, and what programs are told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from singleton.base.words import did_you_mean, listed, quoted
 from singleton.operating.alike import names_like, prefixes_like
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from singleton.operating.listing import Met
     from singleton.stores.keeping import LockKeeping
@@ -27,13 +27,7 @@ async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> Stora
     like: list[str] = []
     with contextlib.suppress(SingletonError):
         like = await names_like(keeping, container, name, answer=_ANSWER)
-    return StorageError(
-        f"there is no lock {name!r} in container {container!r}: it is mistyped, or was never taken, or was swept"
-        f"{_hint(like)}",
-        lock=name,
-        reason=NO_LOCK,
-        status=404,
-    )
+    return StorageError(lock_is_missing(container, name, like), lock=name, reason=NO_LOCK, status=404)
 
 
 async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
@@ -43,21 +37,41 @@ async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, functi
         with contextlib.suppress(SingletonError):
             like = await prefixes_like(keeping, container, prefix, answer=_ANSWER)
         if like is not None:
-            _log.warning("no lock in container %r has a name that begins with %r%s", container, prefix, _hint(like))
+            _log.warning("%s", prefix_is_missing(container, prefix, like))
     elif met.locks and not met.unsure:
         warn_of_function(container, function, met.functions)
 
 
-def warn_of_function(container: str, function: str | None, functions: Collection[str]) -> None:
+def warn_of_function(container: str, function: str | None, functions: Iterable[str]) -> None:
     """Log a warning where these functions have locks, and this one has none."""
-    if function is None or function in functions:
-        return
+    known = sorted(functions)
+    if function is not None and function not in known:
+        _log.warning("%s", function_is_missing(container, function, known))
+
+
+def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
+    """Say that there is no lock of this name; ``like``: those that may have been meant."""
+    return (
+        f"there is no lock {name!r} in container {container!r}: it is mistyped, or was never taken, or was "
+        f"swept{_hint(like)}"
+    )
+
+
+def prefix_is_missing(container: str, prefix: str, like: Iterable[str]) -> str:
+    """Say that no lock's name begins so; ``like``: beginnings that may have been meant."""
+    return f"no lock in container {container!r} has a name that begins with {prefix!r}{_hint(like)}"
+
+
+def function_is_missing(container: str, function: str, functions: Iterable[str], prefix: str = "") -> str:
+    """Say that no lock is this function's, among those whose names begin so; ``functions``: those that have any."""
+    among = f" with a name that begins with {prefix!r}" if prefix else ""
     known = sorted(functions)
     others = f". Those that have any: {listed(known)}" if known else ": no lock there is a function's"
     hint = did_you_mean(function, known) or others
-    _log.warning("there is no lock of function %r in container %r%s", function, container, hint)
+    return f"there is no lock of function {function!r}{among} in container {container!r}{hint}"
 
 
-def _hint(like: Collection[str]) -> str:
+def _hint(like: Iterable[str]) -> str:
+    """Return the question whether one of these was meant; names are whole, so that they can be copied."""
     names = ", ".join(quoted(name, 1024) for name in like)
     return f". Did you mean {names}?" if names else ""
