@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.holder import Holder
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fencing import (
+from singleton.locking.fence.fencing import (
     FUNCTION_KEY,
     HELD_KEY,
     HOST_KEY,

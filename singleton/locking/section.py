@@ -17,7 +17,7 @@ from singleton.base.hold import Hold, LossSignal
 from singleton.base.holder import Holder
 from singleton.base.mutex import new_mutex
 from singleton.base.naming import current
-from singleton.locking.fencing import this_host
+from singleton.locking.fence.fencing import this_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,8 +3,8 @@
 A blob is deleted by one request that has no lease id and names the ETag that was listed. The service refuses it while
 anybody has the lease, and where anything was written since. So no hold is lost by it. Whoever asks for the lock next
 finds no blob and makes it again, which costs that one a call or two, and nothing else: its tokens go on from the second
-in which it is made (``locking/fencing.py``), and to keep that second a new one, nothing is deleted that was modified
-less than a minute ago.
+in which it is made (``locking/fence/fencing.py``), and to keep that second a new one, nothing is deleted that was
+modified less than a minute ago.
 
 Last-Modified is no sign of use: leases never change it. A lock that is used daily without a stamp may be swept.
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fencing import STAMP_KEYS, recorded_epoch
+from singleton.locking.fence.fencing import STAMP_KEYS, recorded_epoch
 from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going
 from singleton.operating.listing import find

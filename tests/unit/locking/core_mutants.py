@@ -27,6 +27,7 @@ from tests.unit.locking import test_lock_unknown as unknown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FENCING = "locking.fence.fencing"
 Killed = tuple[Mutant, "Callable[[], object]"]
 
 
@@ -88,7 +89,7 @@ UNSAFE: list[Killed] = [
         queue.test_sections_of_a_process_never_overlap,
     ),
     (
-        Mutant("an epoch that is not counted up", "locking.fencing", "epoch = self._epoch + 1", "epoch = self._epoch"),
+        Mutant("an epoch that is not counted up", FENCING, "epoch = self._epoch + 1", "epoch = self._epoch"),
         fencing.test_tokens_increase_over_handoffs_releases_and_processes,
     ),
 ]
@@ -291,16 +292,19 @@ OTHERS: list[Killed] = [
     ),
     (
         Mutant(
-            "metadata of others dropped", "locking.fencing", "if key.lower() not in ours}", "if key.lower() in ours}"
+            "metadata of others dropped",
+            FENCING,
+            "if key.lower() not in ours}",
+            "if key.lower() in ours}",
         ),
         fencing.test_metadata_of_others_is_kept,
     ),
     (
-        Mutant("a stale copy of the metadata", "locking.fencing", "if etag != self._etag:", "if not self._etag:"),
+        Mutant("a stale copy of the metadata", FENCING, "if etag != self._etag:", "if not self._etag:"),
         fencing.test_metadata_that_changed_since_our_last_stamp_is_read_again,
     ),
     (
-        Mutant("one token for all sections", "locking.fencing", "* SECTIONS + self._section", "* SECTIONS"),
+        Mutant("one token for all sections", FENCING, "* SECTIONS + self._section", "* SECTIONS"),
         fencing.test_tokens_increase_over_handoffs_releases_and_processes,
     ),
     (

@@ -13,7 +13,7 @@ import pytest
 
 from singleton.base.errors import StorageError
 from singleton.locking.acquisition import Guess
-from singleton.locking.fencing import EPOCH_KEY, OWNER_KEY, SECTIONS
+from singleton.locking.fence.fencing import EPOCH_KEY, OWNER_KEY, SECTIONS
 from singleton.locking.holder import holder, recorded
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing

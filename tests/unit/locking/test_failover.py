@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired
-from singleton.locking.fencing import EPOCH_KEY, HELD_KEY, OWNER_KEY
+from singleton.locking.fence.fencing import EPOCH_KEY, HELD_KEY, OWNER_KEY
+from singleton.locking.fence.mark import MARK_KEY
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
-from singleton.locking.mark import MARK_KEY
 from singleton.locking.timing import Timing
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered

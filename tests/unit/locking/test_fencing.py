@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
-from singleton.locking.fencing import (
+from singleton.locking.fence.fencing import (
     EPOCH_KEY,
     HELD_KEY,
     HOST_KEY,

@@ -27,7 +27,7 @@ import time
 from typing import TYPE_CHECKING
 
 from singleton.base.naming import current
-from singleton.locking.mark import MARK_KEY, written_mark
+from singleton.locking.fence.mark import MARK_KEY, written_mark
 from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
