@@ -37,12 +37,16 @@ _PATIENCE: Final = 60.0
 
 @dataclass(slots=True)
 class Request:
-    """An HTTP request without a body, as it is about to be sent. ``path`` and ``query`` are as they go on the wire."""
+    """An HTTP request as it is about to be sent. ``path`` and ``query`` are as they go on the wire.
+
+    ``length``: bytes of its body.
+    """
 
     method: str
     path: str
     query: str = field(repr=False)
     headers: dict[str, str] = field(repr=False)
+    length: int = field(default=0, repr=False)
 
 
 class Access(Protocol):
@@ -90,14 +94,14 @@ class AccountKey:
 
 
 def text_to_sign(request: Request, account: str) -> str:
-    """Return what of a request without a body its signature covers."""
+    """Return what of a request its signature covers."""
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
     own = [(name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-"]
     own.sort(key=_place)
     named = "".join([f"{name}:{value}\n" for name, value in own])
     resource = f"/{account}{request.path}{_canonical(request.query)}"
-    return f"{request.method}\n\n\n\n\n\n\n\n{conditions}\n\n{named}{resource}"
+    return f"{request.method}\n\n\n{request.length or ''}\n\n\n\n\n{conditions}\n\n{named}{resource}"
 
 
 def _place(header: tuple[str, str]) -> str:

@@ -6,13 +6,14 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
 from singleton.stores.replies import clock, clock_trouble, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from azure.core.exceptions import AzureError
+    from azure.storage.blob import BlobProperties
     from azure.storage.blob.aio import BlobClient, ContainerClient
 
 
@@ -62,18 +63,28 @@ class AzureBlobLeaseStore:
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
-        properties = await judged(self._client(name).get_blob_properties())
-        state = cast("LeaseState", str(properties.lease.state))
-        modified = int(properties.last_modified.timestamp())
-        metadata = dict(properties.metadata or {})
-        endless = properties.lease.duration == "infinite"
-        return BlobState(etag=str(properties.etag), lease=state, modified=modified, metadata=metadata, endless=endless)
+        return _seen(await judged(self._client(name).get_blob_properties()))
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
         request = self._client(name).set_blob_metadata(dict(metadata), lease=lease_id, **if_it_is(etag))
         reply = await judged(request)
         return str(reply["etag"])
+
+    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
+        """See ``ContentStore.put``."""
+        lease = self._lease(name, lease_id)
+        request = self._client(name).upload_blob(
+            body, overwrite=True, metadata=dict(metadata), lease=lease, **if_it_is(etag)
+        )
+        return str((await judged(request))["etag"])
+
+    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
+        """See ``ContentStore.get``."""
+        reply = await judged(self._client(name).download_blob(lease=lease_id))
+        if reply.size > most:
+            raise StoreFailure(detail=f"more than {most} bytes")
+        return Content(_seen(reply.properties), await judged(reply.readall()))
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""
@@ -113,6 +124,16 @@ class AzureBlobLeaseStore:
         from azure.storage.blob.aio import BlobLeaseClient
 
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
+
+
+def _seen(properties: BlobProperties) -> BlobState:
+    return BlobState(
+        etag=str(properties.etag),
+        lease=cast("LeaseState", str(properties.lease.state)),
+        modified=int(properties.last_modified.timestamp()),
+        metadata=dict(properties.metadata or {}),
+        endless=properties.lease.duration == "infinite",
+    )
 
 
 def if_it_is(etag: str | None) -> dict[str, Any]:

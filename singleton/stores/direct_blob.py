@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from singleton.stores.keeping import MOST_LISTED, Page
 from singleton.stores.listing import read_page
-from singleton.stores.protocol import NOTHING, BlobState, LeaseState, StoreFailure, within
+from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure, within
 from singleton.stores.replies import date
 
 if TYPE_CHECKING:
@@ -78,14 +78,7 @@ class DirectBlobStore:
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
-        headers = (await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers
-        return BlobState(
-            etag=_etag(headers),
-            lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
-            modified=_modified(headers),
-            metadata=_metadata(headers),
-            endless=headers.get("x-ms-lease-duration") == "infinite",
-        )
+        return _seen((await self._wire.ask("HEAD", self._path(name), "", {}, 200)).headers)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
@@ -95,6 +88,19 @@ class DirectBlobStore:
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""
         await self._wire.aclose()
+
+    # --- what state in a lock's blob asks -----------------------------------------------------------------------------
+
+    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
+        """See ``ContentStore.put``."""
+        headers = {"x-ms-blob-type": "BlockBlob", "x-ms-lease-id": lease_id, "If-Match": etag, **_as_headers(metadata)}
+        return _etag((await self._wire.ask("PUT", self._path(name), "", headers, 201, body=body)).headers)
+
+    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
+        """See ``ContentStore.get``."""
+        headers = {} if lease_id is None else {"x-ms-lease-id": lease_id}
+        reply = await self._wire.ask("GET", self._path(name), "", headers, 200, most=most)
+        return Content(_seen(reply.headers), reply.body)
 
     # --- what messages that were put back ask -------------------------------------------------------------------------
 
@@ -161,6 +167,16 @@ class DirectBlobStore:
 
     def _path_of(self, name: str) -> str:
         return f"{self._container}/{_quoted(name, '~/')}"
+
+
+def _seen(headers: Mapping[str, str]) -> BlobState:
+    return BlobState(
+        etag=_etag(headers),
+        lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
+        modified=_modified(headers),
+        metadata=_metadata(headers),
+        endless=headers.get("x-ms-lease-duration") == "infinite",
+    )
 
 
 def _quoted(text: str, safe: str) -> str:

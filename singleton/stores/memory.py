@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from singleton.stores.keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
-from singleton.stores.protocol import HELD, NOTHING, BlobState, LeaseState, StoreFailure
+from singleton.stores.protocol import HELD, NOTHING, BlobState, Content, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,7 @@ class _Blob:
     duration: float = 0.0
     expires: float = -math.inf
     breaks: float | None = None
+    body: bytes = b""
 
     def state(self, now: float) -> LeaseState:
         if self.lease_id is None:
@@ -39,6 +40,17 @@ class _Blob:
         if self.breaks is not None:
             return "breaking" if now < self.breaks else "broken"
         return "leased" if now < self.expires else "expired"
+
+
+def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
+    """Refuse what is done under a lease that the blob has not."""
+    state = blob.state(now)
+    if blob.lease_id is None or state == "broken":
+        raise StoreFailure(412, "LeaseNotPresentWithBlobOperation")
+    if blob.lease_id != lease_id:
+        raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation")
+    if state == "expired":
+        raise StoreFailure(412, "LeaseLost")
 
 
 class MemoryLeaseStore:
@@ -124,18 +136,29 @@ class MemoryLeaseStore:
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``. The condition is judged first, before the blob's lease, and before it is missed."""
         now = self._begin("write")
-        if name not in self._blobs or self._blobs[name].etag != etag:
-            raise StoreFailure(412, "ConditionNotMet")
-        blob = self._blobs[name]
-        state = blob.state(now)
-        if blob.lease_id is None or state == "broken":
-            raise StoreFailure(412, "LeaseNotPresentWithBlobOperation")
-        if blob.lease_id != lease_id:
-            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation")
-        if state == "expired":
-            raise StoreFailure(412, "LeaseLost")
+        blob = self._as_known(name, etag)
+        _check_lease(blob, lease_id, now)
         blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
         return blob.etag
+
+    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
+        """See ``ContentStore.put``. The condition is judged first, as of ``write``."""
+        now = self._begin("put")
+        blob = self._as_known(name, etag)
+        _check_lease(blob, lease_id, now)
+        blob.body = body
+        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
+        return blob.etag
+
+    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
+        """See ``ContentStore.get``."""
+        now = self._begin("get")
+        blob = self._blob(name)
+        if lease_id is not None:
+            _check_lease(blob, lease_id, now)
+        if len(blob.body) > most:
+            raise StoreFailure(detail=f"more than {most} bytes")
+        return Content(self._seen(name, now), blob.body)
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """See ``LockKeeping.page``; the marker is the name of the last entry before."""
@@ -205,6 +228,7 @@ class MemoryLeaseStore:
             modified=blob.modified,
             metadata=dict(blob.metadata),
             endless=blob.state(now) == "leased" and blob.expires == math.inf,
+            size=len(blob.body),
         )
 
     def _begin(self, call: str) -> float:
@@ -214,6 +238,11 @@ class MemoryLeaseStore:
     def _blob(self, name: str) -> _Blob:
         if name not in self._blobs:
             raise StoreFailure(404, "BlobNotFound")
+        return self._blobs[name]
+
+    def _as_known(self, name: str, etag: str) -> _Blob:
+        if name not in self._blobs or self._blobs[name].etag != etag:
+            raise StoreFailure(412, "ConditionNotMet")
         return self._blobs[name]
 
     def _owned(self, name: str, lease_id: str) -> _Blob:

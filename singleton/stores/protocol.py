@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -179,6 +179,27 @@ class LeaseStore(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections. The store can't be used afterwards."""
+
+
+class Content(NamedTuple):
+    """A lock blob with what lies in it, as one request found it."""
+
+    blob: BlobState
+    body: bytes
+
+
+@runtime_checkable
+class ContentStore(Protocol):
+    """What is asked of a container to keep state in a lock's blob. Every method is one request.
+
+    Each may raise ``StoreFailure``. A ``LeaseStore`` that can't do it keeps locks without state.
+    """
+
+    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
+        """Replace content and metadata under the lease if the blob has this ETag; return the new one."""
+
+    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
+        """Read content and metadata, with a lease id only under that lease. More than ``most`` bytes is no answer."""
 
 
 @runtime_checkable

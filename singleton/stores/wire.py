@@ -13,6 +13,7 @@ has the request as it was sent.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from functools import lru_cache
@@ -77,9 +78,17 @@ class Wire:
         self._numbers = count(1)
 
     async def ask(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], status: int, *, most: int = 0
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        status: int,
+        *,
+        most: int = 0,
+        body: bytes = b"",
     ) -> Reply:
-        """Send a request once; return the answer if it has this status.
+        """Send a request once, with this body; return the answer if it has this status.
 
         ``most``: bytes of the body that is asked for, at most. A longer one is no answer.
 
@@ -87,7 +96,7 @@ class Wire:
             StoreFailure: another status, or no answer; or it was not sent, for want of a way in.
         """
         try:
-            answer = await self._exchange(method, path, query, headers, status, most)
+            answer = await self._exchange(method, path, query, headers, status, most, body)
         except BaseException as error:
             error.__traceback__ = None  # of who gives up: the frames beneath have what signs
             raise
@@ -103,14 +112,14 @@ class Wire:
             await self._open.close()
 
     async def _exchange(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], expected: int, most: int
+        self, method: str, path: str, query: str, headers: Mapping[str, str], expected: int, most: int, sent: bytes
     ) -> Reply | StoreFailure:
         """Send a request and read its answer; return a failure, which would keep this frame and what signs if raised.
 
         A connection is used again only if its answer was read to the end.
         """
         named = f"{self._prefix}{next(self._numbers)}"
-        request = Request(method, path, query, {**headers, _ID: named, "x-ms-version": VERSION})
+        request = Request(method, path, query, {**headers, _ID: named, "x-ms-version": VERSION}, len(sent))
         try:
             await self._access.grant(request)
         except StoreFailure as failure:
@@ -120,7 +129,8 @@ class Wire:
         try:
             url = _url(f"{self._origin}{path}?{request.query}" if request.query else self._origin + path)
             session = self._open or self._opened()
-            response = await session.request(method, url, headers=request.headers, allow_redirects=False)
+            data = io.BytesIO(sent) if sent else None
+            response = await session.request(method, url, headers=request.headers, data=data, allow_redirects=False)
             try:
                 _check(response, named)
                 body = await _read(response, most or _NO_BODY)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from singleton.stores.protocol import LeaseState, LeaseStore, StoreFailure
+from singleton.stores.protocol import ContentStore, LeaseState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 Start = Literal["missing", "available", "leased", "broken", "expired"]
-Call = Literal["acquire", "renew", "release", "break", "write", "read", "create"]
+Call = Literal["acquire", "renew", "release", "break", "write", "read", "create", "put", "get", "peek"]
 Who = Literal["mine", "other"]
 
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
@@ -61,7 +61,14 @@ _OUTCOMES: dict[tuple[Call, Who], tuple[str, ...]] = {
     ("write", "other"): ("404 missing", "412 lost", "412 lost", "412 lost", "412 lost"),
     ("read", "other"): ("404 missing", "ok", "ok", "ok", "ok"),
     ("create", "other"): ("ok", "ok", "ok", "ok", "ok"),
+    ("put", "mine"): ("404 missing", "412 lost", "ok", "412 lost", "412 lost"),
+    ("put", "other"): ("404 missing", "412 lost", "412 lost", "412 lost", "412 lost"),
+    ("get", "mine"): ("404 missing", "412 lost", "ok", "412 lost", "412 lost"),
+    ("get", "other"): ("404 missing", "412 lost", "412 lost", "412 lost", "412 lost"),
+    ("peek", "other"): ("404 missing", "ok", "ok", "ok", "ok"),
 }
+CONTENT: frozenset[Call] = frozenset({"put", "get", "peek"})
+"""What only a ``ContentStore`` can be asked."""
 TABLE = [
     Row(start, call, who, outcome)
     for (call, who), outcomes in _OUTCOMES.items()
@@ -83,7 +90,13 @@ async def bring_about(store: LeaseStore, name: str, start: Start) -> None:
 
 async def ask(store: LeaseStore, name: str, call: Call, lease_id: str) -> str:
     """Make the request; return "ok", or status and meaning of the answer."""
-    return await outcome(written(store, name, lease_id) if call == "write" else request(store, name, call, lease_id))
+    if call not in ("write", "put"):
+        return await outcome(request(store, name, call, lease_id))
+    return await outcome(_on_what_is_there(store, name, call, lease_id))
+
+
+async def _on_what_is_there(store: LeaseStore, name: str, call: Call, lease_id: str) -> None:
+    await request(store, name, call, lease_id, (await store.read(name)).etag)
 
 
 async def written(store: LeaseStore, name: str, lease_id: str, **metadata: str) -> str:
@@ -108,6 +121,18 @@ def request(store: LeaseStore, name: str, call: Call, lease_id: str, etag: str =
             return store.read(name)
         case "create":
             return store.create(name)
+        case "put":
+            return holding(store).put(name, lease_id, {"Key": "value"}, etag, b"content")
+        case "get":
+            return holding(store).get(name, lease_id, 100)
+        case "peek":
+            return holding(store).get(name, None, 100)
+
+
+def holding(store: LeaseStore) -> ContentStore:
+    """Return the store, which must be able to keep content."""
+    assert isinstance(store, ContentStore)
+    return store
 
 
 async def outcome(pending: Awaitable[object]) -> str:

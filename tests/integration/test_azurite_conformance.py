@@ -54,6 +54,7 @@ class TestAzurite(StoreConformance):
         super().test_leases_end_and_are_prolonged_as_documented()
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # aiohttp, of what the SDK does
 class TestAzuriteThroughTheSdk(TestAzurite):
     http = "sdk"
 

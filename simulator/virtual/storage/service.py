@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.settings.place import Place
-    from singleton.stores.protocol import BlobState
+    from singleton.stores.protocol import BlobState, Content
 
 _LABEL: Final = {"CostCentre": "4711"}
 """What an operator writes on a lock's blob."""
@@ -66,7 +66,7 @@ class Service(MemoryLeaseStore):
             answer = _finish(getattr(self, call)(name, *args))
         except StoreFailure as error:
             failure = error
-        if call != "read":
+        if call not in ("read", "get"):
             self._note(machine, call, name, args, failure)
         if failure is not None:
             raise failure
@@ -150,7 +150,7 @@ class Service(MemoryLeaseStore):
                 self._begin_tenure(Tenure(name, lease_id or "", machine, self._loop.now, blob.expires))
             elif current.expires != blob.expires:
                 current.expires = blob.expires
-        if call == "write" and failure is None:
+        if call in ("write", "put") and failure is None:
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
 
     def _begin_tenure(self, tenure: Tenure) -> None:
@@ -239,6 +239,16 @@ class NetworkStore:
         """See ``LeaseStore.write``."""
         written: str = await self._send("write", name, lease_id, metadata, etag)
         return written
+
+    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
+        """See ``ContentStore.put``."""
+        written: str = await self._send("put", name, lease_id, metadata, etag, body)
+        return written
+
+    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
+        """See ``ContentStore.get``."""
+        content: Content = await self._send("get", name, lease_id, most)
+        return content
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""
