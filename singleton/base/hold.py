@@ -7,13 +7,15 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from singleton.base.errors import LockLost
+from singleton.base.errors import ConfigurationError, LockLost
 from singleton.base.naming import log as _log
+from singleton.base.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from singleton.base.kinds import LossReason
+    from singleton.base.state import Crossing, Keeper
 
 
 _T = TypeVar("_T")
@@ -172,9 +174,10 @@ class Hold:
             is switched off. Several holds in a row may share one.
         waited: seconds from asking for it to getting it (W-98).
         lost: the loss signal.
+        crossing: the way to where its lock lives; None before its caller has it.
     """
 
-    __slots__ = ("__weakref__", "lease_id", "lock", "lost", "owner", "token", "waited")
+    __slots__ = ("__weakref__", "crossing", "lease_id", "lock", "lost", "owner", "token", "waited")
 
     def __init__(self, lock: str, *, owner: str = "", token: int | None = None, lease: Leased | None = None) -> None:
         self.lock = lock
@@ -183,10 +186,30 @@ class Hold:
         self.lease_id = None if lease is None else lease.id
         self.waited = 0.0
         self.lost = LossSignal(lease)
+        self.crossing: Crossing | None = None
 
     def __repr__(self) -> str:
         state = f"lost: {self.lost.reason}" if self.lost.is_set() else "released" if self.lost.ended else "held"
         return f"<Hold {self.lock!r} token={self.token} {state}>"
+
+    @property
+    def state(self) -> State:
+        """The state kept with the lock, in its blob.
+
+        Raises:
+            ConfigurationError: no state is kept with this lock: locking is switched off, it is a semaphore, or it has
+                no fencing tokens.
+        """
+        if self.crossing is None:
+            raise self._stateless("locking is switched off")
+        return State(self.lock, self.keeper(), self.crossing)
+
+    def keeper(self) -> Keeper:
+        """Return what keeps the state. Its coroutines run where the lock lives."""
+        raise self._stateless("locking is switched off")
+
+    def _stateless(self, why: str) -> ConfigurationError:
+        return ConfigurationError(f"lock {self.lock!r} keeps no state: {why}", lock=self.lock, owner=self.owner)
 
     def raise_if_lost(self) -> None:
         """Check the hold just before a side effect (S-12).

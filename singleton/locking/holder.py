@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.holder import Holder
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.fencing import (
+from singleton.locking.fence.fencing import SECTIONS
+from singleton.locking.fence.stamps import (
     FUNCTION_KEY,
     HELD_KEY,
     HOST_KEY,
     OWNER_KEY,
     PID_KEY,
-    SECTIONS,
     metadata_value,
     recorded_epoch,
 )

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.fencing import EPOCH_KEY, lifted_epoch
+from singleton.locking.fence.stamps import EPOCH_KEY, lifted_epoch
 from singleton.locking.holder import answered
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 

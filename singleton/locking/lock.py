@@ -275,6 +275,7 @@ class Lock:
                 if section == 1:
                     self._line.entered()
                 await asyncio.shield(turn.ended)
+                await turn.unused()
                 turn.lost.freeze()
                 if self._stamps_again and self.relay.first() is not None:
                     await self._acquisition.stamp_again(lease)
@@ -292,8 +293,12 @@ class Lock:
 
     @property
     def _stamps_again(self) -> bool:
-        """Tell whether our run goes on when tokens are used up. Not with failover: touches write the same."""
-        return self._spent and self._takeover is None and not self._state.had_its_run
+        """Tell whether our run goes on when tokens are used up. Not with failover: touches write the same.
+
+        Nor where state is kept in the blob: what was written under this lease may still come.
+        """
+        state = self._fencing is not None and self._fencing.keeps_content
+        return self._spent and not state and self._takeover is None and not self._state.had_its_run
 
     @property
     def _spent(self) -> bool:

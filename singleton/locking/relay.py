@@ -171,7 +171,7 @@ class Relay:
         try:
             with self.mutex:
                 turn, lease = self._turn, self._lease
-                if turn is None or lease is None or not turn.is_of(hold.lost) or not self._goes_on(lease):
+                if turn is None or lease is None or not turn.is_of(hold.lost) or not self._goes_on(turn, lease):
                     return False
                 runner = self._claim_first()
                 if runner is None:
@@ -230,7 +230,7 @@ class Relay:
             lease.serve(first.owner)
         else:
             hold = self._relayed(first, token, lease, None)
-        hold.hand_on = self.pass_on
+        hold.hand_on, hold.fencing = self.pass_on, self._fencing
         with self.mutex:
             self._turn = hold.turn
         return hold
@@ -272,10 +272,10 @@ class Relay:
 
     # --- under the mutex ----------------------------------------------------------------------------------------------
 
-    def _goes_on(self, lease: Lease) -> bool:
-        """Tell whether one more section may begin without the lock thread."""
+    def _goes_on(self, turn: Turn, lease: Lease) -> bool:
+        """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""
         spent = self._fencing is not None and self._fencing.spent
-        return lease.alive() and self._loop.time() < self._until and not spent
+        return lease.alive() and self._loop.time() < self._until and not spent and not turn.in_use
 
     def _claim_first(self) -> Runner | None:
         """Return the first runner, if it is his turn, and not that of somebody in line."""
@@ -288,5 +288,5 @@ class Relay:
     def _relayed(self, runner: Runner, token: int | None, lease: Lease, turn: Turn | None) -> Relayed:
         hold = Relayed(self._name, token, lease, self, turn, runner)
         hold.waited = self._loop.time() - runner.since
-        hold.hand_on = self.pass_on
+        hold.hand_on, hold.fencing = self.pass_on, self._fencing
         return hold

@@ -17,14 +17,18 @@ from singleton.base.hold import Hold, LossSignal
 from singleton.base.holder import Holder
 from singleton.base.mutex import new_mutex
 from singleton.base.naming import current
-from singleton.locking.fence.fencing import this_host
+from singleton.locking.content import SectionState
+from singleton.locking.fence.stamps import this_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from singleton.base.errors import LockLost
     from singleton.base.kinds import LossReason
     from singleton.base.mutex import Mutex
     from singleton.base.naming import Invocation
+    from singleton.base.state import Keeper
+    from singleton.locking.fence.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
 
@@ -56,6 +60,8 @@ class Turn:
         "_over",
         "_settled",
         "_told",
+        "_used",
+        "_uses",
         "context",
         "ended",
         "given_up",
@@ -75,6 +81,8 @@ class Turn:
         self._over = self._settled = False
         self.given_up: float | None = None
         self._told: tuple[Callable[[], object], ...] = ()
+        self._uses = 0
+        self._used: asyncio.Future[None] | None = None
 
     @property
     def holder(self) -> Holder:
@@ -111,6 +119,33 @@ class Turn:
         told, self._told = self._told, ()
         self.lost, self._about, self.context, self._began = lost, about, context, self._loop.time()
         return told
+
+    def begin_use(self, lost: LossSignal) -> bool:
+        """Let the section of this hold use the lock's blob; False: it is over. On the lock's loop, as the other two."""
+        with self._mutex:
+            going = self.is_of(lost)
+            self._uses += going
+        return going
+
+    def end_use(self) -> None:
+        """One use is over."""
+        with self._mutex:
+            self._uses -= 1
+            unused = not self._uses
+        if unused and self._used is not None:
+            self._used.set_result(None)
+            self._used = None
+
+    async def unused(self) -> None:
+        """Wait until the section, which has ended, does not use the blob any more."""
+        if self._uses:
+            self._used = self._loop.create_future()
+            await self._used
+
+    @property
+    def in_use(self) -> bool:
+        """Tell whether the section uses the lock's blob. Under the mutex."""
+        return self._uses > 0
 
     def fire(self, reason: LossReason) -> None:
         """Declare the hold lost that has the turn."""
@@ -193,9 +228,10 @@ class Section(Hold):
         turn: its turn.
         hand_on: ends the section by handing the lock on, from any thread; False: it must be ended by the lock.
             None where that is never done.
+        fencing: through which all is written to the lock's blob; None where it is not for this section to write.
     """
 
-    __slots__ = ("_lease", "hand_on", "turn")
+    __slots__ = ("_lease", "fencing", "hand_on", "turn")
 
     def __init__(
         self,
@@ -211,6 +247,15 @@ class Section(Hold):
         self._lease = lease
         self.turn = turn or Turn(self.lost, self.about, mutex or new_mutex())
         self.hand_on: Callable[[Section], bool] | None = None
+        self.fencing: FencingCounter | None = None
+
+    def keeper(self) -> Keeper:
+        """See ``Hold.keeper``."""
+        if self.token is None:
+            raise self._stateless("it has no fencing tokens (fencing_tokens, or its layout)")
+        if self.fencing is None:
+            raise self._stateless("it is a slot of a semaphore, which several have at a time")
+        return SectionState(self, self.fencing, self._lease)
 
     @property
     def about(self) -> About:
@@ -234,6 +279,18 @@ class Section(Hold):
     def end(self) -> bool:
         """The caller's end: its section is over. False: it was handed on before."""
         return self.turn.end(self.lost)
+
+    def begin_use(self) -> bool:
+        """See ``Turn.begin_use``."""
+        return self.turn.begin_use(self.lost)
+
+    def end_use(self) -> None:
+        """See ``Turn.end_use``."""
+        self.turn.end_use()
+
+    def released(self) -> LockLost:
+        """Make the error of who uses the hold after its end."""
+        return self._lost("is over, for it was released", "released")
 
 
 CLOSED = "the locks of this process were closed, as they are when it ends"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from singleton.base.errors import StorageError
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
-from singleton.locking.fence.fencing import recorded_epoch
+from singleton.locking.fence.stamps import recorded_epoch
 from singleton.locking.lifting import lift_epoch
 from singleton.operating.going import Counts, Going
 from singleton.operating.keeping import keeping_of

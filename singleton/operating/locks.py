@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.layouts.reading import NameParts, read_name
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
-from singleton.locking.fence.fencing import STAMP_KEYS
+from singleton.locking.fence.stamps import STAMP_KEYS
 from singleton.locking.holder import recorded
 from singleton.stores.protocol import HELD
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.fencing import STAMP_KEYS, recorded_epoch
+from singleton.locking.fence.stamps import STAMP_KEYS, recorded_epoch
 from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going
 from singleton.operating.listing import find

@@ -209,7 +209,9 @@ class Calls:
         return LockClosed(CLOSED) if self._failure is None else self._failure.another()
 
     def _remember(self, answer: _T) -> _T:
-        self.holds.update(holds_in(answer))
+        for hold in holds_in(answer):
+            hold.crossing = self
+            self.holds.add(hold)
         return answer
 
     async def _give_back(self, answer: object) -> None:

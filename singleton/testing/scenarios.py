@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
-from singleton.stores.protocol import ContentStore
-from singleton.testing.states import A, B, bring_about, holding, loss, outcome, state_of, written
+from singleton.testing.states import A, B, bring_about, loss, outcome, state_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -41,7 +40,7 @@ SLOW: list[Scenario] = []
 """Those that wait for leases to end: on a real service, all of them run at once."""
 
 
-def _begins(start: Start | None, scenarios: list[Scenario]) -> Callable[[Scenario], Scenario]:
+def begins(start: Start | None, scenarios: list[Scenario]) -> Callable[[Scenario], Scenario]:
     """List a scenario that begins with a blob in this state, leased under ``A``; None: with an empty container."""
 
     def enlist(scenario: Scenario) -> Scenario:
@@ -57,13 +56,13 @@ def _begins(start: Start | None, scenarios: list[Scenario]) -> Callable[[Scenari
     return enlist
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def acquiring_returns_the_etag_that_readers_see(place: Place) -> None:
     etag = await place.store.acquire(place.name, A, 15)
     assert etag == (await place.other.read(place.name)).etag
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def lease_requests_leave_the_etag_alone(place: Place) -> None:
     store, name = place.store, place.name
     etag = (await store.read(name)).etag
@@ -75,7 +74,7 @@ async def lease_requests_leave_the_etag_alone(place: Place) -> None:
     assert (await store.read(name)).etag == etag
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def a_write_changes_the_etag_and_returns_the_new_one(place: Place) -> None:
     store, name = place.store, place.name
     before = await store.acquire(name, A, 15)
@@ -87,7 +86,7 @@ async def a_write_changes_the_etag_and_returns_the_new_one(place: Place) -> None
     assert await place.other.write(name, B, {"One": "1"}, etag) != etag, "also when nothing is different"
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def a_write_of_a_blob_that_has_changed_since_is_refused_and_changes_nothing(place: Place) -> None:
     store, name = place.store, place.name
     first = await store.acquire(name, A, 15)
@@ -99,7 +98,7 @@ async def a_write_of_a_blob_that_has_changed_since_is_refused_and_changes_nothin
     assert await outcome(store.write(name, A, {"One": "2"}, second)) == "412 changed"
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def metadata_is_replaced_as_a_whole_and_read_back_as_written(place: Place) -> None:
     store, name = place.store, place.name
     assert (await store.read(name)).metadata == {}
@@ -112,7 +111,7 @@ async def metadata_is_replaced_as_a_whole_and_read_back_as_written(place: Place)
     assert (await place.other.read(name)).metadata == {}
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def last_modified_is_seconds_since_1970_and_lease_requests_leave_it_alone(place: Place) -> None:
     store, name = place.store, place.name
     made = (await store.read(name)).modified
@@ -123,7 +122,7 @@ async def last_modified_is_seconds_since_1970_and_lease_requests_leave_it_alone(
     assert made <= (await store.read(name)).modified <= made + 5
 
 
-@_begins("leased", QUICK)
+@begins("leased", QUICK)
 async def making_a_blob_again_keeps_its_lease_and_metadata(place: Place) -> None:
     store, name = place.store, place.name
     etag = await written(store, name, A, One="1")
@@ -133,66 +132,7 @@ async def making_a_blob_again_keeps_its_lease_and_metadata(place: Place) -> None
     assert (state.etag, state.lease, state.metadata) == (etag, "leased", {"One": "1"})
 
 
-def _content(scenario: Scenario) -> Scenario:
-    """Leave out a scenario of content where a store keeps none."""
-
-    @functools.wraps(scenario)
-    async def if_it_can(place: Place) -> None:
-        if isinstance(place.store, ContentStore):
-            await scenario(place)
-
-    return if_it_can
-
-
-@_begins("leased", QUICK)
-@_content
-async def content_is_replaced_with_its_metadata_and_read_back_as_written(place: Place) -> None:
-    store, name = holding(place.store), place.name
-    etag = (await place.store.read(name)).etag
-    for body in (b"", b"{}", bytes(range(256)) * 4_097, b"short"):
-        before, metadata = etag, {"Length": str(len(body))}
-        etag = await store.put(name, A, metadata, etag, body)
-        assert etag != before, "content that was replaced has another ETag"
-        for lease_id in (A, None):
-            blob, read = await store.get(name, lease_id, 2**21)
-            assert read == body, f"{len(body)} bytes are read back as {len(read)}"
-            assert (blob.etag, blob.lease, dict(blob.metadata)) == (etag, "leased", metadata), "content: the rest"
-    await place.store.renew(name, A)
-
-
-@_begins("leased", QUICK)
-@_content
-async def metadata_that_is_replaced_leaves_content_as_it_was(place: Place) -> None:
-    store, name = holding(place.store), place.name
-    await store.put(name, A, {}, (await place.store.read(name)).etag, b"kept")
-    await written(place.store, name, A, Key="value")
-    blob, read = await store.get(name, None, 10)
-    assert (dict(blob.metadata), read) == ({"Key": "value"}, b"kept")
-
-
-@_begins("leased", QUICK)
-@_content
-async def content_of_a_blob_that_has_changed_since_is_refused_and_changes_nothing(place: Place) -> None:
-    store, name = holding(place.store), place.name
-    before = (await place.store.read(name)).etag
-    await store.put(name, A, {"Key": "first"}, before, b"first")
-    for lease_id in (A, B):
-        refused = await outcome(store.put(name, lease_id, {"Key": "late"}, before, b"late"))
-        assert refused == "412 changed", f"a put on an ETag of before: {refused}"
-    blob, read = await store.get(name, A, 10)
-    assert (dict(blob.metadata), read) == ({"Key": "first"}, b"first")
-
-
-@_begins("leased", QUICK)
-@_content
-async def more_content_than_was_asked_for_is_no_answer(place: Place) -> None:
-    store, name = holding(place.store), place.name
-    await store.put(name, A, {}, (await place.store.read(name)).etag, bytes(101))
-    assert len((await store.get(name, A, 101)).body) == 101
-    assert await outcome(store.get(name, A, 100)) == "None transient"
-
-
-@_begins(None, QUICK)
+@begins(None, QUICK)
 async def leases_of_different_blobs_are_independent(place: Place) -> None:
     store, name = place.store, place.name
     for suffix in ("", "/below", ".beside"):
@@ -203,7 +143,7 @@ async def leases_of_different_blobs_are_independent(place: Place) -> None:
     assert await state_of(store, f"{name}.beside") == "leased"
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def asking_again_with_the_same_id_succeeds(place: Place) -> None:
     store, name = place.store, place.name
     for client in (store, place.other, store):
@@ -211,7 +151,7 @@ async def asking_again_with_the_same_id_succeeds(place: Place) -> None:
     assert await outcome(place.other.acquire(name, B, 15)) == "409 held"
 
 
-@_begins("leased", QUICK)
+@begins("leased", QUICK)
 async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place: Place) -> None:
     store, name = place.store, place.name
     await place.other.break_(name)
@@ -221,7 +161,7 @@ async def a_broken_lease_can_be_taken_by_anybody_and_its_owner_hears_of_it(place
     assert await loss(written(store, name, A)) == "stolen"
 
 
-@_begins("leased", QUICK)
+@begins("leased", QUICK)
 async def a_break_on_condition_of_an_etag_ends_no_lease_of_a_blob_that_has_changed_since(place: Place) -> None:
     store, name = place.store, place.name
     before = (await store.read(name)).etag
@@ -234,7 +174,7 @@ async def a_break_on_condition_of_an_etag_ends_no_lease_of_a_blob_that_has_chang
     assert await loss(store.write(name, A, {"One": "2"}, etag)) == "stolen"
 
 
-@_begins("leased", QUICK)
+@begins("leased", QUICK)
 async def a_released_lease_is_not_the_owners_any_more(place: Place) -> None:
     store, name = place.store, place.name
     await store.release(name, A)
@@ -242,7 +182,7 @@ async def a_released_lease_is_not_the_owners_any_more(place: Place) -> None:
         assert (await outcome(request)).endswith("lost")
 
 
-@_begins("available", QUICK)
+@begins("available", QUICK)
 async def durations_out_of_range_are_refused(place: Place) -> None:
     store, name = place.store, place.name
     for duration in (0, 14, 61, 3600):
@@ -251,7 +191,7 @@ async def durations_out_of_range_are_refused(place: Place) -> None:
         assert await outcome(store.acquire(name, A, duration)) == "ok", duration
 
 
-@_begins(None, QUICK)
+@begins(None, QUICK)
 async def of_many_who_race_to_make_and_take_a_blob_one_wins(place: Place) -> None:
     async def one(number: int) -> str:
         client = (place.store, place.other)[number % 2]
@@ -264,7 +204,7 @@ async def of_many_who_race_to_make_and_take_a_blob_one_wins(place: Place) -> Non
     assert sorted(results) == ["409 held"] * 19 + ["ok"]
 
 
-@_begins(None, QUICK)
+@begins(None, QUICK)
 async def names_of_all_kinds_make_blobs_of_their_own(place: Place) -> None:
     names = [
         f"{place.name}/{tail}" for tail in ("a b", "a%20b", "a+b", "ä", "A", "a", "~x", "x'y", "q?z", "h#z", "a&b=c")
@@ -277,7 +217,7 @@ async def names_of_all_kinds_make_blobs_of_their_own(place: Place) -> None:
         assert await state_of(place.other, name) == "leased", name
 
 
-@_begins(None, QUICK)
+@begins(None, QUICK)
 async def locks_of_two_hosts_exclude_each_other_and_count_tokens_up(place: Place) -> None:
     timing = Timing(poll_min=0.01, poll_max=0.05, handoff_window=0.1)
     locks = [
@@ -303,7 +243,7 @@ async def locks_of_two_hosts_exclude_each_other_and_count_tokens_up(place: Place
     assert await state_of(place.store, place.name) == "available"
 
 
-@_begins("leased", SLOW)
+@begins("leased", SLOW)
 async def a_lease_lasts_as_long_as_it_was_asked_for(place: Place) -> None:
     store, name = place.store, place.name
     await place.wait(14.5)
@@ -314,14 +254,14 @@ async def a_lease_lasts_as_long_as_it_was_asked_for(place: Place) -> None:
     assert (await outcome(store.renew(name, A))).endswith("lost")
 
 
-@_begins("available", SLOW)
+@begins("available", SLOW)
 async def a_longer_lease_lasts_longer(place: Place) -> None:
     await place.store.acquire(place.name, A, 20)
     await place.wait(16.0)
     assert await outcome(place.other.acquire(place.name, B, 15)) == "409 held"
 
 
-@_begins("leased", SLOW)
+@begins("leased", SLOW)
 async def a_renewal_restarts_the_clock(place: Place) -> None:
     await place.wait(5.0)
     assert await place.store.renew(place.name, A) == A
@@ -329,7 +269,7 @@ async def a_renewal_restarts_the_clock(place: Place) -> None:
     assert await state_of(place.other, place.name) == "leased"
 
 
-@_begins("leased", SLOW)
+@begins("leased", SLOW)
 async def asking_again_with_the_same_id_restarts_the_clock(place: Place) -> None:
     await place.wait(5.0)
     await place.store.acquire(place.name, A, 15)
@@ -337,7 +277,7 @@ async def asking_again_with_the_same_id_restarts_the_clock(place: Place) -> None
     assert await state_of(place.other, place.name) == "leased"
 
 
-@_begins("leased", SLOW)
+@begins("leased", SLOW)
 async def a_write_does_not_restart_the_clock(place: Place) -> None:
     await place.wait(5.0)
     await written(place.store, place.name, A, One="1")
@@ -345,7 +285,7 @@ async def a_write_does_not_restart_the_clock(place: Place) -> None:
     assert await state_of(place.other, place.name) == "expired"
 
 
-@_begins("leased", SLOW)
+@begins("leased", SLOW)
 async def an_expired_lease_can_be_renewed_by_its_owner_only_while_nobody_had_it(place: Place) -> None:
     store, name = place.store, place.name
     await place.wait(15.5)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.storage.network import Request
-from singleton.locking.fence.fencing import EPOCH_KEY
+from singleton.locking.fence.stamps import EPOCH_KEY
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, StoreFailure
 

@@ -19,7 +19,7 @@ from simulator.virtual.workloads.jobs import Job, message, without_options
 from simulator.virtual.workloads.leaders import Election, start_election
 from singleton import singleton
 from singleton.base.hold import Hold
-from singleton.locking.fence.fencing import EPOCH_KEY
+from singleton.locking.fence.stamps import EPOCH_KEY
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:

@@ -21,36 +21,34 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import re
-import socket
 import time
 from typing import TYPE_CHECKING
 
 from singleton.base.naming import current
+from singleton.base.state import MOST_STATE, Kept
 from singleton.locking.fence.mark import MARK_KEY, written_mark
-from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
+from singleton.locking.fence.stamps import (
+    EPOCH_KEY,
+    EPOCHS_A_SECOND,
+    FUNCTION_KEY,
+    HELD_KEY,
+    HOST_KEY,
+    OWNER_KEY,
+    PID_KEY,
+    STAMP_KEYS,
+    epoch_in,
+    header_safe,
+    recorded_epoch,
+    tells_of_content,
+    this_host,
+)
+from singleton.stores.protocol import BlobState, ContentStore, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-EPOCH_KEY = "SingletonEpoch"
-OWNER_KEY = "FunctionInstance"
-"""The key under which WebJobs keeps the owner, too (W-57)."""
-HOST_KEY = "SingletonHost"
-"""The key of the machine that the owner runs on: the instance id in Azure, else the machine's name."""
-PID_KEY = "SingletonPid"
-"""The key of the owner's process id there."""
-FUNCTION_KEY = "SingletonFunction"
-"""The key of the function whose invocation asked, where one did."""
-HELD_KEY = "SingletonHeld"
-"""The key of how many seconds the owner's hold had lasted when it was written; 0 when it had just begun."""
-STAMP_KEYS = frozenset(
-    key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, HELD_KEY, MARK_KEY)
-)
-"""All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
 SECTIONS = 1_000
 """Tokens per epoch, one of them unused."""
-_EPOCHS_A_SECOND = 1_000
 _STEADY = 0.5
 """Seconds by which wall clock and monotonic clock may move against each other between two uses of what we remember."""
 
@@ -59,21 +57,24 @@ class FencingCounter:
     """The epoch of one lock, as this process last saw it; without ``counts``, only who has it.
 
     Attributes:
+        failover: of the lock, in seconds; None: it is not touched.
         touched: when its last write that succeeded was sent, by the loop's clock.
     """
 
     __slots__ = (
         "_clocks",
+        "_doubtful",
         "_epoch",
         "_etag",
-        "_failover",
         "_metadata",
         "_name",
+        "_order",
         "_section",
         "_store",
         "_told_of_a_long_hold",
         "_wall",
         "counts",
+        "failover",
         "touched",
     )
 
@@ -90,7 +91,7 @@ class FencingCounter:
         self._name = name
         self.counts = counts
         self.touched = -math.inf
-        self._failover = failover
+        self.failover = failover
         self._wall = wall
         self._epoch = -1  # none is known
         self._section = 0
@@ -98,6 +99,8 @@ class FencingCounter:
         self._metadata: Mapping[str, str] = {}
         self._clocks = 0.0
         self._told_of_a_long_hold = False
+        self._doubtful = False
+        self._order: asyncio.Lock | None = None
 
     async def create(self, owner: str) -> bool:
         """Make the blob where it is missing; tell whether it was. The first owner stands on it from the beginning."""
@@ -105,7 +108,7 @@ class FencingCounter:
         if made is None:
             return False
         self._etag, self._metadata = made.etag, made.metadata
-        epoch = made.modified * _EPOCHS_A_SECOND
+        epoch = made.modified * EPOCHS_A_SECOND
         self._section = 0 if epoch > self._epoch else SECTIONS  # deleted within the second: these tokens were given
         self._epoch = max(epoch, self._epoch)
         self._clocks = self._difference()
@@ -124,6 +127,7 @@ class FencingCounter:
         """
         if not (self.counts or owner):
             return
+        self._doubtful = False  # what was sent under the lease before is refused under this one
         if etag != self._etag:
             await self._read()
         elif self._spares() and self._steady():
@@ -138,11 +142,12 @@ class FencingCounter:
             await self._write(lease_id, owner)
 
     def _spares(self) -> bool:
-        return self.counts and self._failover is None and not (self.spent or self._told_of_a_long_hold)
+        return self.counts and self.failover is None and not (self.spent or self._told_of_a_long_hold)
 
     async def go_on(self, lease_id: str, owner: str) -> None:
         """Write the next epoch under a lease of ours whose tokens are used up."""
-        await self.stamp(lease_id, self._etag, owner)
+        async with self._in_order():
+            await self.stamp(lease_id, self._etag, owner)
 
     async def sign(self, lease_id: str, owner: str, held: float) -> None:
         """Write the owner of a hold that has lasted so many seconds. Whatever becomes of it, no epoch changes."""
@@ -157,21 +162,65 @@ class FencingCounter:
         Raises:
             StoreFailure: it was not written, or that is not known. Where another epoch stands there, the lock is lost.
         """
+        async with self._in_order():
+            return await self._rewrite(lease_id, owner, held)
+
+    async def keep(self, lease_id: str, owner: str, held: float, kept: Kept) -> float:
+        """Replace the content of the blob, and write the stamp of this hold again; return when that was sent.
+
+        Raises:
+            StoreFailure: as of ``touch``.
+        """
+        async with self._in_order():
+            return await self._rewrite(lease_id, owner, self._told(held), kept)
+
+    async def kept(self, lease_id: str, owner: str, held: float) -> Kept:
+        """Read the content of the blob, under the lease.
+
+        Where a write of content got no answer, the stamp is written first: on condition of the ETag which that write
+        was to meet, so it is done already or never will be.
+
+        Raises:
+            StoreFailure: as of ``touch``.
+        """
+        async with self._in_order():
+            if self._doubtful:
+                await self._rewrite(lease_id, owner, self._told(held))
+            blob, body = await self._contents().get(self._name, lease_id, MOST_STATE)
+            if blob.etag != self._etag:
+                self._take_over(blob)
+            return Kept(body, {key: value for key, value in blob.metadata.items() if tells_of_content(key)})
+
+    async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> float:
+        """Write the stamp of this hold again, perhaps with content, whatever became of the write before."""
         try:
-            return await self._put(lease_id, owner, self._epoch, held)
+            return await self._put(lease_id, owner, self._epoch, held, kept)
         except StoreFailure as failure:
             if failure.meaning != "changed":
                 raise
-        state = await self._store.read(self._name)
+        self._take_over(await self._store.read(self._name))
+        return await self._put(lease_id, owner, self._epoch, held, kept)
+
+    def _told(self, held: float) -> float:
+        """Return how long a hold has lasted if that was told before: else its successor would have to tell again."""
+        return held if self._told_of_a_long_hold else 0.0
+
+    def _take_over(self, state: BlobState) -> None:
+        """Go on from a blob that is not as we left it: as a write of ours left it whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", "another process has stamped the lock")
-        self._etag, self._metadata = state.etag, state.metadata
-        return await self._put(lease_id, owner, self._epoch, held)
+        self._etag, self._metadata, self._doubtful = state.etag, state.metadata, False
+
+    def _in_order(self) -> asyncio.Lock:
+        """Under this, one at a time writes under a lease: each of them replaces all metadata."""
+        if self._order is None:
+            self._order = asyncio.Lock()
+        return self._order
 
     async def _read(self) -> None:
         """Read the blob. Of one whose epoch can't be read nothing is kept, so that it is read again."""
         state = await self._store.read(self._name)
-        epoch = max(self._epoch, _epoch_in(state)) if self.counts else 0
+        epoch = max(self._epoch, epoch_in(state)) if self.counts else 0
         self._etag, self._metadata, self._epoch = state.etag, state.metadata, epoch
 
     async def _write(self, lease_id: str, owner: str) -> None:
@@ -181,36 +230,62 @@ class FencingCounter:
         self._clocks = self._difference()
         self._told_of_a_long_hold = False
 
-    async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0) -> float:
-        """Write owner and epoch, and the mark of a hold that is touched; return when that was sent."""
+    async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
+        """Write owner and epoch, the mark of a hold that is touched, and content; return when that was sent."""
         metadata = self._signed(self._metadata, owner, held)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
-        if self._failover is not None:
-            metadata[MARK_KEY] = written_mark(self._failover, epoch)
+        if self.failover is not None:
+            metadata[MARK_KEY] = written_mark(self.failover, epoch)
         sent = asyncio.get_running_loop().time()
-        self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
-        self._metadata = metadata
+        if kept is None:
+            self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
+        else:
+            metadata = {key: value for key, value in metadata.items() if not tells_of_content(key)} | {**kept.marks}
+            self._etag = await self._put_content(lease_id, metadata, kept.body)
+        self._metadata, self._doubtful = metadata, False
         return sent
+
+    async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
+        """Write content; while its answer is out, and where none comes, it may be written at any time."""
+        before, self._doubtful = self._doubtful, True
+        try:
+            return await self._contents().put(self._name, lease_id, metadata, self._etag, body)
+        except StoreFailure as failure:
+            self._doubtful = before or failure.meaning == "transient"
+            raise
+
+    def _contents(self) -> ContentStore:
+        if isinstance(self._store, ContentStore):
+            return self._store
+        raise StoreFailure(400, None, f"{type(self._store).__name__} keeps no content")
 
     def _signed(self, metadata: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
         """Return metadata with the owner in the place of an earlier one, and without an epoch."""
         ours = STAMP_KEYS if self.counts else {OWNER_KEY.lower()}
         signed = {key: value for key, value in metadata.items() if key.lower() not in ours}
         if self.counts:
-            signed[HOST_KEY] = _header_safe(this_host())
+            signed[HOST_KEY] = header_safe(this_host())
             signed[PID_KEY] = str(os.getpid())
             signed[HELD_KEY] = f"{max(held, 0.1):.1f}" if held else "0"
             if (asking := current()) is not None and asking.function:
-                signed[FUNCTION_KEY] = _header_safe(asking.function)
+                signed[FUNCTION_KEY] = header_safe(asking.function)
         if owner:
-            signed[OWNER_KEY] = _header_safe(owner)
+            signed[OWNER_KEY] = header_safe(owner)
         return signed
 
     @property
     def spent(self) -> bool:
-        """Tell whether this epoch has no token left."""
-        return self.counts and self._section >= SECTIONS - 1
+        """Tell whether this epoch has no token left for a section under this lease.
+
+        Nor has it one after a write of content that got no answer: it may still be done while the lease lasts.
+        """
+        return self.counts and (self._doubtful or self._section >= SECTIONS - 1)
+
+    @property
+    def keeps_content(self) -> bool:
+        """Tell whether content is kept in the blob, as this process last saw it, or may be."""
+        return self._doubtful or any(map(tells_of_content, self._metadata))
 
     def next_token(self) -> int:
         """Return the token of the next section under a lease that was stamped, or needed no stamp."""
@@ -225,49 +300,3 @@ class FencingCounter:
 
     def _difference(self) -> float:
         return self._wall() - asyncio.get_running_loop().time()
-
-
-def this_host() -> str:
-    """Name the machine that this process runs on, as an operator would look for it."""
-    return os.environ.get("WEBSITE_INSTANCE_ID") or socket.gethostname() or "?"
-
-
-def metadata_value(state: BlobState, key: str) -> str | None:
-    """Return a value of the blob's metadata, whose keys have no case; None where there is none."""
-    return next((value for spelt, value in state.metadata.items() if spelt.lower() == key.lower()), None)
-
-
-def written_epoch(text: str) -> int | None:
-    """Return the epoch that stands on a blob; None where that is no number of ours."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
-
-
-def recorded_epoch(state: BlobState) -> int | None:
-    """Return the epoch of a blob that some process of ours has signed; None where that is not to be known."""
-    text = metadata_value(state, EPOCH_KEY)
-    if text is not None:
-        return written_epoch(text)
-    return None if metadata_value(state, HOST_KEY) is None else state.modified * _EPOCHS_A_SECOND
-
-
-def lifted_epoch(state: BlobState) -> int:
-    """Return an epoch above all that a blob can have had when it was last written, also those that it lost."""
-    written = written_epoch(metadata_value(state, EPOCH_KEY) or "")
-    return max((written or 0) + 1, (state.modified + 1) * _EPOCHS_A_SECOND)
-
-
-def _epoch_in(state: BlobState) -> int:
-    """Return the last epoch of a blob, or for a new one that with which it begins."""
-    text = metadata_value(state, EPOCH_KEY)
-    if text is None:
-        return state.modified * _EPOCHS_A_SECOND
-    if (epoch := written_epoch(text)) is not None:
-        return epoch
-    detail = f"the blob's metadata {EPOCH_KEY} is {text[:40]!r}, not a number of ours: somebody else wrote it"
-    raise StoreFailure(400, None, f"{detail}; delete that key, or the blob")
-
-
-def _header_safe(owner: str) -> str:
-    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters, and single spaces within."""
-    kept = "".join(char if " " <= char < "\x7f" else "?" for char in owner[:200])
-    return re.sub(r"^ | $| (?= )", "?", kept)

@@ -87,7 +87,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="warm shortcut in spite of failover",
         file=FENCING,
-        old="return self.counts and self._failover is None and not (",
+        old="return self.counts and self.failover is None and not (",
         new="return self.counts and not (",
         breaks="a hold begins on an ETag that somebody has read long ago",
     ),
@@ -151,22 +151,22 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch without the mark",
         file=FENCING,
-        old="        if self._failover is not None:\n            metadata[MARK_KEY]",
-        new="        if self._failover is not None and self._section == 0:\n            metadata[MARK_KEY]",
+        old="        if self.failover is not None:\n            metadata[MARK_KEY]",
+        new="        if self.failover is not None and self._section == 0:\n            metadata[MARK_KEY]",
         breaks="a holder that died keeps its lock for the rest of its lease",
     ),
     Mutant(
         name="mark of the epoch before",
         file=FENCING,
-        old="written_mark(self._failover, epoch)",
-        new="written_mark(self._failover, self._epoch)",
+        old="written_mark(self.failover, epoch)",
+        new="written_mark(self.failover, self._epoch)",
         breaks="a holder that died before its second touch keeps its lock for a lease",
     ),
     Mutant(
         name="touch counts the epoch on",
         file=FENCING,
-        old="            return await self._put(lease_id, owner, self._epoch, held)\n        except",
-        new="            return await self._put(lease_id, owner, self._epoch + 1, held)\n        except",
+        old="            return await self._put(lease_id, owner, self._epoch, held, kept)\n        except",
+        new="            return await self._put(lease_id, owner, self._epoch + 1, held, kept)\n        except",
         breaks="epochs on the blob run ahead of the tokens",
     ),
     Mutant(
@@ -181,8 +181,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="lost reply to a touch not made good",
         file=FENCING,
-        old='            if failure.meaning != "changed":\n                raise\n        state = await',
-        new="            raise\n        state = await",
+        old='            if failure.meaning != "changed":\n                raise\n        self._take_over(await',
+        new="            raise\n        self._take_over(await",
         breaks="one lost reply loses the hold",
     ),
     Mutant(
@@ -266,8 +266,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="touch that finds itself is not made again",
         file="singleton/locking/fence/fencing.py",
-        old="state.etag, state.metadata\n        return await self._put(lease_id, owner, self._epoch, held)\n",
-        new="state.etag, state.metadata\n        return asyncio.get_running_loop().time()\n",
+        old="self._name))\n        return await self._put(lease_id, owner, self._epoch, held, kept)\n",
+        new="self._name))\n        return asyncio.get_running_loop().time()\n",
         breaks="the deadline counts from a look, and not from a touch that succeeded",
         by=("tests/unit/locking/test_failover.py",),
         why="others have to see an ETag for longer than the holder's mistake lasts",

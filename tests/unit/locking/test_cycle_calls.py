@@ -13,7 +13,8 @@ import pytest
 
 from singleton.base.errors import StorageError
 from singleton.locking.acquisition import Guess
-from singleton.locking.fence.fencing import EPOCH_KEY, OWNER_KEY, SECTIONS
+from singleton.locking.fence.fencing import SECTIONS
+from singleton.locking.fence.stamps import EPOCH_KEY, OWNER_KEY
 from singleton.locking.holder import holder, recorded
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired
-from singleton.locking.fence.fencing import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.locking.fence.mark import MARK_KEY
+from singleton.locking.fence.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release

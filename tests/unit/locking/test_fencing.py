@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired, StorageError, StorageUnavailable
-from singleton.locking.fence.fencing import (
-    EPOCH_KEY,
-    HELD_KEY,
-    HOST_KEY,
-    OWNER_KEY,
-    PID_KEY,
-    SECTIONS,
-    FencingCounter,
-    this_host,
-)
+from singleton.locking.fence.fencing import SECTIONS, FencingCounter
+from singleton.locking.fence.stamps import EPOCH_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY, this_host
 from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singleton.base.errors import StorageError, StorageUnavailable
-from singleton.locking.fence.fencing import EPOCH_KEY, OWNER_KEY, lifted_epoch
+from singleton.locking.fence.stamps import EPOCH_KEY, OWNER_KEY, lifted_epoch
 from singleton.locking.lifting import lift_epoch
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import BlobState

@@ -15,7 +15,7 @@ from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.naming import Invocation, under_way
 from singleton.functions.attempts import acquire_by_attempts
 from singleton.layouts.layout import Attempts
-from singleton.locking.fence.fencing import this_host
+from singleton.locking.fence.stamps import this_host
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost

@@ -1,0 +1,154 @@
+"""State kept with a lock: what a hold reads and writes, as JSON or bytes, in the lock's own blob."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+
+from singleton.base.errors import StorageError
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+_T = TypeVar("_T")
+
+MOST_STATE: Final = 8 * 2**20
+"""Bytes of state with one lock, at most."""
+STATE_KEY: Final = "SingletonState"
+"""The key of a blob's metadata that says that state lies in it, and of which kind. A sweep leaves such a blob alone."""
+
+Json: TypeAlias = "bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The content of a lock's blob, with the marks that tell of it in the blob's metadata. Without marks: nothing."""
+
+    body: bytes = b""
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+
+class Keeper(Protocol):
+    """What keeps the state of one hold. Its coroutines run where the lock lives."""
+
+    async def read(self) -> Kept:
+        """Read it, under the lease."""
+
+    async def write(self, kept: Kept) -> None:
+        """Replace it, under the lease."""
+
+
+class Crossing(Protocol):
+    """The way from any thread and any loop to where locks live. ``Calls`` is it."""
+
+    def call(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
+        """Run it there, and wait."""
+
+    async def call_async(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
+        """Run it there, and await it."""
+
+
+class State:
+    """The state kept with the lock of a hold: a cursor, a watermark, a checkpoint. From any thread and any loop.
+
+    It lies in the lock's own blob and is written under its lease, so the service refuses a holder whose lease is gone,
+    whatever his clock says: what his successor wrote is never overwritten. Each read and each write is one request; a
+    write is billed as a write operation. A write that gets no answer is sent again while the hold is good.
+
+    ``read``, ``write`` and ``remove`` block their thread; ``aread``, ``awrite`` and ``aremove`` are for coroutines.
+    """
+
+    __slots__ = ("_crossing", "_keeper", "_lock")
+
+    def __init__(self, lock: str, keeper: Keeper, crossing: Crossing) -> None:
+        self._lock = lock
+        self._keeper = keeper
+        self._crossing = crossing
+
+    def read(self, default: Any = None) -> Any:
+        """Return what was written last, by whichever holder; ``default`` where nothing is kept.
+
+        Raises:
+            LockLost: the hold is lost or was released.
+            StorageError: the storage refuses, or what lies there is not to be understood.
+            StorageUnavailable: the storage does not answer.
+        """
+        return read_as(self._lock, self._crossing.call(lambda _: self._keeper.read()), default)
+
+    def write(self, value: Json | bytes) -> None:
+        """Replace what is kept. When it returns, the next holder will read this.
+
+        Args:
+            value: what JSON has (a tuple is read back as a list), or bytes; at most 8 MiB.
+
+        Raises:
+            TypeError, ValueError: it is neither JSON nor bytes, or too long. Nothing was written.
+            LockLost: the hold is lost or was released. It was not written after that.
+            StorageError: the storage refuses.
+            StorageUnavailable: the storage does not answer. Whether it was written is not known; write again, or let
+                the next holder go by what it reads.
+        """
+        kept = written_as(value)
+        self._crossing.call(lambda _: self._keeper.write(kept))
+
+    def remove(self) -> None:
+        """Keep nothing with this lock any more. Raises what ``write`` does."""
+        self._crossing.call(lambda _: self._keeper.write(Kept()))
+
+    async def aread(self, default: Any = None) -> Any:
+        """See ``read``."""
+        return read_as(self._lock, await self._crossing.call_async(lambda _: self._keeper.read()), default)
+
+    async def awrite(self, value: Json | bytes) -> None:
+        """See ``write``."""
+        kept = written_as(value)
+        await self._crossing.call_async(lambda _: self._keeper.write(kept))
+
+    async def aremove(self) -> None:
+        """See ``remove``."""
+        await self._crossing.call_async(lambda _: self._keeper.write(Kept()))
+
+
+def written_as(value: Json | bytes) -> Kept:
+    """Return a value as it is kept.
+
+    Raises:
+        TypeError, ValueError: it can't be.
+    """
+    kind, body = "bytes", value
+    if not isinstance(body, bytes):
+        kind = "json"
+        try:
+            body = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        except TypeError as error:
+            raise TypeError(f"{quoted(value)} can't be kept: {error}; give what JSON has, or bytes") from None
+        except (ValueError, RecursionError) as error:  # NaN, a circle, half a surrogate pair
+            raise ValueError(f"{quoted(value)} can't be kept as JSON: {error}") from None
+    if len(body) > MOST_STATE:
+        raise ValueError(f"state of {len(body):,} bytes is too long: {MOST_STATE:,} are allowed")
+    return Kept(body, {STATE_KEY: kind})
+
+
+def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
+    """Return the value that was kept; ``default`` where there is none.
+
+    Raises:
+        StorageError: what lies there is not to be understood.
+    """
+    kind = next((value for key, value in kept.marks.items() if key.lower() == STATE_KEY.lower()), None)
+    if kind is None:
+        return default
+    if kind == "bytes":
+        return kept.body
+    try:
+        if kind == "json":
+            return json.loads(kept.body)
+    except ValueError:
+        kind = "json, and is none"
+    raise StorageError(
+        f"lock {lock!r}: the content of its blob is marked {kind[:40]!r}: another version, or somebody else, wrote it",
+        lock=lock,
+        reason="state not understood",
+    )

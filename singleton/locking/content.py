@@ -1,0 +1,131 @@
+"""The state in a lock's blob, as one of its sections reads and writes it: under its lease, until its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from singleton.base.state import MOST_STATE
+from singleton.base.tasks import being_cancelled
+from singleton.locking.acquisition import storage_error
+from singleton.locking.fence.mark import good_for
+from singleton.locking.lease import as_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.base.errors import LockLost
+    from singleton.base.state import Kept
+    from singleton.locking.fence.fencing import FencingCounter
+    from singleton.locking.lease import Lease
+    from singleton.stores.protocol import StoreFailure
+
+_T = TypeVar("_T")
+
+_CALL: Final = 5.0
+"""Seconds for a request with little content."""
+_BYTES_A_SECOND: Final = 500_000
+"""Content that a slow way to the service carries: so much more time has a request with much."""
+_LONGEST: Final = _CALL + MOST_STATE / _BYTES_A_SECOND
+_PATIENCE: Final = 30.0
+"""Seconds that the storage may go without a usable answer, while the hold is good."""
+_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 2.0
+
+
+class User(Protocol):
+    """The section whose state it is.
+
+    Attributes:
+        lock: name of its lock.
+    """
+
+    lock: str
+
+    @property
+    def over(self) -> bool:
+        """See ``Section.over``."""
+
+    def begin_use(self) -> bool:
+        """See ``Turn.begin_use``."""
+
+    def end_use(self) -> None:
+        """See ``Turn.end_use``."""
+
+    def raise_if_lost(self) -> None:
+        """See ``Hold.raise_if_lost``."""
+
+    def released(self) -> LockLost:
+        """See ``Section.released``."""
+
+
+class SectionState:
+    """A ``Keeper``. Nobody uses it after the section: a use under way is joined before the lock is handed on.
+
+    Args:
+        section: whose state it is.
+        fencing: of the lock: all that is written to its blob goes through it.
+        lease: that covers the section.
+    """
+
+    def __init__(self, section: User, fencing: FencingCounter, lease: Lease) -> None:
+        self._section = section
+        self._fencing = fencing
+        self._lease = lease
+
+    async def read(self) -> Kept:
+        """See ``Keeper.read``."""
+        lease, fencing = self._lease, self._fencing
+        return await self._use(lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "it was not read")
+
+    async def write(self, kept: Kept) -> None:
+        """See ``Keeper.write``."""
+        lease, fencing = self._lease, self._fencing
+        seconds = _CALL + len(kept.body) / _BYTES_A_SECOND
+        unsure = "whether it was written is not known"
+        sent = await self._use(lambda: fencing.keep(lease.id, lease.owner, lease.served, kept), seconds, unsure)
+        if fencing.failover is not None:  # it shows that the holder lives, as a touch does
+            lease.touched(sent, good_for(fencing.failover))
+
+    async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
+        section = self._section
+        section.raise_if_lost()
+        if not section.begin_use():
+            raise section.released()
+        try:
+            return await self._answered(request, seconds, otherwise)
+        finally:
+            section.end_use()
+
+    async def _answered(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
+        """Ask until there is an answer, while the section lasts and is good.
+
+        Asking again is safe: what is written is written on condition of an ETag, so once.
+        """
+        loop, lease = asyncio.get_running_loop(), self._lease
+        ends, pause = loop.time() + _PATIENCE, _PAUSE
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await request()
+            except (Exception, asyncio.CancelledError) as error:
+                if being_cancelled():
+                    raise
+                failure = as_failure(error)
+            self._judge(failure)
+            pause = min(max(pause, failure.retry_after or 0.0), max(0.0, lease.deadline - loop.time()))
+            if loop.time() + pause >= ends:
+                raise storage_error(self._section.lock, failure, what=f"{otherwise}, the state of lock")
+            await asyncio.sleep(pause)
+            self._section.raise_if_lost()
+            if self._section.over:
+                raise self._section.released()
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _judge(self, failure: StoreFailure) -> None:
+        """Raise what is final."""
+        if failure.loss is not None:
+            self._lease.lose(failure.loss, failure)
+        self._section.raise_if_lost()
+        if failure.meaning in ("denied", "refused"):
+            raise storage_error(self._section.lock, failure, what="the state of lock")

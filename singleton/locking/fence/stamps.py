@@ -1,0 +1,84 @@
+"""What a stamp writes into the metadata of a lock's blob, and how that is read again."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.state import STATE_KEY
+from singleton.locking.fence.mark import MARK_KEY
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from singleton.stores.protocol import BlobState
+
+EPOCH_KEY = "SingletonEpoch"
+OWNER_KEY = "FunctionInstance"
+"""The key under which WebJobs keeps the owner, too (W-57)."""
+HOST_KEY = "SingletonHost"
+"""The key of the machine that the owner runs on: the instance id in Azure, else the machine's name."""
+PID_KEY = "SingletonPid"
+"""The key of the owner's process id there."""
+FUNCTION_KEY = "SingletonFunction"
+"""The key of the function whose invocation asked, where one did."""
+HELD_KEY = "SingletonHeld"
+"""The key of how many seconds the owner's hold had lasted when it was written; 0 when it had just begun."""
+STAMP_KEYS = frozenset(
+    key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, HELD_KEY, MARK_KEY)
+)
+"""All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
+EPOCHS_A_SECOND: Final = 1_000
+"""Epochs with which a blob can begin within one second, before it begins with that of the next."""
+
+
+def this_host() -> str:
+    """Name the machine that this process runs on, as an operator would look for it."""
+    return os.environ.get("WEBSITE_INSTANCE_ID") or socket.gethostname() or "?"
+
+
+def tells_of_content(key: str) -> bool:
+    """Tell whether this key of metadata belongs to the content of the blob."""
+    return key.lower() == STATE_KEY.lower()
+
+
+def metadata_value(state: BlobState, key: str) -> str | None:
+    """Return a value of the blob's metadata, whose keys have no case; None where there is none."""
+    return next((value for spelt, value in state.metadata.items() if spelt.lower() == key.lower()), None)
+
+
+def written_epoch(text: str) -> int | None:
+    """Return the epoch that stands on a blob; None where that is no number of ours."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
+
+
+def recorded_epoch(state: BlobState) -> int | None:
+    """Return the epoch of a blob that some process of ours has signed; None where that is not to be known."""
+    text = metadata_value(state, EPOCH_KEY)
+    if text is not None:
+        return written_epoch(text)
+    return None if metadata_value(state, HOST_KEY) is None else state.modified * EPOCHS_A_SECOND
+
+
+def lifted_epoch(state: BlobState) -> int:
+    """Return an epoch above all that a blob can have had when it was last written, also those that it lost."""
+    written = written_epoch(metadata_value(state, EPOCH_KEY) or "")
+    return max((written or 0) + 1, (state.modified + 1) * EPOCHS_A_SECOND)
+
+
+def epoch_in(state: BlobState) -> int:
+    """Return the last epoch of a blob, or for a new one that with which it begins."""
+    text = metadata_value(state, EPOCH_KEY)
+    if text is None:
+        return state.modified * EPOCHS_A_SECOND
+    if (epoch := written_epoch(text)) is not None:
+        return epoch
+    detail = f"the blob's metadata {EPOCH_KEY} is {text[:40]!r}, not a number of ours: somebody else wrote it"
+    raise StoreFailure(400, None, f"{detail}; delete that key, or the blob")
+
+
+def header_safe(owner: str) -> str:
+    """Metadata travels as HTTP headers: keep printable ASCII, at most 200 characters, and single spaces within."""
+    kept = "".join(char if " " <= char < "\x7f" else "?" for char in owner[:200])
+    return re.sub(r"^ | $| (?= )", "?", kept)
