@@ -254,7 +254,7 @@ class Section(Hold):
         if self.token is None:
             raise self._stateless("it has no fencing tokens (fencing_tokens, or its layout)")
         if self.fencing is None:
-            raise self._stateless("it is a slot of a semaphore, which several have at a time")
+            raise self._stateless("several have it at a time, as a semaphore's holders or a listener's invocations")
         return SectionState(self, self.fencing, self._lease)
 
     @property

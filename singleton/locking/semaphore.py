@@ -215,6 +215,8 @@ class Semaphore:
             return
         self._turns[number] = hold.turn
         hold.owner = first.owner
+        if self.limit > 1:
+            hold.fencing = None  # with several at a time, nobody's state
         hold.concerns(first.whose)
         self._line.grant(first, hold)
         self._stand_by(number)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.stores.memory import MemoryLeaseStore
-from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, Content, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -88,7 +88,7 @@ class Network:
 
     def fail_all(self, fate: Fate) -> None:
         """Give all requests this fate, from now on."""
-        for call in ("acquire", "renew", "release", "create", "read", "write"):
+        for call in ("acquire", "renew", "release", "create", "read", "write", "put", "get"):
             self.always(call, fate)
 
     def heal(self) -> None:
@@ -129,6 +129,12 @@ class Network:
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         return await self._send("write", name, lease_id, lambda: self.service.write(name, lease_id, metadata, etag))
+
+    async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
+        return await self._send("put", name, lease_id, lambda: self.service.put(name, lease_id, metadata, etag, body))
+
+    async def get(self, name: str, lease_id: str | None, most: int) -> Content:
+        return await self._send("get", name, lease_id, lambda: self.service.get(name, lease_id, most))
 
     async def page(self, prefix: str, marker: str | None = None, most: int = 5000) -> Page:
         return await self._send("page", prefix, None, lambda: self.service.page(prefix, marker, most))

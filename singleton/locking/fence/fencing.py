@@ -209,7 +209,7 @@ class FencingCounter:
         """Go on from a blob that is not as we left it: as a write of ours left it whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", "another process has stamped the lock")
-        self._etag, self._metadata, self._doubtful = state.etag, state.metadata, False
+        self._etag, self._metadata = state.etag, state.metadata
 
     def _in_order(self) -> asyncio.Lock:
         """Under this, one at a time writes under a lease: each of them replaces all metadata."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.locking.relay import Relay
+    from singleton.stores.protocol import Content
 
 LOCK = "relayed"
 
@@ -158,6 +159,49 @@ def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storag
     assert hops.number <= 300
     assert store.asked.count("write") <= 1 + store.asked.count("acquire")
     assert thread.leased() == set()
+
+
+def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_runner(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch, forever: None
+) -> None:
+    """Else the write would be done in the next section, whose lease is the same."""
+    locks, order = LockClient(), []
+    began, go_on = threading.Event(), threading.Event()
+    get, put = MemoryLeaseStore.get, MemoryLeaseStore.put
+
+    async def slow_get(self: MemoryLeaseStore, *args: Any) -> Content:
+        began.set()
+        while not go_on.is_set():  # noqa: ASYNC110 - set by another thread
+            await asyncio.sleep(0.001)
+        return await get(self, *args)
+
+    async def noted_put(self: MemoryLeaseStore, *args: Any) -> str:
+        order.append("written")
+        return await put(self, *args)
+
+    monkeypatch.setattr(MemoryLeaseStore, "get", slow_get)
+    monkeypatch.setattr(MemoryLeaseStore, "put", noted_put)
+
+    def follow() -> None:
+        with locks.lock(LOCK):
+            order.append("next")
+
+    with locks.lock(LOCK) as hold:
+        next_one = threading.Thread(target=follow)
+        next_one.start()
+        eventually(lambda: running(thread) == 1)
+        reader, writer = threading.Thread(target=hold.state.read), threading.Thread(target=hold.state.write, args=(1,))
+        reader.start()
+        assert began.wait(10)
+        writer.start()
+        turn = relay_of(thread).turn
+        eventually(lambda: turn is not None and turn._uses == 2)
+        threading.Timer(0.1, go_on.set).start()
+    for each in (next_one, reader, writer):
+        each.join(10)
+    assert order == ["written", "next"]
+    with locks.lock(LOCK) as hold:
+        assert hold.state.read() == 1
 
 
 def test_runners_are_served_in_the_order_in_which_they_came_beside_those_on_the_lock_thread(thread: LockThread) -> None:

@@ -1,0 +1,426 @@
+"""State kept with a lock: under its lease, in order, and never overwritten by who had the lock before."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, StorageError, StorageUnavailable
+from singleton.base.hold import Hold
+from singleton.base.state import MOST_STATE, STATE_KEY, State
+from singleton.locking.fence.fencing import SECTIONS
+from singleton.locking.lock import Lock, release
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
+from tests.support.semaphores import Host
+from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tests.support.network import Request
+
+_T = TypeVar("_T")
+
+
+class Here:
+    """The way from a loop to itself."""
+
+    def call(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
+        raise AssertionError(f"nobody blocks the loop of a lock: {work}")
+
+    async def call_async(self, work: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
+        return await work(None)
+
+
+def state_of(hold: Hold) -> State:
+    return State(hold.lock, hold.keeper(), Here())
+
+
+async def read_by(lock: Lock) -> Any:
+    async with held(lock) as hold:
+        return await state_of(hold).aread()
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_the_next_holder_reads_what_was_written_last_in_this_process_and_in_others() -> None:
+    service = MemoryLeaseStore()
+    here, there = lock_on(Network(service)), lock_on(Network(service), 2)
+    async with held(here) as hold:
+        assert await state_of(hold).aread("nothing") == "nothing"
+        await state_of(hold).awrite({"cursor": 1})
+        assert await state_of(hold).aread() == {"cursor": 1}
+        await state_of(hold).awrite({"cursor": 2})
+    assert [await read_by(here), await read_by(there), await read_by(here)] == [{"cursor": 2}] * 3
+
+
+@virtual
+async def test_it_outlives_a_crash_and_the_token_goes_on_rising() -> None:
+    service = MemoryLeaseStore()
+    network = Network(service)
+    crashed = await lock_on(network).acquire()
+    await state_of(crashed).awrite(7)
+    network.fail_all(LOST_REQUEST)
+    async with held(lock_on(Network(service), 2), timeout=60) as hold:
+        assert await state_of(hold).aread() == 7
+        assert hold.token is not None
+        assert crashed.token is not None
+        assert hold.token > crashed.token
+    await release(crashed)
+
+
+@virtual
+async def test_bytes_are_read_back_as_bytes_and_json_as_json() -> None:
+    lock = lock_on(Network())
+    async with held(lock) as hold:
+        state = state_of(hold)
+        for value in (b"", bytes(range(256)), None, 0, "ä\u2028", [1.5, {"a": [True]}], ""):
+            await state.awrite(value)
+            assert await state.aread("nothing") == value
+        await state.aremove()
+        assert await state.aread("nothing") == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (object(), TypeError),
+        ({1, 2}, TypeError),
+        (math.nan, ValueError),
+        ("\ud800", ValueError),
+        (bytes(MOST_STATE + 1), ValueError),
+    ],
+    ids=["an object", "a set", "not a number", "half a pair", "too long"],
+)
+def test_what_can_not_be_kept_is_refused_before_anything_is_sent(value: Any, error: type[Exception]) -> None:
+    @virtual
+    async def run() -> None:
+        network = Network()
+        async with held(lock_on(network)) as hold:
+            with pytest.raises(error, match=r"kept|too long"):
+                await state_of(hold).awrite(value)
+            assert "put" not in network.calls()
+
+    run()
+
+
+@virtual
+async def test_a_read_and_a_write_are_one_request_each_and_a_cycle_stays_warm() -> None:
+    network = Network()
+    lock = lock_on(network)
+    await section(lock)
+    network.requests.clear()
+    for _ in range(3):
+        async with held(lock) as hold:
+            await state_of(hold).aread()
+            await state_of(hold).awrite(1)
+    assert network.calls() == ["acquire", "get", "put", "release"] * 3
+
+
+@virtual
+async def test_content_that_nobody_can_understand_is_an_error_that_says_so() -> None:
+    network = Network()
+    lock = lock_on(network)
+    for marked in ("json", "cbor"):
+        async with held(lock) as hold:
+            await state_of(hold).awrite(b"\xff")
+            blob = network.service._blobs[NAME]
+            blob.metadata[STATE_KEY] = marked
+        with pytest.raises(StorageError, match=f"marked '{marked}"):
+            await read_by(lock)
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_who_was_paused_past_his_lease_is_refused_and_overwrites_nothing() -> None:
+    service = MemoryLeaseStore()
+    network = Network(service)
+    paused = await lock_on(network).acquire()
+    await state_of(paused).awrite("before")
+    late = asyncio.create_task(state_of(paused).awrite("late"))
+    network.plan("put", Fate(up=40.0))
+    network.fail_all(Fate(up=40.0))  # all that he sends arrives when he wakes up
+    async with held(lock_on(Network(service), 2), timeout=60) as hold:
+        await state_of(hold).awrite("successor's")
+        await asyncio.sleep(60)
+        assert await state_of(hold).aread() == "successor's"
+    with pytest.raises(LockLost):
+        await late
+    with pytest.raises(LockLost):
+        await state_of(paused).aread()
+    await release(paused)
+
+
+@virtual
+async def test_the_service_refuses_whoever_lost_the_lease_whatever_his_clock_says() -> None:
+    service = MemoryLeaseStore()
+    hold = await lock_on(Network(service)).acquire()
+    await service.break_(NAME)
+    await service.acquire(NAME, foreign_id(), 60)
+    for use in (state_of(hold).awrite(1), state_of(hold).aread()):
+        assert not hold.lost.is_set() or use is not None
+        with pytest.raises(LockLost):
+            await use
+    assert hold.lost.reason == "stolen"
+    assert service.calls["put"] == 1  # the read was not even sent
+    await release(hold)
+
+
+@virtual
+async def test_after_its_release_a_hold_reads_and_writes_nothing() -> None:
+    network = Network()
+    lock = lock_on(network)
+    async with held(lock) as hold:
+        pass
+    async with held(lock):  # the same lease covers it, where somebody waits: this one has a lease of its own
+        for use in (state_of(hold).awrite(1), state_of(hold).aread()):
+            with pytest.raises(LockLost, match="released"):
+                await use
+    assert not {"put", "get"} & {*network.calls()}
+
+
+def test_no_state_is_kept_without_tokens_for_a_semaphore_or_while_locking_is_off() -> None:
+    @virtual
+    async def run() -> None:
+        service = MemoryLeaseStore()
+        async with held(lock_on(service, fencing=False)) as hold:
+            with pytest.raises(ConfigurationError, match="fencing tokens"):
+                hold.keeper()
+        async with Host(service).inside(2) as slot:
+            with pytest.raises(ConfigurationError, match="several"):
+                slot.keeper()
+        off = Hold(NAME)
+        with pytest.raises(ConfigurationError, match="switched off"):
+            off.state.read()
+
+    run()
+
+
+# --- what the network does --------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_write_whose_answer_is_lost_is_written_again_and_the_next_one_follows() -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        for fate in (LOST_REPLY, LOST_REQUEST, answered(503), answered(500, executed=True)):
+            network.plan("put", fate)
+            await state_of(hold).awrite(str(fate))
+            assert await state_of(hold).aread() == str(fate)
+    assert not hold.lost.reason
+
+
+@virtual
+async def test_a_write_that_arrives_late_does_not_undo_the_one_after_it() -> None:
+    network = Network()
+    lock = lock_on(network)
+    async with held(lock) as hold:
+        network.plan("put", Fate(up=9.0))
+        await state_of(hold).awrite("first")  # the second try is through at 5 s, the first arrives at 9 s
+        await state_of(hold).awrite("second")
+        await asyncio.sleep(10)
+        assert await state_of(hold).aread() == "second"
+
+
+@virtual
+async def test_after_a_write_that_got_no_answer_a_read_says_what_stays() -> None:
+    """It must not say "nothing" while the write is on its way."""
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        network.plan("put", Fate(up=4.0))  # sooner than a renewal, after which the owner is written
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await state_of(hold).awrite("late")
+        seen = await state_of(hold).aread()
+        await asyncio.sleep(10)
+        assert await state_of(hold).aread() == seen
+
+
+@virtual
+async def test_after_a_write_that_got_no_answer_the_next_section_has_another_lease() -> None:
+    """Under the same lease the write could arrive after the next section has read."""
+    network = Network()
+    lock = lock_on(network)
+    first = await lock.acquire()
+    second = asyncio.create_task(lock.acquire())
+    network.plan("put", Fate(up=9.0))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await state_of(first).awrite("late")
+    await release(first)
+    hold = await second
+    seen = await state_of(hold).aread()
+    assert hold.lease_id != first.lease_id
+    await asyncio.sleep(10)
+    assert await state_of(hold).aread() == seen
+    await release(hold)
+
+
+@virtual
+async def test_a_refusal_says_nothing_of_the_write_before_it() -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        network.plan("put", Fate(up=4.0), answered(403, "AuthorizationPermissionMismatch"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await state_of(hold).awrite("late")
+        with pytest.raises(StorageDenied):
+            await state_of(hold).awrite("refused")
+        seen = await state_of(hold).aread()
+        await asyncio.sleep(5)
+        assert await state_of(hold).aread() == seen
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_a_use_under_way_is_joined_before_the_lock_is_handed_on(use: str) -> None:
+    @virtual
+    async def run() -> None:
+        network = Network()
+        lock = lock_on(network)
+        first = await lock.acquire()
+        second = asyncio.create_task(lock.acquire())
+        network.plan("put" if use == "write" else "get", Fate(up=3.0))
+        state = state_of(first)
+        under_way = asyncio.create_task(state.awrite(1) if use == "write" else state.aread())
+        await asyncio.sleep(1)
+        await asyncio.gather(release(first), second)
+        assert now() >= 3.0
+        assert under_way.done()
+        await under_way
+        await release(await second)
+
+    run()
+
+
+@virtual
+async def test_storage_that_does_not_answer_ends_a_write_while_the_hold_stays_good() -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        network.always("put", LOST_REQUEST)
+        with pytest.raises(StorageUnavailable, match="whether it was written is not known"):
+            await state_of(hold).awrite(1)
+        assert 25 < now() < 45
+        hold.raise_if_lost()
+        network.heal()
+        await state_of(hold).awrite(2)
+        assert await state_of(hold).aread() == 2
+
+
+@virtual
+async def test_storage_that_refuses_ends_a_write_at_once() -> None:
+    network = Network()
+    async with held(lock_on(network)) as hold:
+        network.plan("put", answered(403, "AuthorizationPermissionMismatch"))
+        with pytest.raises(StorageDenied):
+            await state_of(hold).awrite(1)
+        assert now() < 1
+        hold.raise_if_lost()
+
+
+# --- beside what else stands on the blob ------------------------------------------------------------------------------
+
+
+@virtual
+async def test_owner_touches_and_state_are_written_one_after_the_other() -> None:
+    service = MemoryLeaseStore()
+    network = Network(service)
+    async with held(lock_on(network, failover=2.0), owner="me") as hold:
+        for number in range(60):
+            await state_of(hold).awrite(number)
+            await asyncio.sleep(0.1)
+        hold.raise_if_lost()
+        assert len(network.sent("write")) > 5
+        assert await state_of(hold).aread() == 59
+        assert not [request for request in network.requests if request.call == "read"]  # none met another's ETag
+
+
+@virtual
+async def test_tokens_that_are_used_up_are_renewed_with_a_new_lease_where_state_is_kept() -> None:
+    lock = lock_on(Network())
+    async with held(lock) as hold:
+        await state_of(hold).awrite(1)
+    leases = []
+    for _ in range(SECTIONS + 1):
+        async with held(lock) as hold:
+            leases.append((hold.token, hold.lease_id))
+    tokens = [token for token, _ in leases if token is not None]
+    assert sorted({*tokens}) == tokens
+    assert await read_by(lock) == 1
+
+
+@virtual
+async def test_a_hold_that_ends_after_its_owner_was_written_leaves_no_long_hold_behind() -> None:
+    network = Network()
+    lock = lock_on(network)
+    async with held(lock) as hold:
+        await asyncio.sleep(8)
+        await state_of(hold).awrite(1)
+    network.requests.clear()
+    await section(lock)
+    assert network.calls() == ["acquire", "write", "release"]  # a stamp: the owner's was that of a long hold
+    await settled(network.service, lock)
+
+
+# --- under all faults at once -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_read_goes_back_whatever_the_network_does(seed: int) -> None:
+    """What was written and acknowledged is read by all who come later, unless somebody wrote since."""
+    rng = random.Random(seed)
+    service = MemoryLeaseStore()
+    acknowledged: list[list[int]] = [[0, 0]]
+    seen: list[list[int]] = [[0, 0]]
+    uses = 0
+
+    def fate(request: Request) -> Fate:
+        if rng.random() < 0.75:
+            return Fate(up=rng.uniform(0, 0.3), down=rng.uniform(0, 0.3))
+        slow = Fate(up=rng.choice((1.0, 4.0, 8.0, 20.0)), down=rng.choice((0.1, 6.0)))
+        return rng.choice((LOST_REQUEST, LOST_REPLY, slow, answered(503), answered(500, executed=True)))
+
+    async def host(number: int) -> None:
+        nonlocal uses
+        network = Network(service)
+        network.decide = fate
+        lock = lock_on(network, number)
+        for _ in range(8):
+            try:
+                hold = await lock.acquire(timeout=100)
+            except (StorageError, TimeoutError):
+                continue
+            assert hold.token is not None
+            try:
+                for count in range(rng.randrange(4)):
+                    must = max(acknowledged[-1], seen[-1])
+                    async with asyncio.timeout(rng.choice((0.5, 3.0, 60.0))):
+                        read = await state_of(hold).aread([0, 0])
+                    assert read >= must, f"{read} was read after {must}"
+                    seen.append(max(read, seen[-1]))
+                    mine = [hold.token, count + 1]
+                    async with asyncio.timeout(rng.choice((0.5, 3.0, 60.0))):
+                        await state_of(hold).awrite(mine)
+                    acknowledged.append(max(mine, acknowledged[-1]))
+                    uses += 1
+                    await asyncio.sleep(rng.choice((0.0, 0.0, 1.0, 9.0)))
+            except (LockLost, StorageError, TimeoutError):
+                pass
+            finally:
+                await release(hold)
+            await asyncio.sleep(rng.choice((0.0, 2.0)))
+
+    @virtual
+    async def run() -> None:
+        await asyncio.gather(*(host(number) for number in range(3)))
+
+    run()
+    assert uses > 5
