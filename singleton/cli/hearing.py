@@ -33,6 +33,8 @@ _REQUESTS: Final = (
     "create",
     "read",
     "write",
+    "put",
+    "get",
     "page",
     "shorten",
     "erase",

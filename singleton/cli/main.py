@@ -19,6 +19,7 @@ from singleton.base.errors import ConfigurationError, ScopeError, SingletonError
 from singleton.cli.doctor import doctor
 from singleton.cli.ending import break_
 from singleton.cli.holding import hold
+from singleton.cli.keeping import state
 from singleton.cli.lifting import lift_epochs
 from singleton.cli.lines import say
 from singleton.cli.looking import list_, show, watch
@@ -71,7 +72,7 @@ def cli(context: click.Context) -> int:
     return USAGE
 
 
-for command in (list_, show, watch, break_, hold, sweep, lift_epochs, name, doctor):
+for command in (list_, show, watch, state, break_, hold, sweep, lift_epochs, name, doctor):
     cli.add_command(command)
 
 
