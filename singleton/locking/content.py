@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from singleton.base.failover import TOUCHES
 from singleton.base.state import MOST_STATE
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.base.errors import LockLost
+    from singleton.base.hold import LossSignal
     from singleton.base.state import Kept
     from singleton.locking.fence.fencing import FencingCounter
     from singleton.locking.lease import Lease
@@ -38,9 +40,11 @@ class User(Protocol):
 
     Attributes:
         lock: name of its lock.
+        lost: the loss signal of its hold.
     """
 
     lock: str
+    lost: LossSignal
 
     @property
     def over(self) -> bool:
@@ -104,10 +108,11 @@ class SectionState:
         """
         loop, lease = asyncio.get_running_loop(), self._lease
         ends, pause = loop.time() + _PATIENCE, _PAUSE
+        if (failover := self._fencing.failover) is not None:
+            seconds = min(seconds, failover / TOUCHES)  # no touch can be sent meanwhile
         while True:
             try:
-                async with asyncio.timeout(seconds):
-                    return await request()
+                return await self._asked(request, seconds)
             except (Exception, asyncio.CancelledError) as error:
                 if being_cancelled():
                     raise
@@ -121,6 +126,16 @@ class SectionState:
             if self._section.over:
                 raise self._section.released()
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
+        """Ask once, for so long; a loss of the hold ends that."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(seconds) as patience:
+            forget = self._section.lost.add_callback(lambda _: patience.reschedule(loop.time()))
+            try:
+                return await request()
+            finally:
+                forget()
 
     def _judge(self, failure: StoreFailure) -> None:
         """Raise what is final."""

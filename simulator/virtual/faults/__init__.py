@@ -1,6 +1,6 @@
 """What goes wrong in virtual worlds: each kind a class that strikes, is drawn, told, saved and shrunk.
 
-To add a kind, write a class in ``hosts.py``, ``network.py``, ``silences.py`` or ``strange.py``. Worlds and those who
+To add a kind, write a class in a module here. Worlds and those who
 judge them may not enter.
 """
 
@@ -20,6 +20,9 @@ from simulator.virtual.faults import strange
 
 # isort: split
 from simulator.virtual.faults import silences
+
+# isort: split
+from simulator.virtual.faults import contents
 from simulator.virtual.faults.fault import KINDS, Fault, Lasting, fault_from
 
-__all__ = ["KINDS", "Fault", "Lasting", "fault_from", "hosts", "network", "queues", "silences", "strange"]
+__all__ = ["KINDS", "Fault", "Lasting", "contents", "fault_from", "hosts", "network", "queues", "silences", "strange"]

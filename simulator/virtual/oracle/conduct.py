@@ -199,7 +199,7 @@ class Conduct:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
             self._denied[request.machine.name] = now
-        if status in (404, 409, 412) and request.call in ("acquire", "write"):
+        if status in (404, 409, 412) and request.call in ("acquire", "write", "put"):
             self._refused[request.machine.name, request.name] = now
         if status == 409 and request.call == "acquire":
             times = self._in_vain[request.machine.name, request.name]

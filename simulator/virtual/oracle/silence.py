@@ -32,6 +32,8 @@ _ROUNDING: Final = 1e-6
 _GOOD: Final = 14 / 15
 _SILENT: Final = 16 / 15
 _A_MOMENT: Final = 1e-3
+_WRITES: Final = ("write", "put")
+"""Requests that leave a stamp, and so a mark."""
 _CALLS: Final = 1.0
 """Seconds for the requests of a takeover, on a good day."""
 
@@ -72,14 +74,14 @@ class Silence:
     def sent(self, request: Request) -> None:
         """Take a request."""
         machine, now = request.machine, self.oracle.loop.now
-        if request.call in ("write", "read"):
+        if request.call in (*_WRITES, "read"):
             self._sent_at[request] = now, machine.reads(now)
         elif request.call == "break_":
             self._breaks(machine, request.name, request.args[0])
 
     def answered(self, request: Request, failure: Exception | None) -> None:
         """Take what the service has carried out."""
-        if request.call != "write" or failure is not None or request.lease_id is None:
+        if request.call not in _WRITES or failure is not None or request.lease_id is None:
             return
         metadata: Mapping[str, str] = request.args[1]
         failover, epoch = _mark_of(metadata)
@@ -100,7 +102,7 @@ class Silence:
         sent = self._sent_at.pop(request, None)
         if sent is None or failure is not None:
             return
-        if request.call == "write" and request.lease_id is not None:
+        if request.call in _WRITES and request.lease_id is not None:
             self._touched[request.lease_id] = max(sent[1], self._touched.get(request.lease_id, -math.inf))
             self.oracle.later(_A_MOMENT, self._each_under, request.lease_id, request.name)
         elif request.call == "read":

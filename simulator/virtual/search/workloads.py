@@ -15,6 +15,7 @@ from simulator.virtual.workloads.invocations import declare
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.listeners.listeners import start_listeners
 from simulator.virtual.workloads.semaphores import start_semaphore
+from simulator.virtual.workloads.states import start_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ _MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd"):
+    if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd", "state"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -49,5 +50,6 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "clients": start_clients,
     "failover": start_failovers,
     "crowd": start_crowd,
+    "state": start_states,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)

@@ -52,6 +52,7 @@ class Service(MemoryLeaseStore):
         self.on_grant: Callable[[Tenure], None] = lambda *_: None
         self.on_end: Callable[[Tenure], None] = lambda *_: None
         self.on_epoch: Callable[[str, int, Machine | None], None] = lambda *_: None
+        self.on_delete: Callable[[str], None] = lambda _: None
         self._loop = loop
         self._tenures: dict[str, Tenure] = {}
         self._made: dict[str, int] = {}
@@ -85,6 +86,7 @@ class Service(MemoryLeaseStore):
             if self._made.get(name) == int(self._loop.now):
                 return  # twice in one second: then tokens may repeat, as docs/guarantees.md says
             self.delete(name)
+            self.on_delete(name)
             self._labelled.discard(name)
             self._end(name, "operator")
             return
@@ -108,6 +110,10 @@ class Service(MemoryLeaseStore):
     def unlabelled(self) -> list[str]:
         """Return the locks that an operator has labelled, and whose label is gone."""
         return [name for name in sorted(self._labelled) if not self._blobs[name].metadata.items() >= _LABEL.items()]
+
+    def content(self, name: str) -> bytes:
+        """Return what is kept in a lock's blob."""
+        return self._blobs[name].body if name in self._blobs else b""
 
     def free(self) -> list[str]:
         """Return the locks whose lease nobody has and nobody breaks."""

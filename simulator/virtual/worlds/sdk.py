@@ -8,6 +8,7 @@ Containers exist here, too: the first request of a world finds none.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from email.utils import formatdate
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -19,9 +20,10 @@ from azure.core.pipeline.transport import AsyncHttpResponse, AsyncHttpTransport
 from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.storage.network import Request
+from singleton.base.state import MOST_STATE
 from singleton.process.opening import open_through_sdk
 from singleton.settings.connection import StorageAccount
-from singleton.stores.protocol import BlobState, StoreFailure
+from singleton.stores.protocol import BlobState, Content, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +43,15 @@ _ACCOUNT: Final = StorageAccount(
 _META: Final = "x-ms-meta-"
 _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFailed"}
 """What the service says where a fault names a status only. 408 and 429 come from what stands before it: no code."""
-_SUCCESS: Final = {"acquire": 201, "create": 201, "container": 201, "note": 201, "break_": 202, "remove": 202}
+_SUCCESS: Final = {
+    "acquire": 201,
+    "create": 201,
+    "container": 201,
+    "note": 201,
+    "put": 201,
+    "break_": 202,
+    "remove": 202,
+}
 _STATUS: Final = {"leased": "locked", "breaking": "locked"}
 
 
@@ -93,7 +103,9 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
             if failure.status is None:
                 raise ServiceRequestError(str(failure)) from None
             return _refusal(request, failure)
-        return _Response(request, _SUCCESS.get(call, 200), _headers(call, args, answer), b"")
+        if isinstance(answer, Content):
+            return _content(request, answer)
+        return _Response(request, _SUCCESS.get(call, 200), _headers(call, args, answer, 0), b"")
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -136,8 +148,13 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
             return "container", name, ()
         case "PUT", None, None if headers.get("if-none-match") == "*":
             return "create", name, (_metadata(request),)
+        case "PUT", None, None if "x-ms-lease-id" in headers:
+            body = _body(request)
+            return "put", name, (headers["x-ms-lease-id"], _metadata(request), headers.get("if-match", ""), body)
         case "PUT", None, None:
             return "note", name, (_metadata(request),)
+        case "GET", None, None:
+            return "get", name, (headers.get("x-ms-lease-id"), MOST_STATE)
         case "DELETE", None, None:
             return "remove", name, ()
         case "HEAD", None, None:
@@ -147,25 +164,43 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
             raise NotImplementedError(f"{request.method} {request.url}")
 
 
+def _body(request: HttpRequest) -> bytes:
+    """Return the content of a request, which the SDK gives as bytes or as something to read them from."""
+    content: Any = request.data or request.body or b""
+    return content if isinstance(content, bytes) else bytes(content.read())
+
+
 def _metadata(request: HttpRequest) -> dict[str, str]:
     return {key[len(_META) :]: value for key, value in request.headers.items() if key.startswith(_META)}
 
 
-def _headers(call: str, args: tuple[Any, ...], answer: Any) -> dict[str, str]:
+def _headers(call: str, args: tuple[Any, ...], answer: Any, length: int) -> dict[str, str]:
     if not isinstance(answer, BlobState):
         lease_id = {"acquire": args[0], "renew": answer}.get(call) if args else None
-        etag = answer if call in ("acquire", "write") else '"0x0"'
+        etag = answer if call in ("acquire", "write", "put") else '"0x0"'
         headers = {"etag": etag, "last-modified": formatdate(0, usegmt=True)}
         return headers if lease_id is None else {**headers, "x-ms-lease-id": lease_id}
     return {
         "etag": answer.etag,
         "last-modified": formatdate(answer.modified, usegmt=True),
-        "content-length": "0",
+        "content-length": str(length),
         "x-ms-blob-type": "BlockBlob",
         "x-ms-lease-state": answer.lease,
         "x-ms-lease-status": _STATUS.get(answer.lease, "unlocked"),
         **{f"{_META}{key}": value for key, value in answer.metadata.items()},
     }
+
+
+def _content(request: HttpRequest, content: Content) -> AsyncHttpResponse:
+    """Answer with what is kept in a blob. The SDK asks for a range of it, of which an empty one has none."""
+    length = len(content.body)
+    headers = _headers("get", (), content.blob, length)
+    if "x-ms-range" not in request.headers:
+        return _Response(request, 200, headers, content.body)
+    if not length:
+        return _refusal(request, StoreFailure(416, "InvalidRange"))
+    headers["content-range"] = f"bytes 0-{length - 1}/{length}"
+    return _Response(request, 206, headers, content.body)
 
 
 def _refusal(request: HttpRequest, failure: StoreFailure) -> AsyncHttpResponse:
@@ -197,3 +232,25 @@ class _Response(AsyncHttpResponse):
 
     async def load_body(self) -> None:
         """It is there."""
+
+    async def read(self) -> bytes:
+        """Return the whole body, as a response does that is read as it comes."""
+        return self._body
+
+    def stream_download(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+        """Return what yields the whole body at once."""
+        return _Stream(self, self._body)
+
+
+class _Stream(AsyncIterator[bytes]):
+    """A body as the SDK reads it. It hangs things of its own on it."""
+
+    def __init__(self, response: _Response, body: bytes) -> None:
+        self.response = response
+        self.content_length = len(body)
+        self._parts = [body]
+
+    async def __anext__(self) -> bytes:
+        if not self._parts:
+            raise StopAsyncIteration
+        return self._parts.pop()
