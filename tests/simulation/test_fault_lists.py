@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from simulator.virtual.faults import KINDS, Fault
+from simulator.virtual.faults.contents import StateDisturbed
 from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
 from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
 from simulator.virtual.faults.queues import OF_MESSAGES, OneQueueRequest
@@ -62,6 +63,13 @@ BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
         call=st.sampled_from(sorted(set(OneMessage.allowed["call"]))),
         fate=st.sampled_from(OneMessage.allowed["fate"]),
     ),
+    StateDisturbed: st.builds(
+        StateDisturbed,
+        **NETWORK,
+        call=st.sampled_from(StateDisturbed.allowed["call"]),
+        fate=st.sampled_from(StateDisturbed.allowed["fate"]),
+        delay=tenths(0.1, 20),
+    ),
     StrangeError: st.builds(
         StrangeError,
         **NETWORK,
@@ -84,7 +92,20 @@ BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
     BlockedLog: st.builds(BlockedLog, **LASTING, raises=st.booleans()),
 }
 FAULTS = st.lists(st.one_of(*BY_KIND.values()), max_size=5)
-WORKLOADS = ("mutex", "keys", "chain", "skip", "mixed", "queue", "semaphore", "leader", "defer", "clients", "failover")
+WORKLOADS = (
+    "mutex",
+    "keys",
+    "chain",
+    "skip",
+    "mixed",
+    "queue",
+    "semaphore",
+    "leader",
+    "defer",
+    "clients",
+    "failover",
+    "state",
+)
 
 
 def scenario(faults: list[Fault], *, seed: int = 1, workload: str = "mutex") -> Scenario:

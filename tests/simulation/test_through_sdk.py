@@ -203,7 +203,7 @@ def test_requests_that_a_lock_never_makes_are_no_part_of_the_transport() -> None
     from azure.core.pipeline.transport import HttpRequest
 
     with pytest.raises(NotImplementedError):
-        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost/job"))
+        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost/job?comp=tags"))
 
 
 def test_the_command_line_sends_all_requests_through_the_sdk_on_request(

@@ -63,6 +63,8 @@ class Oracle(Evidence):
         self.conduct.touched = self.silence.of_lease
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
+        self.last_checks: list[Callable[[], None]] = []
+        """A workload's own, for when all is over and no promise is broken by then."""
         self._current_hold = current_hold
         self._tokens: dict[str, int] = {}
         self._showed: dict[str, tuple[int, str | None]] = {}
@@ -72,6 +74,11 @@ class Oracle(Evidence):
         service.on_grant = self._granted
         service.on_end = self._ended
         service.on_epoch = self._epoch
+
+    def judge_the_end(self) -> None:
+        """Take the end of the world."""
+        for check in self.last_checks:
+            check()
 
     # --- what the hosts say -------------------------------------------------------------------------------------------
 

@@ -97,7 +97,6 @@ class World:
         """The app settings of hosts that have some of their own."""
         self._runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
-        self._last_checks: list[Callable[[], None]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
         self.cancelled: set[str] = set()
         self.over = False
@@ -133,10 +132,6 @@ class World:
         if self._unfinished() and not self._broken():
             check()
             self.later(1.0, self.watch, check)
-
-    def at_the_end(self, check: Callable[[], None]) -> None:
-        """Call something when all is over, unless a promise is broken by then."""
-        self._last_checks.append(check)
 
     def next_end(self, machine: Machine) -> asyncio.Future[None]:
         """Return a future that is done when the next body on this machine ends."""
@@ -291,8 +286,7 @@ class World:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _judge_the_end(self) -> None:
-        for check in self._last_checks:
-            check()
+        self.oracle.judge_the_end()
         for machine, job in self._jobs:
             if job.done() and not job.cancelled() and (error := job.exception()) is not None:
                 self.oracle.blame("broken", f"a job of {machine or 'the feed'} raised {error!r}")
