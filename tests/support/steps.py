@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Coroutine
 
-    from simulator.virtual.time.machine import Callback, Timer
+    from simulator.virtual.time.machine import Callback, Machine, Timer
 
 MOST_STEPS = 3000
 
@@ -43,9 +43,15 @@ class SteppedLoop(VirtualLoop):
     ) -> Callback:
         return super().call_soon(self._counted, callback, *args, context=context)
 
-    def _set(self, timer: Timer, due: float) -> Timer:
-        timer.callback, timer.args = self._counted, (timer.callback, *timer.args)
-        return super()._set(timer, due)
+    def _set(
+        self,
+        due: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+        machine: Machine | None,
+    ) -> Timer:
+        return super()._set(due, self._counted, (callback, *args), context, machine)
 
     def _counted(self, callback: Callable[..., object], *args: Any) -> None:
         callback(*args)

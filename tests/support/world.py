@@ -69,7 +69,7 @@ def virtual_loop() -> VirtualLoop:
 def pending_timers() -> list[Timer]:
     """Return the loop's timers that are neither due yet nor cancelled."""
     loop = virtual_loop()
-    near = [timer for _, _, timer in (*loop._sorted, *loop._near) if not timer.cancelled()]
+    near = [timer for _, _, timer in loop._near if not timer.cancelled()]
     return near + [timer for shelf in loop._far.values() for timer in shelf.values()]
 
 

@@ -10,9 +10,9 @@ callback: a paused one keeps it for later, a crashed one for ever (kept, not dro
 that is gone must not run). A machine whose clock drifts reads other times and sets its timers by them. Callbacks
 without a host are the network's and the service's, and always run.
 
-**Timers.** Those of this second are in order: the ones that were set before it began in a sorted list, the ones that
-were set since in a heap, which stays small however many hosts there are. Those of later seconds lie unsorted, each
-second on a shelf of its own; most are cancelled there, and gone at once.
+**Timers.** Those of this second are in one sorted list, the next one last: most that are set now are due soon, so they
+go in near the end. Those of later seconds lie unsorted, each second on a shelf of its own; most are cancelled there,
+and gone at once.
 
 **Order.** First come, first served; with ``shuffle``, a random host's next callback, but never one host's own out of
 order: asyncio promises that order, the world does not promise the other.
@@ -25,8 +25,11 @@ import contextlib
 import contextvars
 import gc
 import heapq
+import math
 from asyncio import format_helpers
+from bisect import insort
 from collections import deque
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from simulator.virtual.time.machine import HOST, Callback, Timer
@@ -47,7 +50,7 @@ _MOST_TURNS = 5_000_000
 
 
 _Due: TypeAlias = "tuple[float, int, Timer]"
-"""When a timer is due, its number, and itself."""
+"""When a timer is due, its number, and itself; both numbers negative, as the next timer is the last of its list."""
 
 
 class Deadlock(Exception):
@@ -62,11 +65,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.errors: list[dict[str, Any]] = []
         self.turns = 0
         self._ready: deque[Callback] = deque()
-        self._sorted: list[_Due] = []
         self._near: list[_Due] = []
+        self._near_until = math.floor(start) + 1.0
         self._far: dict[int, dict[int, Timer]] = {}
         self._seconds: list[int] = []
-        self._near_until = 0.0
         self._order = 0
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
         self._many = _FEW_TASKS
@@ -89,8 +91,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> Callback:
         """Run the callback after those that are ready."""
         if context is None:
-            context = contextvars.copy_context()
-        handle = Callback(callback, args, context, context.get(HOST))
+            context = copy_context()
+        handle = Callback()
+        handle.callback, handle.args, handle.context, handle.machine = callback, args, context, context.get(HOST)
         self._ready.append(handle)
         return handle
 
@@ -101,35 +104,45 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> Timer:
         """Run the callback at ``when`` by the current host's clock; those for one time in the order of the calls."""
         if context is None:
-            context = contextvars.copy_context()
+            context = copy_context()
         machine = context.get(HOST)
         due = when if machine is None else machine.when(when, self.now)
-        return self._set(Timer(callback, args, context, machine), due)
+        return self._set(due, callback, args, context, machine)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Timer:
         """Run the callback ``delay`` seconds from now."""
         if context is None:
-            context = contextvars.copy_context()
+            context = copy_context()
         machine, now = context.get(HOST), self.now
         due = now + delay if machine is None else machine.when(machine.reads(now) + delay, now)
-        return self._set(Timer(callback, args, context, machine), due)
+        return self._set(due, callback, args, context, machine)
 
     def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, ``delay`` seconds of true time from now."""
-        self._set(Timer(callback, args, self._nobody, None), self.now + delay)
+        self._set(self.now + delay, callback, args, self._nobody, None)
 
     def at(self, when: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, at ``when`` of true time."""
-        self._set(Timer(callback, args, self._nobody, None), when)
+        self._set(when, callback, args, self._nobody, None)
 
-    def _set(self, timer: Timer, due: float) -> Timer:
-        """Keep a timer until it is due: in order if its second has begun, else on the shelf of its second."""
-        self._order = order = self._order + 1
-        timer.due, timer.order, timer.shelf = due, order, None
+    def _set(
+        self,
+        due: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+        machine: Machine | None,
+    ) -> Timer:
+        """Set a timer: in order if its second has begun, else on the shelf of its second."""
+        self._order = order = self._order - 1
+        timer = Timer()
+        timer.callback, timer.args, timer.context, timer.machine = callback, args, context, machine
+        timer.due, timer.order = due, order
         if due < self._near_until:
-            heapq.heappush(self._near, (due, order, timer))
+            timer.shelf = None
+            insort(self._near, (-due, order, timer))
             return timer
         shelf = self._far.get(second := int(due))
         if shelf is None:
@@ -140,14 +153,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return timer
 
     def _next_second(self) -> None:
-        """Sort the timers of the next second that has some: the last is the first."""
+        """Sort the timers of the next second that has some."""
         second = heapq.heappop(self._seconds)
         self._near_until = second + 1.0
         shelf = self._far.pop(second)
-        for timer in shelf.values():
+        for order, timer in shelf.items():
             timer.shelf = None
-        self._sorted.extend([(timer.due, timer.order, timer) for timer in shelf.values()])
-        self._sorted.sort(reverse=True)
+            self._near.append((-timer.due, order, timer))
+        self._near.sort()
 
     def requeue(self, handles: list[Callback]) -> None:
         """Make callbacks ready that a paused machine kept, in their order."""
@@ -203,19 +216,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _run_until(self, done: Callable[[], bool]) -> None:
         """Go round: all timers that are due, then all callbacks that are ready, but for those that machines keep."""
-        ready, timers, near, seconds = self._ready, self._sorted, self._near, self._seconds
-        shuffled = self._shuffle is not None
+        ready, timers, first = self._ready, self._near, self._ready.popleft
+        if self._shuffle is not None:
+            first = self._any_hosts_next
         while not done():
-            now = self.now
-            if (
-                not ready
-                or (timers and timers[-1][0] <= now)
-                or (near and near[0][0] <= now)
-                or (seconds and seconds[0] <= now)
-            ):
+            if not ready or (timers and -timers[-1][0] <= self.now) or self.now >= self._near_until:
                 self._advance()
             for _ in range(len(ready)):
-                handle = self._any_hosts_next() if shuffled and len(ready) > 1 else ready.popleft()
+                handle = first()
                 callback, machine = handle.callback, handle.machine
                 try:
                     if callback is not None and (machine is None or machine.may_run(handle)):
@@ -245,6 +253,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _any_hosts_next(self) -> Callback:
         """Take the first callback of a random one of the hosts that have some ready."""
         ready = self._ready
+        if len(ready) == 1:
+            return ready.popleft()
         firsts: dict[Machine | None, int] = {}
         for index, handle in enumerate(ready):
             firsts.setdefault(handle.machine, index)
@@ -256,32 +266,26 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _advance(self) -> None:
         """Make ready what is due; if nothing is ready at all, move time on to the next timer."""
-        ready, timers, near, seconds = self._ready, self._sorted, self._near, self._seconds
+        ready, timers, seconds = self._ready, self._near, self._seconds
         while seconds and seconds[0] <= self.now:
             self._next_second()
         while True:
-            if timers and not (near and near[0] < timers[-1]):
-                due, _, timer = timers[-1]
-                if ready and due > self.now and timer.callback is not None:
-                    return
+            if timers:
+                minus_due, _, timer = timers[-1]
+                if timer.callback is not None:
+                    if -minus_due > self.now:
+                        if ready:
+                            return
+                        self.now = -minus_due
+                        self._turns_before = self.turns
+                    ready.append(timer)
                 timers.pop()
-            elif near:
-                due, _, timer = near[0]
-                if ready and due > self.now and timer.callback is not None:
-                    return
-                heapq.heappop(near)
             elif ready:
                 return
             elif seconds:
                 self._next_second()
-                continue
             else:
                 raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {[*self.leftover_tasks()]}")
-            if timer.callback is not None:
-                ready.append(timer)
-                if due > self.now:
-                    self.now = due
-                    self._turns_before = self.turns
 
     # --- what asyncio asks of a loop ----------------------------------------------------------------------------------
 

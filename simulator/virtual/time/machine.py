@@ -25,21 +25,17 @@ _NOWHERE: Final = contextvars.Context()
 
 
 class Callback:
-    """A callback of a virtual loop: an ``asyncio.Handle``, with the machine that it belongs to."""
+    """A callback of a virtual loop: an ``asyncio.Handle``, with the machine that it belongs to.
+
+    Its loop fills it in: a call of an ``__init__`` would cost as much as all the rest.
+    """
 
     __slots__ = ("args", "callback", "context", "machine")
 
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context,
-        machine: Machine | None,
-    ) -> None:
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = context
-        self.machine = machine
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: contextvars.Context
+    machine: Machine | None
 
     def cancel(self) -> None:
         """Never run; let go at once of all that would have run, and where."""
