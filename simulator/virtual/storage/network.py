@@ -144,6 +144,7 @@ class Network:
             self._loop.later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
         elif passage.reset:
             self._loop.later(passage.back, self._deliver, future, request, None, _reset())
+        del failure, future  # its traceback has this frame: a cycle, which no count of references lets go
 
     def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
         if future.done():

@@ -61,16 +61,14 @@ class Service(MemoryLeaseStore):
 
     def execute(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...]) -> Any:
         """Carry out one request at once. Raises ``StoreFailure`` for an answer that is an error."""
-        answer: Any = None
-        failure: StoreFailure | None = None
         try:
             answer = _finish(getattr(self, call)(name, *args))
-        except StoreFailure as error:
-            failure = error
+        except StoreFailure:
+            if call not in ("read", "get"):
+                self._note(machine, call, name, args, done=False)
+            raise
         if call not in ("read", "get"):
-            self._note(machine, call, name, args, failure)
-        if failure is not None:
-            raise failure
+            self._note(machine, call, name, args)
         return answer
 
     def operate(self, call: str, name: str) -> None:
@@ -140,23 +138,21 @@ class Service(MemoryLeaseStore):
         return self._loop.time()
 
     def _note(
-        self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], failure: StoreFailure | None
+        self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], *, done: bool = True
     ) -> None:
-        current = self._tenures.get(name)
-        blob = self._blobs.get(name)
+        current, blob, now = self._tenures.get(name), self._blobs.get(name), self._loop.now
         if call == "create":
-            self._made[name] = int(self._loop.now)
-        active = blob is not None and blob.state(self._loop.now) == "leased"
-        lease_id = blob.lease_id if active and blob is not None else None
-        if current is not None and lease_id != current.lease_id:
+            self._made[name] = int(now)
+        leased = blob if blob is not None and blob.state(now) == "leased" else None
+        if current is not None and (leased is None or leased.lease_id != current.lease_id):
             self._end(name, self._ending(current, call, machine), machine)
             current = None
-        if active and blob is not None and failure is None:
+        if leased is not None and done:
             if current is None:
-                self._begin_tenure(Tenure(name, lease_id or "", machine, self._loop.now, blob.expires))
-            elif current.expires != blob.expires:
-                current.expires = blob.expires
-        if call in ("write", "put") and failure is None:
+                self._begin_tenure(Tenure(name, leased.lease_id or "", machine, now, leased.expires))
+            elif current.expires != leased.expires:
+                current.expires = leased.expires
+        if call in ("write", "put") and done:
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
 
     def _begin_tenure(self, tenure: Tenure) -> None:

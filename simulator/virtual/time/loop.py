@@ -220,7 +220,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._shuffle is not None:
             first = self._any_hosts_next
         while not done():
-            if not ready or (timers and -timers[-1][0] <= self.now) or self.now >= self._near_until:
+            if not ready or (-timers[-1][0] <= self.now if timers else self.now >= self._near_until):
                 self._advance()
             for _ in range(len(ready)):
                 handle = first()
@@ -267,8 +267,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _advance(self) -> None:
         """Make ready what is due; if nothing is ready at all, move time on to the next timer."""
         ready, timers, seconds = self._ready, self._near, self._seconds
-        while seconds and seconds[0] <= self.now:
-            self._next_second()
         while True:
             if timers:
                 minus_due, _, timer = timers[-1]
@@ -280,7 +278,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                         self._turns_before = self.turns
                     ready.append(timer)
                 timers.pop()
-            elif ready:
+            elif ready and not (seconds and seconds[0] <= self.now):
                 return
             elif seconds:
                 self._next_second()
