@@ -215,16 +215,23 @@ class Line:
     def refused(self) -> None:
         """Somebody else has it: who asked once has the answer."""
         self.state.refuse()
-        self.end_single_attempts(self._not_acquired(self._taken))
+        self._tell_single_attempts(self._taken)
 
     def entered(self) -> None:
         """Somebody of this process has it: who asked once beside him has the answer."""
-        self.end_single_attempts(self._not_acquired(_OURS))
+        self._tell_single_attempts(_OURS)
 
     def failed(self, trouble: SingletonError) -> None:
         """The storage gives no usable answer; when that lasts too long, all waits end with it."""
         if self.state.fail(trouble):
             self.refuse_all(trouble)
+
+    def _tell_single_attempts(self, why: str) -> None:
+        """Say why to those who asked once: as a rule there are none, and no error is made."""
+        for waiter in self._waiters:
+            if waiter.once:
+                self.end_single_attempts(self._not_acquired(why))
+                return
 
     def end_single_attempts(self, error: SingletonError) -> None:
         """End the waits of those who asked once."""

@@ -80,9 +80,8 @@ class StoreFailure(Exception):
         missing, deleting: its blob or container is. denied: credentials or permissions. refused: the request can't ever
         work. transient: unknown; ask again.
         """
-        for codes, meaning in _BY_CODE:
-            if self.code in codes:
-                return meaning
+        if (meaning := _BY_CODE.get(self.code)) is not None:
+            return meaning
         if self.status in (401, 403):
             return "denied"
         if self.status == 404:
@@ -114,13 +113,13 @@ async def within(seconds: float, request: Awaitable[_T]) -> _T:
         raise StoreFailure(detail=f"no answer within {seconds:g} s") from None
 
 
-_BY_CODE: tuple[tuple[frozenset[str], Meaning], ...] = (
-    (_HELD, "held"),
-    (frozenset(_LOST), "lost"),
-    (_CHANGED, "changed"),
-    (_MISSING, "missing"),
-    (_DELETING, "deleting"),
-)
+_BY_CODE: Final[Mapping[str | None, Meaning]] = {
+    **dict.fromkeys(_HELD, "held"),
+    **dict.fromkeys(_LOST, "lost"),
+    **dict.fromkeys(_CHANGED, "changed"),
+    **dict.fromkeys(_MISSING, "missing"),
+    **dict.fromkeys(_DELETING, "deleting"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
