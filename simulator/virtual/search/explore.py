@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Violation
     from simulator.virtual.worlds.outcome import Account, Run
 
-_CHUNK: Final = 25
+_CHUNK: Final = 10
+"""Scenarios that a process gets at a time: at the end, one process waits for the others for no longer than that."""
 _SEEDS: Final = 1_000_000
 FORMAT: Final = 1
 
