@@ -137,9 +137,7 @@ class Service(MemoryLeaseStore):
         self.calls[call] += 1
         return self._loop.time()
 
-    def _note(
-        self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], *, done: bool = True
-    ) -> None:
+    def _note(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], *, done: bool = True) -> None:
         current, blob, now = self._tenures.get(name), self._blobs.get(name), self._loop.now
         if call == "create":
             self._made[name] = int(now)
