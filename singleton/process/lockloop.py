@@ -16,10 +16,18 @@ _Args = TypeVarTuple("_Args")
 
 _LOOK_UP = 1.0
 """Longest sleep, seconds: select() does not count the time that a machine is suspended."""
+_IN_A_ROW = 4
+"""Times in a row that a loop with something to do may go on with that, without a look at its sockets."""
 
 
 class _AttentiveSelector(selectors.DefaultSelector):
+    _passed = 0
+
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout == 0 and self._passed < _IN_A_ROW:
+            self._passed += 1
+            return []
+        self._passed = 0
         return super().select(_LOOK_UP if timeout is None else min(timeout, _LOOK_UP))
 
 
