@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ScopeError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton.base.kinds import Level, Mode
+    from singleton.functions.bindings import Payload
     from singleton.functions.contention import OnContention
     from singleton.functions.triggers import Trigger
     from singleton.layouts.layout import Layout
@@ -93,7 +94,13 @@ class Declaration:
         from singleton.layouts.naming import hashed_scope
         from singleton.scopes.scope import value_at
 
-        find = cache(lambda: find_payload(arguments, self.trigger))
+        found: list[Payload | None] = []
+
+        def find() -> Payload | None:
+            if not found:
+                found.append(find_payload(arguments, self.trigger))
+            return found[0]
+
         data = BindingData(find, dotnet=self.layout.dotnet)
         scopes = [self.template.bind(os.environ, data)] if self.scope_id else []
         if self.scope is not None:

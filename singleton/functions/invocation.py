@@ -7,7 +7,7 @@ import contextvars
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from singleton.base.naming import Invocation, under_way
-from singleton.process.reentry import inside
+from singleton.process.reentry import enter, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -43,11 +43,11 @@ def around(owner: str) -> Hold | None:
 @contextlib.contextmanager
 def current(hold: Hold) -> Iterator[None]:
     """Make this the hold that ``current_hold`` returns."""
-    token = _current.set(hold)
+    token, entered = _current.set(hold), enter(hold)
     try:
-        with inside(hold):
-            yield
+        yield
     finally:
+        leave(entered)
         _current.reset(token)
 
 

@@ -229,6 +229,9 @@ class Signature:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._users = inspect.signature(function)
         self._adds_context = _CONTEXT not in self._users.parameters
+        kinds = {each.kind for each in self._users.parameters.values()}
+        self._simple = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+        self._names = tuple(self._users.parameters)
 
     def dress(self, wrapper: Callable[..., Any], function: Callable[..., Any]) -> None:
         """Make ``wrapper`` look like ``function`` to the worker."""
@@ -248,7 +251,14 @@ class Signature:
             TypeError: the arguments do not fit the function.
         """
         context = kwargs.pop(_CONTEXT, None) if self._adds_context else None
-        named = dict(self._users.bind(*args, **kwargs).arguments)
+        named = self._named(args, kwargs)
         if not self._adds_context:
             context = named.get(_CONTEXT)
         return named, context if hasattr(context, "invocation_id") else None
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name. As a rule each parameter has one, which takes no time to see."""
+        rest = self._names[len(args) :]
+        if self._simple and len(args) + len(kwargs) == len(self._names) and all(name in kwargs for name in rest):
+            return dict(zip(self._names, (*args, *(kwargs[name] for name in rest)), strict=True))
+        return dict(self._users.bind(*args, **kwargs).arguments)

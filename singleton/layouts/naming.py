@@ -19,6 +19,7 @@ WebJobs writes scopes unescaped, ``\`` as ``/`` (W-28 to W-30, W-43): there, dif
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -104,6 +105,7 @@ def _parts(function: str, scopes: list[str], level: Level) -> list[str]:
     return [f"~{scopes[0]}", *scopes[1:]]  # no function's encoded name begins with a tilde
 
 
+@lru_cache(256)
 def _encoded(part: str) -> str:
     # surrogatepass: JSON may hold half a surrogate pair, which is a value like any other
     return "".join([_WRITTEN[byte] for byte in part.encode("utf-8", "surrogatepass")])

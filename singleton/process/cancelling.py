@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 
-@contextlib.asynccontextmanager
-async def cancelled_when_lost(hold: Hold, *, enabled: bool = True) -> AsyncIterator[None]:
+def cancelled_when_lost(hold: Hold, *, enabled: bool = True) -> contextlib.AbstractAsyncContextManager[None]:
     """Cancel the running task when the hold is lost, and turn that cancellation into ``LockLost``.
 
     A cancellation that comes from elsewhere is passed on.
     """
-    task = asyncio.current_task() if enabled else None
+    return _cancelling(hold) if enabled else contextlib.nullcontext()
+
+
+@contextlib.asynccontextmanager
+async def _cancelling(hold: Hold) -> AsyncIterator[None]:
+    task = asyncio.current_task()
     if task is None:
         yield
         return
