@@ -185,7 +185,7 @@ class BaseClient:
         ):
             check_owner(owner)
             self._door.check(name)
-            return ToldAsk(self._known_address(name), owner, patience, self._door, self._through)
+            return ToldAsk(self._known_address(name), owner, patience, self._door, self._lend)
         asked = self._asked(name, timeout, owner, limit, at_least, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
         otherwise = "timeout" if patience is None or patience else "raise"
@@ -247,14 +247,18 @@ class BaseClient:
         address = self._address(name)
         return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
+    def _lend(self, registry: Registry) -> None:
+        """Keep what the client brought along open for as long as the client is."""
+        if self._brought:
+            registry.lent_to(self._door, self._place)
+            self._lent = True
+
     def _through(self, names: str, work: Work[_T]) -> Work[_T]:
-        """Do this work while the client is open; what it brought along is kept open for so long."""
+        """Do this work while the client is open."""
         self._door.check(names)
 
         async def do(registry: Registry) -> _T:
-            if self._brought:
-                registry.lent_to(self._door, self._place)
-                self._lent = True
+            self._lend(registry)
             return await work(registry)
 
         return lambda registry: self._door.through(names, lambda: do(registry))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import Call, tell, tell_failed
 from singleton.locking.section import Section
-from singleton.process.holders import naming_holder
+from singleton.process.holders import name_holder, patience
 from singleton.process.running import Ask
 
 if TYPE_CHECKING:
@@ -56,22 +56,18 @@ def follow(call: Call, hold: Hold) -> None:
 
 
 class ToldAsk(Ask):
-    """Asks for a lock and tells of it. ``through(registry, since)`` acquires it on the lock thread."""
+    """Asks for a lock, through the door of its client, and tells of it; ``lend`` is called on the lock thread first."""
 
-    __slots__ = ("_call", "_otherwise", "_through")
+    __slots__ = ("_call", "_door", "_lend", "_otherwise")
 
     def __init__(
-        self,
-        address: Address,
-        owner: str,
-        timeout: float | None,
-        door: Door,
-        through: Callable[[str, Work[Hold]], Work[Hold]],
+        self, address: Address, owner: str, timeout: float | None, door: Door, lend: Callable[[Registry], None]
     ) -> None:
         super().__init__(address, owner, timeout, door)
         self._call = Call(address.name, "", owner, mode="lock")
+        self._door = door
         self._otherwise = "raise" if timeout == 0 else "timeout"
-        self._through = through
+        self._lend = lend
 
     def __call__(self, registry: Registry) -> Coroutine[Any, Any, Hold]:
         """Do it all on the lock thread."""
@@ -86,11 +82,15 @@ class ToldAsk(Ask):
         return told_on(self._call, lambda: self._acquired(registry, since), otherwise=self._otherwise)
 
     def _acquired(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:
-        async def acquire(there: Registry) -> Hold:
-            async with naming_holder(there, self.address, self.timeout):
-                return await super(ToldAsk, self).go_on(there, since)
+        return self._door.through(self.address.name, lambda: self._named(registry, since))
 
-        return self._through(self.address.name, acquire)(registry)
+    async def _named(self, registry: Registry, since: float | None) -> Hold:
+        self._lend(registry)
+        try:
+            return await super().go_on(registry, since)
+        except LockNotAcquired as error:
+            await name_holder(registry, self.address, error, patience(self.timeout))
+            raise
 
     def got(self, hold: Hold) -> None:
         """Tell that a runner got it."""

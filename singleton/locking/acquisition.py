@@ -114,7 +114,8 @@ class Acquisition:
             touches = Touches(lease, fencing, failover)
             lease.accompany(touches.touch, touches.due)
             return
-        await within(_CALL, fencing.stamp(lease.id, etag, owner))
+        if not fencing.spares_stamp(etag, owner):
+            await within(_CALL, fencing.stamp_anew(lease.id, etag, owner))
         if fencing.counts:
             lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner, lease.served))
 

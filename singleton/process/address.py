@@ -22,6 +22,10 @@ class Address:
     timing: Timing
     stamp: Stamp = "token"
 
+    def __hash__(self) -> int:
+        """Return that of the name, which a string remembers: each lock is looked up several times."""
+        return hash(self.name)
+
     @property
     def blob(self) -> tuple[Place, str]:
         """Where it is."""

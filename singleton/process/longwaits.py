@@ -38,7 +38,7 @@ class LongWait:
     Args:
         what: the lock, or the semaphore.
         owner: who waits.
-        who: tells who has it; or words for that, which need no asking.
+        who: returns what tells who has it; or words for that, which need no asking.
         accompany: keeps a task until the end of the process.
         suspicion: why it may never end; "" where it will.
         since: when the wait began, by the loop's clock; None: as the block begins.
@@ -48,7 +48,7 @@ class LongWait:
         self,
         what: str,
         owner: str,
-        who: WhoHas | str,
+        who: Callable[[], WhoHas] | str,
         accompany: Callable[[asyncio.Task[None]], None],
         *,
         suspicion: str = "",
@@ -80,7 +80,7 @@ class LongWait:
         loop, waited = asyncio.get_running_loop(), LONG
         since = loop.time() - waited
         while True:
-            words, known = (self._who, {}) if isinstance(self._who, str) else await self._who.told()
+            words, known = (self._who, {}) if isinstance(self._who, str) else await self._who().told()
             asking = current()
             function = None if asking is None else asking.function or None
             _log.warning(

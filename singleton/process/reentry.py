@@ -156,19 +156,18 @@ def ask_for_nobody() -> None:
     _asks.set(None)
 
 
-@contextmanager
-def watched(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> Iterator[str]:
-    """Watch over a wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
+def suspected(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> str:
+    """Look at who is about to wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
 
-    Yields what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
+    Returns:
+        what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
 
     Raises:
         LockNotAcquired: it certainly waits for itself.
     """
     own = [each for each in _holds.get() or () if _is_it(each, is_it)]
     if not own:
-        yield ""
-        return
+        return ""
     whose = _owned(own[0])
     if any(each.waits_for(_asks.get()) for each in own):
         raise LockNotAcquired(
@@ -179,7 +178,7 @@ def watched(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> Itera
             reason="reentry",
             holder=_holder(own[0]),
         )
-    yield f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
+    return f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
 
 
 def _is_it(inside: Inside, is_it: Callable[[Section], bool]) -> bool:

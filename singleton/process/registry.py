@@ -22,7 +22,7 @@ from singleton.locking.turns import Turns
 from singleton.process.closing import closed
 from singleton.process.dropped import end_dropped, release_if_dropped
 from singleton.process.longwaits import LongWait, WhoHas
-from singleton.process.reentry import watched
+from singleton.process.reentry import suspected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,14 +112,10 @@ class Registry:
             hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
             lock = self._lock(address)
-            with (
-                watched(
-                    address.name,
-                    owner,
-                    is_it=lambda hold: hold.turn is lock.gate.inside and hold not in self._tails,
-                ) as suspicion,
-                self.long_wait(address, owner, suspicion, since=since),
-            ):
+            suspicion = suspected(
+                address.name, owner, is_it=lambda hold: hold.turn is lock.gate.inside and hold not in self._tails
+            )
+            with self.long_wait(address, owner, suspicion, since=since):
                 hold = await lock.acquire(timeout=timeout, owner=owner, since=since)
         self._blobs[hold] = (address.place, hold.lock)
         _log.debug("lock %s: acquired", hold.lock)
@@ -140,7 +136,12 @@ class Registry:
     def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is told of, with a suspicion."""
         return LongWait(
-            f"lock {address.name}", owner, self.who_has(address), self.accompany, suspicion=suspicion, since=since
+            f"lock {address.name}",
+            owner,
+            lambda: self.who_has(address),
+            self.accompany,
+            suspicion=suspicion,
+            since=since,
         )
 
     def who_has(self, address: Address) -> WhoHas:
@@ -294,17 +295,17 @@ class Registry:
 
     def _kept(self, known: OrderedDict[_KeyT, _KeptT], key: _KeyT, make: Callable[[], _KeptT]) -> _KeptT:
         """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
-        if key not in known:
-            made = make()
+        if (found := known.get(key)) is None:
+            found = make()
             for _ in range(_LOOKS if len(known) >= self._keep else 0):
                 oldest, each = next(iter(known.items()))
                 if each.idle:
                     del known[oldest]
                 else:
                     known.move_to_end(oldest)
-            known[key] = made
+            known[key] = found
         known.move_to_end(key)
-        return known[key]
+        return found
 
     def store(self, place: Place) -> LeaseStore:
         """Return the store of a container; open it at the first call."""

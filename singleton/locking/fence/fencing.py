@@ -125,13 +125,20 @@ class FencingCounter:
         so the epoch only ever goes up. Where the condition does not hold, that may be a stamp of our own whose reply
         was lost: it is read, and counted on from.
         """
+        if not self.spares_stamp(etag, owner):
+            await self.stamp_anew(lease_id, etag, owner)
+
+    def spares_stamp(self, etag: str, owner: str) -> bool:
+        """Tell whether ``stamp`` needs no request. Ask once for each lease: it looks at the clocks."""
         if not (self.counts or owner):
-            return
+            return True
         self._doubtful = False  # what was sent under the lease before is refused under this one
+        return etag == self._etag and self._spares() and self._steady()
+
+    async def stamp_anew(self, lease_id: str, etag: str, owner: str) -> None:
+        """Stamp a lease that needs it."""
         if etag != self._etag:
             await self._read()
-        elif self._spares() and self._steady():
-            return
         self._section = SECTIONS
         try:
             await self._write(lease_id, owner)
