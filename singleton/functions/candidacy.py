@@ -235,7 +235,7 @@ class Candidacy:
 
     def _vacate(self, turn: Turn) -> None:
         turn.lost.freeze()
-        turn.settled.set_result(None)
+        turn.settle()
         del self._seats[turn]
         if isinstance(self._hold, Section):
             self._hold.concerns(next(reversed(self._seats.values()), None))

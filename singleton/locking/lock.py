@@ -60,7 +60,7 @@ async def release(hold: Hold) -> None:
     (W-78, M-29).
     """
     if isinstance(hold, Section) and hold.end():
-        await asyncio.shield(hold.turn.settled)
+        await hold.turn.until_settled()
 
 
 class Lock:
@@ -274,7 +274,7 @@ class Lock:
                 del waiter, hold  # it is the caller's, who may drop it (M-37)
                 if section == 1:
                     self._line.entered()
-                await asyncio.shield(turn.ended)
+                await turn.until_ended()
                 await turn.unused()
                 turn.lost.freeze()
                 if self._stamps_again and self.relay.first() is not None:

@@ -62,6 +62,7 @@ class Turn:
         "_told",
         "_used",
         "_uses",
+        "_waiting",
         "context",
         "ended",
         "given_up",
@@ -79,6 +80,7 @@ class Turn:
         self._about = about
         self._mutex = mutex
         self._over = self._settled = False
+        self._waiting: asyncio.Future[None] | None = None
         self.given_up: float | None = None
         self._told: tuple[Callable[[], object], ...] = ()
         self._uses = 0
@@ -112,7 +114,15 @@ class Turn:
             self.given_up = now()
         if not self.ended.done():
             self.ended.set_result(None)
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
         return True
+
+    async def until_ended(self) -> None:
+        """Wait for the caller's end, once. A cancellation of this wait leaves ``ended`` as it is."""
+        if not self.ended.done():
+            self._waiting = self._loop.create_future()
+            await self._waiting
 
     def follow(self, lost: LossSignal, about: About, context: contextvars.Context) -> tuple[Callable[[], object], ...]:
         """Go over to the next hold; return what is to be called as the last is settled. Under the mutex."""
@@ -162,6 +172,15 @@ class Turn:
                 self._told = (*self._told, told)
         if not waits:
             told()
+
+    async def until_settled(self) -> None:
+        """Wait for the lock's end of a section that has ended, before whose end nobody gets the turn."""
+        waiting: asyncio.Future[None] = self._loop.create_future()
+        with self._mutex:
+            if self._settled:
+                return
+            self._told = (*self._told, lambda: None if waiting.done() else waiting.set_result(None))
+        await waiting
 
     def settle(self) -> None:
         """The lock's end: it is handed on, or given back."""

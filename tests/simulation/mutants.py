@@ -491,14 +491,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="sections overlap",
         file=LOCK,
-        old="                await asyncio.shield(turn.ended)\n",
+        old="                await turn.until_ended()\n",
         new="                await asyncio.wait({turn.ended}, timeout=3.0)\n                self._gate = Gate()\n",
         breaks="the next in line enters while the last is inside",
     ),
     Mutant(
         name="handed on after a loss while the body runs",
         file=LOCK,
-        old="                await asyncio.shield(turn.ended)\n",
+        old="                await turn.until_ended()\n",
         new="                await asyncio.wait({turn.ended, asyncio.ensure_future(turn.lost._wait_async())},"
         " return_when=asyncio.FIRST_COMPLETED)\n",
         breaks="a body that outlives its lease is joined by the next one of its process",

@@ -72,7 +72,7 @@ UNSAFE: list[Killed] = [
     ),
     lock(
         "a lease given back while its section runs",
-        "await asyncio.shield(turn.ended)",
+        "await turn.until_ended()",
         "await asyncio.wait({turn.ended}, timeout=3.0)\n                turn.end(turn.lost)",
         release.test_the_lock_is_kept_until_its_section_has_ended,
     ),
@@ -84,7 +84,7 @@ UNSAFE: list[Killed] = [
     ),
     lock(
         "waiters let in two at a time",
-        "await asyncio.shield(turn.ended)",
+        "await turn.until_ended()",
         "await asyncio.sleep(0.01); self._gate = Gate()",
         queue.test_sections_of_a_process_never_overlap,
     ),

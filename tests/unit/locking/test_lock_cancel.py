@@ -198,7 +198,7 @@ SCENARIOS: list[Callable[[SteppedLoop], Coroutine[Any, Any, None]]] = [
 def test_a_cancellation_at_any_step_leaves_no_lease_and_forgets_no_waiter(
     scenario: Callable[[SteppedLoop], Coroutine[Any, Any, None]],
 ) -> None:
-    assert at_every_step(scenario) > 3, "there was nothing to cancel"
+    assert at_every_step(scenario) > 2, "there was nothing to cancel"
 
 
 @pytest.mark.parametrize("again", [1, 2, 5])
