@@ -12,6 +12,7 @@ from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.relay import RELAY
+from tests.simulation.planted.states import STATES
 from tests.simulation.planted.wheels import WHEELS
 
 LEASE = "singleton/locking/lease.py"
@@ -224,6 +225,7 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks="one lost message ends a hold that was good",
     ),
     *WHEELS,
+    *STATES,
     # --- asking for it and giving it back ---
     Mutant(
         name="lost reply not asked again",
@@ -929,8 +931,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="a stamp is spared whoever had the lock since",
         file=FENCING,
-        old="        if etag != self._etag:\n            await self._read()\n",
-        new="        if not self._etag:\n            await self._read()\n",
+        old="        return etag == self._etag and self._spares()",
+        new="        return bool(self._etag) and self._spares()",
         breaks="tokens of an epoch that another process has left behind are given again",
     ),
     Mutant(

@@ -44,6 +44,7 @@ RELAY: tuple[Mutant, ...] = (
         old="lease.alive() and self._loop.time() < self._until and not spent",
         new="lease.alive() and not spent",
         breaks="a process whose callers come one after the other never gives the lock to others",
+        among="crowd",
     ),
     Mutant(
         name="runners go before the line",
@@ -102,6 +103,7 @@ RELAY: tuple[Mutant, ...] = (
         old="                hold.hand_on = None\n",
         new="                pass\n",
         breaks="a hold with at_least is handed on as soon as its block ends",
+        among="clients",
     ),
     Mutant(
         name="a runner is late where he moved",

@@ -302,6 +302,21 @@ def test_a_use_under_way_is_joined_before_the_lock_is_handed_on(use: str) -> Non
 
 
 @virtual
+async def test_who_gives_the_lock_back_uses_it_no_more_even_while_another_use_is_joined() -> None:
+    network = Network()
+    hold = await lock_on(network).acquire()
+    network.plan("get", Fate(up=3.0))
+    reading = asyncio.create_task(state_of(hold).aread())
+    await asyncio.sleep(1)
+    releasing = asyncio.create_task(release(hold))
+    await asyncio.sleep(1)
+    with pytest.raises(LockLost, match="released"):
+        await state_of(hold).awrite(1)
+    await asyncio.gather(reading, releasing)
+    assert not network.sent("put")
+
+
+@virtual
 async def test_storage_that_does_not_answer_ends_a_write_while_the_hold_stays_good() -> None:
     network = Network()
     async with held(lock_on(network)) as hold:

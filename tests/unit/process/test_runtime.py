@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -404,3 +405,26 @@ def test_a_lock_thread_that_can_not_start_can_be_closed_meanwhile() -> None:
         may_go_on.set()
         closing.result(5)
     assert runtime.phase is Phase.OVER
+
+
+def test_a_loop_that_always_has_something_to_do_looks_at_its_sockets() -> None:
+    loop = LockLoop()
+    near, far = socket.socketpair()
+    turns = 0
+
+    def again() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(again if turns < 1000 else loop.stop)
+
+    try:
+        loop.add_reader(near, loop.stop)
+        far.send(b"x")
+        loop.call_soon(again)
+        loop.run_forever()
+        assert turns < 20
+    finally:
+        loop.remove_reader(near)
+        loop.close()
+        near.close()
+        far.close()

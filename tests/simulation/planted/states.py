@@ -1,0 +1,118 @@
+"""Planted bugs in state that is kept with a lock."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.mutant import Mutant
+
+FENCING = "singleton/locking/fence/fencing.py"
+STAMPS = "singleton/locking/fence/stamps.py"
+CONTENT = "singleton/locking/content.py"
+SECTION = "singleton/locking/section.py"
+_KEPT = "tests/unit/locking/test_state_kept.py"
+
+STATES: tuple[Mutant, ...] = (
+    Mutant(
+        name="a write of state without an answer is forgotten",
+        file=FENCING,
+        old="        before, self._doubtful = self._doubtful, True\n",
+        new="        before = self._doubtful\n",
+        breaks="it is carried out in a later section under the same lease",
+        among="state",
+    ),
+    Mutant(
+        name="state read while a write of it may still come",
+        file=FENCING,
+        old="            if self._doubtful:\n",
+        new="            if not self.counts:\n",
+        breaks="what was read is not what stays",
+        by=(f"{_KEPT}::test_after_a_write_that_got_no_answer_a_read_says_what_stays",),
+        why="values only grow in worlds, so what comes late is no step back",
+    ),
+    Mutant(
+        name="a refusal makes good a write without an answer",
+        file=FENCING,
+        old="            self._doubtful = before or failure",
+        new="            self._doubtful = failure",
+        breaks="the first of two writes is carried out after somebody has read",
+        by=(f"{_KEPT}::test_a_refusal_says_nothing_of_the_write_before_it",),
+        why="as of the one before",
+    ),
+    Mutant(
+        name="owner and state written at one time",
+        file=FENCING,
+        old="        if self._order is None:\n            self._order = asyncio.Lock()\n",
+        new="        self._order = asyncio.Lock()\n",
+        breaks="each replaces all metadata, and one undoes the other",
+        by=(f"{_KEPT}::test_owner_touches_and_state_are_written_one_after_the_other",),
+        why="conditions make good what order prevents, for a request more",
+    ),
+    Mutant(
+        name="stamps drop the mark of state",
+        file=STAMPS,
+        old="FUNCTION_KEY, HELD_KEY, MARK_KEY)\n",
+        new="FUNCTION_KEY, HELD_KEY, MARK_KEY, STATE_KEY)\n",
+        breaks="what is kept is lost with the next stamp",
+        among="state",
+    ),
+    Mutant(
+        name="lock handed on while state is written",
+        file="singleton/locking/lock.py",
+        old="                await turn.unused()\n",
+        new="",
+        breaks="a section's write is carried out in the next one",
+        among="state",
+    ),
+    Mutant(
+        name="runners hand on while state is written",
+        file="singleton/locking/relay.py",
+        old=" and not spent and not turn.in_use\n",
+        new=" and not spent\n",
+        breaks="a section's write is sent in the next one, under the same lease",
+        by=("tests/unit/process/test_relay.py",),
+        why="the write has to wait for another request of its lock as its section ends",
+    ),
+    Mutant(
+        name="state used after the release",
+        file=SECTION,
+        old="            going = self.is_of(lost)\n",
+        new="            going = True\n",
+        breaks="a hold that was released writes under the lease of its successor",
+        by=(f"{_KEPT}::test_who_gives_the_lock_back_uses_it_no_more_even_while_another_use_is_joined",),
+        why="no world uses a hold that it has released",
+    ),
+    Mutant(
+        name="who waits for state is not told of the loss",
+        file=CONTENT,
+        old="            forget = self._section.lost.add_callback(lambda _: patience.reschedule(loop.time()))\n",
+        new="            forget = self._section.lost.add_callback(lambda _: None)\n",
+        breaks="a body stays inside after its lease has ended",
+        among="state",
+    ),
+    Mutant(
+        name="requests for state hold up touches",
+        file=CONTENT,
+        old="            seconds = min(seconds, failover / TOUCHES)",
+        new="            seconds = max(seconds, failover / TOUCHES)",
+        breaks="one lost request loses the hold",
+        among="state",
+    ),
+    Mutant(
+        name="a loss that a read or write meets is not told",
+        file=CONTENT,
+        old="            self._lease.lose(failure.loss, failure)\n",
+        new="            pass\n",
+        breaks="a body goes on until its next renewal",
+        by=(f"{_KEPT}::test_the_service_refuses_whoever_lost_the_lease_whatever_his_clock_says",),
+        why="as late as a renewal is allowed to find it",
+    ),
+    Mutant(
+        name="content written over another's",
+        file="singleton/stores/memory.py",
+        old="        blob = self._as_known(name, etag)\n        _check_lease(blob, lease_id, now)\n"
+        "        blob.body = body\n",
+        new="        blob = self._blob(name)\n        _check_lease(blob, lease_id, now)\n        blob.body = body\n",
+        breaks="a write that comes late or twice undoes the one after it",
+        among="state",
+    ),
+)
+"""Each needs a write or read that goes wrong: the kind of fault that only worlds of state have."""
