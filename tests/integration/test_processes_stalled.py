@@ -73,6 +73,34 @@ def a_stopped_holder_knows_at_once_when_it_wakes(world: World) -> None:
         assert tokens[0] > token
 
 
+def a_holder_that_was_stopped_in_the_middle_of_a_write_of_state_overwrites_nothing(world: World) -> None:
+    code = """
+        with locks.lock(LOCK) as hold:
+            number = 0
+            hold.state.write(["stopped", number])
+            say("in")
+            try:
+                while True: number += 1; hold.state.write(["stopped", number])
+            except LockLost as error: say("lost", error.reason)
+            try: hold.state.read()
+            except LockLost: say("refused")
+    """
+    holder = world.script(code)
+    with running(holder) as said:
+        assert next(said) == "in"
+        time.sleep(0.5)
+        os.kill(holder.pid, signal.SIGSTOP)
+        with world.client().lock(world.lock, timeout=PERIOD + 2 * SLACK) as hold:
+            who, number = hold.state.read()
+            assert who == "stopped"
+            assert number > 0
+            hold.state.write(["successor", 1])
+            os.kill(holder.pid, signal.SIGCONT)
+            assert next(said).startswith("lost ")
+            assert next(said) == "refused"
+            assert hold.state.read() == ["successor", 1]
+
+
 def threads_that_keep_the_interpreter_busy_starve_no_renewal(world: World) -> None:
     code = f"""
         def spin():  # for three seconds around each renewal
@@ -152,6 +180,7 @@ def an_event_loop_that_is_blocked_starves_no_renewal_and_lets_nobody_in(world: W
 SCENARIOS: list[Callable[[World], None]] = [
     a_killed_holders_lock_is_free_when_its_lease_lapses,
     a_stopped_holder_knows_at_once_when_it_wakes,
+    a_holder_that_was_stopped_in_the_middle_of_a_write_of_state_overwrites_nothing,
     threads_that_keep_the_interpreter_busy_starve_no_renewal,
     code_that_never_lets_the_interpreter_go_is_told_as_soon_as_it_does,
     a_pool_of_one_thread_starves_no_renewal,
