@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from singleton.base.errors import LockNotAcquired
 from singleton.base.state import MOST_STATE, STATE_KEY, Kept, read_as
 from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
-from singleton.cli.words import counted, span_of, write_json
+from singleton.cli.words import counted, holder_dict, span_of, write_json
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fence.stamps import metadata_value
 from singleton.locking.holder import answered
@@ -55,7 +56,14 @@ def state(session: Session, name: str, timeout: float, *, remove: bool) -> int:
 
 
 def _remove(session: Session, name: str, timeout: float) -> int:
-    hold = session.acquire(name, timeout=timeout, owner=_OWNER)
+    try:
+        hold = session.acquire(name, timeout=timeout, owner=_OWNER)
+    except LockNotAcquired as error:
+        if session.as_json:
+            write_json({"lock": name, "removed": False, "holder": error.holder and holder_dict(error.holder)})
+        else:
+            say(f"nothing was removed: {error}", err=True)
+        return 1
     try:
         there = hold.state.read(_NOTHING) is not _NOTHING
         if there:
