@@ -3,7 +3,10 @@
 After a stall all leases of a process are due at once. If all of them asked at once, each over a connection of its own,
 then what they cost would take the time that they need. So:
 
-* **Some at a time.** ``PLACES`` requests are under way; the others wait, and who has the earliest deadline is next.
+* **Some at a time.** ``FEWEST`` requests are under way; the others wait, and who has the earliest deadline is next. So
+  few keep a loop busy whose answers come at once, and what more of them took (objects, connections) is saved.
+* **More where answers are slow.** While somebody waits, and the oldest has had no answer for ``SOON``, there are twice
+  as many places, up to ``PLACES``: no rate that a processor can keep is out of reach.
 * **No request holds up the others for long.** One without an answer after ``PATIENCE`` goes on, but not in a place. So
   where nothing is answered at all, ``PLACES / PATIENCE`` leases a second still get their try.
 * **Fewer where the loop is late.** More requests would make it later, until none is answered in time: there are fewer
@@ -27,15 +30,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLACES: Final = 256
-"""Requests under way at a time that are younger than ``PATIENCE``."""
+"""Requests under way at a time that are younger than ``PATIENCE``, at most."""
 PATIENCE: Final = 0.5
 """Seconds after which a request without an answer lets another one go."""
-_FEWEST: Final = 32
-"""Places, where the loop is late."""
+FEWEST: Final = 32
+"""Places, where answers come soon, or the loop is late."""
+SOON: Final = 0.01
+"""Seconds without an answer after which there are more places."""
 _LATE: Final = 0.05
 """Seconds by which the loop may be late before there are fewer places."""
 _BUSY: Final = 4.0
-"""Times that the loop is late, which come on top of ``PATIENCE``."""
+"""Times that the loop is late, which come on top of ``SOON`` and ``PATIENCE``."""
 
 
 class Duty:
@@ -136,13 +141,15 @@ class Turns:
         wheel: looks at what is due; one for all that take turns.
     """
 
-    __slots__ = ("_made", "_places", "_waiting", "ticket", "wheel")
+    __slots__ = ("_grown", "_made", "_most", "_places", "_waiting", "ticket", "wheel")
 
     def __init__(self) -> None:
         self.wheel = Wheel(self._send)
         self.ticket = 0
         self._waiting: list[tuple[float, int, Duty]] = []
         self._places: dict[Duty, float] = {}
+        self._most = FEWEST
+        self._grown = -math.inf
         self._made = 0
 
     def ask(self, duty: Duty, deadline: float) -> None:
@@ -165,16 +172,24 @@ class Turns:
     def _send(self, now: float) -> None:
         """Send those for whom there is a place; where there is none, be looked at when there is, at the latest."""
         late = self.wheel.late
-        places = PLACES if late <= _LATE else max(_FEWEST, int(PLACES * _LATE / late))
+        ceiling = PLACES if late <= _LATE else max(FEWEST, int(PLACES * _LATE / late))
+        self._most = min(self._most, ceiling)
         while self._waiting:
-            if len(self._places) >= places:
+            if len(self._places) >= self._most:
                 oldest, sent = next(iter(self._places.items()))
-                if (until := sent + PATIENCE + _BUSY * late) > now:
+                grows = self._most < ceiling
+                until = (max(sent, self._grown) + SOON if grows else sent + PATIENCE) + _BUSY * late
+                if until > now:
                     self.wheel.look_at(self, until)
                     return
-                del self._places[oldest]
+                if grows:
+                    self._most, self._grown = min(2 * self._most, ceiling), now
+                else:
+                    del self._places[oldest]
+                continue
             _, number, duty = heappop(self._waiting)
             if duty.number == number:
                 self._places[duty] = now
                 duty.begin(now)
+        self._most = FEWEST
         self.wheel.forget(self)

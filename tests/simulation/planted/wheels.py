@@ -94,8 +94,8 @@ WHEELS: tuple[Mutant, ...] = (
     Mutant(
         name="no end to the requests under way",
         file=TURNS,
-        old="            if len(self._places) >= places:\n",
-        new="            if len(self._places) >= places * places:\n",
+        old="            if len(self._places) >= self._most:\n",
+        new="            if len(self._places) >= PLACES * PLACES:\n",
         breaks="after a stall all leases ask at once, each over a connection of its own",
         by=("tests/unit/locking/test_turns.py",),
         why="no host of a world has so many leases that one waits for its turn",

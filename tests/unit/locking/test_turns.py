@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from singleton.locking.lease import Lease
-from singleton.locking.turns import PATIENCE, PLACES, Turns
+from singleton.locking.turns import FEWEST, PATIENCE, PLACES, Turns
 from tests.support.network import FINE, LOST_REQUEST, Fate, Network, Request
 from tests.support.world import foreign_id, now, pending_timers, until, virtual, virtual_loop
 
@@ -54,6 +54,17 @@ async def test_some_of_those_that_are_due_at_once_are_renewed_at_a_time_and_soon
     assert len(network.sent("renew")) == len(leases)
     await until(60.0)
     assert all(lease.alive() for lease in leases)
+    await stop(leases)
+
+
+@virtual
+async def test_where_answers_come_at_once_few_are_under_way_at_a_time() -> None:
+    network, turns = Busy(), Turns()
+    leases = [await taken(network, number, turns) for number in range(1000)]
+    network.always("renew", Fate(up=0.004, down=0.004))
+    await until(8.0)
+    assert network.most == FEWEST
+    assert len(network.sent("renew")) == len(leases)
     await stop(leases)
 
 
@@ -131,7 +142,8 @@ async def test_a_renewal_that_has_waited_counts_from_when_it_was_sent() -> None:
     assert {lease.name: lease.deadline for lease in leases} == pytest.approx(
         {name: when + 14.0 for name, when in sent.items()}
     )
-    assert sorted(set(sent.values())) == pytest.approx([7.5, 7.56, 7.62])
+    times = [7.5 + 0.06 * turn + 0.01 * step for turn in range(3) for step in range(4)]  # more and more at a time
+    assert sorted(set(sent.values())) == pytest.approx(times)
     await stop(leases)
 
 
@@ -173,12 +185,12 @@ async def test_a_loop_that_is_late_has_fewer_requests_under_way_until_it_is_in_t
     leases = [await taken(network, number, turns) for number in range(1000)]
     virtual_loop().now += 10.0
     await asyncio.sleep(0.001)
-    assert network.under_way == 32
+    assert network.under_way == FEWEST
     await until(60.0)
     assert all(lease.alive() for lease in leases)
     network.most = 0
     await until(80.0)
-    assert network.most > 32
+    assert network.most > FEWEST
     await stop(leases)
 
 
