@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.clock import now
@@ -34,6 +35,7 @@ EventKind = Literal[
 
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
 _numbers: Final = itertools.count(1)
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ class Call:
     lock: str
     function: str
     owner: str
-    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    arguments: Mapping[str, Any] = field(default_factory=lambda: _NONE, repr=False)
     mode: Use = "function"
     storage: Any = field(default=None, repr=False, compare=False)
     times: Times = field(default_factory=Times, init=False, repr=False, compare=False)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
+    from singleton.locking.section import Turn
     from singleton.process.address import Address
     from singleton.process.door import Door
     from singleton.process.onthread import Work
@@ -43,16 +44,31 @@ async def told_on(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: 
 
 def follow(call: Call, hold: Hold) -> None:
     """Tell that the hold was acquired; and of its end, without keeping it alive: its caller may drop it (M-37)."""
-    token, lock = hold.token, hold.lock
+    tell("acquired", call, token=hold.token, lock=hold.lock)
+    turn = hold.turn if isinstance(hold, Section) else None
+    end = _End(call, hold.lock, hold.token, turn)
+    hold.lost.add_callback(end.lost)
+    if turn is not None:
+        turn.when_settled(hold.lost, end.released)
 
-    def lost(reason: LossReason) -> None:
-        tell("lost", call, reason=reason, token=token, lock=lock)
 
-    tell("acquired", call, token=token, lock=lock)
-    hold.lost.add_callback(lost)
-    if isinstance(hold, Section):
-        turn = hold.turn
-        turn.when_settled(hold.lost, lambda: tell("released", call, given_up=turn.given_up, token=token, lock=lock))
+class _End:
+    """What is told of the end of a hold. As small as it can be: there is one for each lock that is held."""
+
+    __slots__ = ("_call", "_lock", "_token", "_turn")
+
+    def __init__(self, call: Call, lock: str, token: int | None, turn: Turn | None) -> None:
+        self._call = call
+        self._lock = lock
+        self._token = token
+        self._turn = turn
+
+    def lost(self, reason: LossReason) -> None:
+        tell("lost", self._call, reason=reason, token=self._token, lock=self._lock)
+
+    def released(self) -> None:
+        given_up = None if self._turn is None else self._turn.given_up
+        tell("released", self._call, given_up=given_up, token=self._token, lock=self._lock)
 
 
 class ToldAsk(Ask):

@@ -117,7 +117,7 @@ class Acquisition:
         if not fencing.spares_stamp(etag, owner):
             await within(_CALL, fencing.stamp_anew(lease.id, etag, owner))
         if fencing.counts:
-            lease.when_renewed(lambda: fencing.sign(lease.id, lease.owner, lease.served))
+            lease.when_renewed(fencing.sign)
 
     @property
     def in_doubt(self) -> bool:

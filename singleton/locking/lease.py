@@ -49,7 +49,6 @@ class Lease:
 
     __slots__ = (
         "_after",
-        "_context",
         "_deadline",
         "_granted",
         "_loop",
@@ -68,6 +67,7 @@ class Lease:
         "_written",
         "began",
         "cause",
+        "context",
         "id",
         "lost",
         "name",
@@ -102,15 +102,16 @@ class Lease:
         self._renewal = self._pause = period / 2 if renewal is None else renewal
         self._stopped = False
         self._watchers: tuple[Callable[[LossReason], None], ...] = ()
-        self._after: Callable[[], Awaitable[None]] | None = None
+        self._after: Callable[[str, str, float], Awaitable[None]] | None = None
         self._written: float | None = None
         self._loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()
+        self.context = contextvars.copy_context()
         self._touched = -math.inf
         self._touch_ends = math.inf
         self._turns = turns or Turns()
+        due = sent + self._renewal
         self._renewals = Duty(
-            self._turns, f"renew {name}", sent + self._renewal, self._renew, self._arm, self._call_ends
+            self._turns, f"renew {name}", due, self._renew, self._arm, self._call_ends, context=self.context
         )
         self._touches: Duty | None = None
         self._extend(sent)
@@ -150,8 +151,11 @@ class Lease:
         """For how many seconds the section has lasted."""
         return self._loop.time() - self.began
 
-    def when_renewed(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Make one more request after a renewal, once for a section that lasts until then, until it is answered."""
+    def when_renewed(self, write: Callable[[str, str, float], Awaitable[None]]) -> None:
+        """Make one more request after a renewal, once for a section that lasts until then, until it is answered.
+
+        It is told the lease's id, whose section it is, and for how many seconds that has lasted.
+        """
         self._after = write
 
     def touched(self, sent: float, good: float) -> None:
@@ -164,7 +168,8 @@ class Lease:
 
     def accompany(self, touch: Callable[[], Coroutine[Any, Any, float]], due: float) -> None:
         """Call ``touch`` beside the renewals when it is due, and when it says that it is again; ``stop`` joins it."""
-        self._touches = Duty(self._turns, f"touch {self.name}", due, touch, self._arm)
+        context = contextvars.copy_context()
+        self._touches = Duty(self._turns, f"touch {self.name}", due, touch, self._arm, context=context)
         self._arm()
 
     def lose(self, reason: LossReason, cause: StoreFailure | None = None) -> None:
@@ -225,7 +230,7 @@ class Lease:
     def look(self, now: float) -> float:
         """Be lost at the deadline; ask for the turn of what is due; say when to look again. See ``Wheel``."""
         if now >= self.deadline:
-            self._context.copy().run(self.lose, "expired")
+            self.context.copy().run(self.lose, "expired")
             return math.inf
         for duty in self._duties():
             if duty.due <= now:
@@ -261,13 +266,13 @@ class Lease:
                 await self._write(self._after)
         return sent + self._pause
 
-    async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def _write(self, write: Callable[[str, str, float], Awaitable[None]]) -> None:
         """Make the other request. It must not hold up the next renewal, nor decide about the lease."""
         began = self.began
         try:
             with speaking_of(self.whose):
                 async with asyncio.timeout(min(_LONGEST_CALL, self._renewal / 2)):
-                    await write()
+                    await write(self.id, self.owner, self.served)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
                 raise

@@ -177,6 +177,8 @@ class Line:
     def grant(self, waiter: Waiter, hold: Section) -> None:
         """End this wait with a hold."""
         del self._waiters[waiter]
+        if not self._waiters:
+            self._waiters.clear()  # else it keeps its memory, and each lock that is held has a line
         waiter.give(hold)
 
     async def sleep_until(self, due: float) -> None:

@@ -182,7 +182,7 @@ class Lock:
 
     def _running(self) -> Turn | None:
         """Return the turn whose section has not ended."""
-        return self._turn if self._turn is not None and not self._turn.ended.done() else None
+        return None if self._turn is None or self._turn.over else self._turn
 
     # --- the one task behind the line ---------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ declared before the mutex is taken for it: it meets the runner of that moment, a
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
@@ -27,6 +26,7 @@ from singleton.locking.line import Waiter
 from singleton.locking.section import Section, Turn
 
 if TYPE_CHECKING:
+    import contextvars
     from collections.abc import Callable
 
     from singleton.base.hold import LossSignal
@@ -68,22 +68,17 @@ class Runner(Protocol):
 class Relayed(Section):
     """A hold that a runner got."""
 
-    __slots__ = ("_relay",)
+    __slots__ = ()
 
     def __init__(
         self, lock: str, token: int | None, lease: Lease, relay: Relay, turn: Turn | None, who: Runner
     ) -> None:
         super().__init__(lock, who.owner, token, lease, turn, mutex=relay.mutex)
-        self._relay = relay
+        self.when_dropped(relay.collected)
         if turn is None:
             self.turn.context = who.context
         self.concerns(who.whose)
         lease.serve(who.owner)
-
-    def __del__(self) -> None:
-        """Its caller let go of it (M-37). It runs anywhere, so it takes no lock of ours."""
-        if not self.over and self.lost.reason != "closed":
-            self._relay.collected(self.turn, self.lost)
 
 
 class Relay:
@@ -180,23 +175,23 @@ class Relay:
                 following = self._relayed(runner, token, lease, turn)
                 told = turn.follow(following.lost, following.about, runner.context)
             hold.lost.finish()
-            for each in told:
-                each()
+            for context, each in told:
+                context.run(each)
         finally:
             if runner is not None:
                 runner.give(following)
         return True
 
-    def collected(self, turn: Turn, lost: LossSignal) -> None:
+    def collected(self, lock: str, turn: Turn, lost: LossSignal) -> None:
         """The hold of a runner was collected."""
         with suppress(RuntimeError):  # its loop is closed: the lease lapses
-            self._loop.call_soon_threadsafe(self._dropped, self._name, turn, lost, context=turn.context.copy())
+            self._loop.call_soon_threadsafe(self._dropped, lock, turn, lost, context=turn.context.copy())
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
 
     def open(self, lease: Lease, until: float) -> None:
         """Let runners join, as long as this lease is good. ``until``: the end of the handoff window."""
-        self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
+        self._loop, self._context = asyncio.get_running_loop(), lease.context
         with self.mutex:
             self._lease, self._until = lease, until
 

@@ -8,7 +8,6 @@ import math
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from singleton.base.clock import now
@@ -35,6 +34,10 @@ if TYPE_CHECKING:
 
 About: TypeAlias = "tuple[str, str, int | None, str]"
 """Of a hold: lock, owner, token, function."""
+Told: TypeAlias = "tuple[tuple[contextvars.Context, Callable[[], object]], ...]"
+"""What is to be called as a section is settled, each in a context."""
+Dropped: TypeAlias = "Callable[[str, Turn, LossSignal], object]"
+"""What is called of a hold that was dropped."""
 _RECENT: Final = 60.0
 """Seconds for which it is taken for granted who was read to have a lock."""
 
@@ -49,24 +52,24 @@ class Turn:
     Attributes:
         lost: the loss signal of the hold that has the turn.
         context: in which it is told what becomes of that.
+        over, settled: whether the section has had its two ends.
         given_up: when its user ended the section, by ``now``; None before.
     """
 
     __slots__ = (
         "_about",
         "_began",
+        "_ending",
         "_loop",
         "_mutex",
-        "_over",
-        "_settled",
         "_told",
         "_used",
         "_uses",
         "_waiting",
         "context",
-        "ended",
         "given_up",
         "lost",
+        "over",
         "settled",
     )
 
@@ -74,17 +77,25 @@ class Turn:
         self._loop = loop = asyncio.get_running_loop()
         self.lost = lost
         self.context = contextvars.copy_context()
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.settled: asyncio.Future[None] = loop.create_future()
         self._began = loop.time()
         self._about = about
         self._mutex = mutex
-        self._over = self._settled = False
+        self.over = self.settled = False
         self._waiting: asyncio.Future[None] | None = None
+        self._ending: asyncio.Future[None] | None = None
         self.given_up: float | None = None
-        self._told: tuple[Callable[[], object], ...] = ()
+        self._told: Told = ()
         self._uses = 0
         self._used: asyncio.Future[None] | None = None
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done as soon as the section is over; made for who waits for that."""
+        if self._ending is None:
+            self._ending = self._loop.create_future()
+            if self.over:
+                self._ending.set_result(None)
+        return self._ending
 
     @property
     def holder(self) -> Holder:
@@ -103,28 +114,27 @@ class Turn:
 
     def is_of(self, lost: LossSignal) -> bool:
         """Tell whether the hold with this signal has the turn, and its section has not ended."""
-        return self.lost is lost and not self._over
+        return self.lost is lost and not self.over
 
     def end(self, lost: LossSignal) -> bool:
         """The caller's end: its section is over. False: it was handed on before, and the turn is another's."""
         with self._mutex:
             if self.lost is not lost:
                 return False
-            self._over = True
+            self.over = True
             self.given_up = now()
-        if not self.ended.done():
-            self.ended.set_result(None)
-            if self._waiting is not None and not self._waiting.done():
-                self._waiting.set_result(None)
+        for waiting in (self._waiting, self._ending):
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
         return True
 
     async def until_ended(self) -> None:
         """Wait for the caller's end, once. A cancellation of this wait leaves ``ended`` as it is."""
-        if not self.ended.done():
+        if not self.over:
             self._waiting = self._loop.create_future()
             await self._waiting
 
-    def follow(self, lost: LossSignal, about: About, context: contextvars.Context) -> tuple[Callable[[], object], ...]:
+    def follow(self, lost: LossSignal, about: About, context: contextvars.Context) -> Told:
         """Go over to the next hold; return what is to be called as the last is settled. Under the mutex."""
         told, self._told = self._told, ()
         self.lost, self._about, self.context, self._began = lost, about, context, self._loop.time()
@@ -165,30 +175,30 @@ class Turn:
 
     def when_settled(self, lost: LossSignal, call: Callable[[], object]) -> None:
         """Call this, in the context of now, when the section of this hold is settled; at once if it is."""
-        told: Callable[[], object] = partial(contextvars.copy_context().run, call)
+        told = contextvars.copy_context(), call
         with self._mutex:
-            waits = self.lost is lost and not self._settled
+            waits = self.lost is lost and not self.settled
             if waits:
                 self._told = (*self._told, told)
         if not waits:
-            told()
+            told[0].run(call)
 
     async def until_settled(self) -> None:
         """Wait for the lock's end of a section that has ended, before whose end nobody gets the turn."""
         waiting: asyncio.Future[None] = self._loop.create_future()
         with self._mutex:
-            if self._settled:
+            if self.settled:
                 return
-            self._told = (*self._told, lambda: None if waiting.done() else waiting.set_result(None))
+            told = contextvars.copy_context(), lambda: None if waiting.done() else waiting.set_result(None)
+            self._told = (*self._told, told)
         await waiting
 
     def settle(self) -> None:
         """The lock's end: it is handed on, or given back."""
         with self._mutex:
-            told, self._told, self._settled = self._told, (), True
-        self.settled.set_result(None)
-        for call in told:
-            call()
+            told, self._told, self.settled = self._told, (), True
+        for context, call in told:
+            context.run(call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +236,7 @@ class Gate:
     @property
     def inside(self) -> Turn | None:
         """The turn whose section has not ended, if there is one."""
-        return None if self._turn is None or self._turn.ended.done() else self._turn
+        return None if self._turn is None or self._turn.over else self._turn
 
     def enter(self, turn: Turn) -> None:
         """Let a section begin."""
@@ -250,7 +260,7 @@ class Section(Hold):
         fencing: through which all is written to the lock's blob; None where it is not for this section to write.
     """
 
-    __slots__ = ("_lease", "fencing", "hand_on", "turn")
+    __slots__ = ("_dropped", "_lease", "fencing", "hand_on", "turn")
 
     def __init__(
         self,
@@ -267,6 +277,16 @@ class Section(Hold):
         self.turn = turn or Turn(self.lost, self.about, mutex or new_mutex())
         self.hand_on: Callable[[Section], bool] | None = None
         self.fencing: FencingCounter | None = None
+        self._dropped: Dropped | None = None
+
+    def __del__(self) -> None:
+        """Its caller let go of it (M-37). It runs anywhere, so it takes no lock of ours."""
+        if self._dropped is not None and not self.over and self.lost.reason != "closed":
+            self._dropped(self.lock, self.turn, self.lost)
+
+    def when_dropped(self, tell: Dropped) -> None:
+        """Call this, on whichever thread, when the hold is collected before its section has ended."""
+        self._dropped = tell
 
     def keeper(self) -> Keeper:
         """See ``Hold.keeper``."""

@@ -178,7 +178,7 @@ class Semaphore:
 
     def _is_ours(self, number: int) -> bool:
         turn = self._turns.get(number)
-        if turn is not None and turn.settled.done():
+        if turn is not None and turn.settled:
             del self._turns[number]
             turn = None
         return turn is not None or number in self._stand_ins

@@ -74,7 +74,6 @@ class State:
     __slots__ = (
         "_failing_since",
         "_failure",
-        "_fields",
         "_free",
         "_free_since",
         "_run_since",
@@ -91,7 +90,6 @@ class State:
         self.asked = -math.inf
         self._failure: SingletonError | None = None
         self._what = what
-        self._fields = {"lock": what.partition(" ")[2]}
         self._timing = timing
         self._failing_since = 0.0
         self._seen_taken = -math.inf
@@ -170,6 +168,11 @@ class State:
     def see_taken(self) -> None:
         """Note that somebody else has it, or a part of it: evidence for those who wait now."""
         self._seen_taken = _now()
+
+    @property
+    def _fields(self) -> dict[str, object]:
+        """What a log line about it has as fields."""
+        return {"lock": self._what.partition(" ")[2]}
 
     def _go(self, to: Doing) -> None:
         assert to in _MOVES[self.doing], f"{self._what}: from {self.doing.value} to {to.value}"

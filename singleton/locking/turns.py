@@ -18,7 +18,6 @@ then what they cost would take the time that they need. So:
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import math
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from singleton.locking.wheel import Wheel
 
 if TYPE_CHECKING:
+    import contextvars
     from collections.abc import Callable, Coroutine
     from typing import Any
 
@@ -75,11 +75,13 @@ class Duty:
         ask: Callable[[], Coroutine[Any, Any, float]],
         then: Callable[[], None],
         limit: Callable[[float], float] | None = None,
+        *,
+        context: contextvars.Context,
     ) -> None:
         """``ask`` makes the request, and returns when it is due again.
 
         ``then`` is called when ``due`` or ``ends`` has changed. ``limit`` returns when a request that is sent now ends
-        at the latest; without it, ``ask`` sees to that.
+        at the latest; without it, ``ask`` sees to that. ``context``: a copy of it is the task's.
         """
         self.due = due
         self.ends = math.inf
@@ -91,7 +93,7 @@ class Duty:
         self._then = then
         self._limit = limit
         self._is_cut_off = False
-        self._context = contextvars.copy_context()
+        self._context = context
 
     def begin(self, now: float) -> None:
         """Make the request."""

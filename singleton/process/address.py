@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from singleton.locking.timing import Timing
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Stamp
     from singleton.settings.options import SingletonOptions
     from singleton.settings.place import Place
+
+_timing = lru_cache(64)(Timing)
+"""One for all locks that behave alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Address:
     @classmethod
     def of(cls, place: Place, name: str, options: SingletonOptions, stamp: Stamp = "token") -> Address:
         """Return the address of the lock ``name`` under these options."""
-        timing = Timing(
+        timing = _timing(
             period=options.lock_period,
             renewal=options.renewal_interval,
             poll_min=options.lock_acquisition_min_polling_interval,

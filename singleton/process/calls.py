@@ -11,7 +11,6 @@ import concurrent.futures
 import contextlib
 import enum
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
@@ -52,7 +51,6 @@ class Calls:
     """
 
     def __init__(self, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
-        self.holds: weakref.WeakSet[Hold] = weakref.WeakSet()
         self.phase = Phase.OPEN
         self._failure: SingletonError | None = None
         self.registry = registry
@@ -119,7 +117,7 @@ class Calls:
         """Be over, in a forked child: the thread is not there, nor whoever had a lock of this object or of a hold."""
         self._door = threading.Lock()
         self.phase = Phase.OVER
-        for hold in {*self.holds, *self.registry.acquired}:
+        for hold in (*self.registry.acquired,):
             hold.lost.forget()
         self.registry.forget()
 
@@ -211,7 +209,7 @@ class Calls:
     def _remember(self, answer: _T) -> _T:
         for hold in holds_in(answer):
             hold.crossing = self
-            self.holds.add(hold)
+            self.registry.acquired.add(hold)
         return answer
 
     async def _give_back(self, answer: object) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.naming import log as _log
@@ -19,18 +19,15 @@ if TYPE_CHECKING:
 def release_if_dropped(hold: Hold) -> None:
     """Give the lock back when ``hold`` is collected without having been released. Call it on the lock's loop."""
     if isinstance(hold, Section):
-        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        collected = weakref.finalize(hold, _collected, hold.lock, hold.turn, hold.lost, loop, context)
-        collected.atexit = False  # the lock thread is closed then, and tells who still holds
+        hold.when_dropped(partial(_collected, asyncio.get_running_loop(), contextvars.copy_context()))
 
 
 def _collected(
-    lock: str, turn: Turn, lost: LossSignal, loop: asyncio.AbstractEventLoop, context: contextvars.Context
+    loop: asyncio.AbstractEventLoop, context: contextvars.Context, lock: str, turn: Turn, lost: LossSignal
 ) -> None:
     """Run on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run."""
-    if turn.is_of(lost):
-        with suppress(RuntimeError):  # its loop is closed: the lease lapses
-            loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=context)
+    with suppress(RuntimeError):  # its loop is closed: the lease lapses
+        loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=context)
 
 
 def end_dropped(lock: str, turn: Turn, lost: LossSignal) -> None:

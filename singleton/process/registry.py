@@ -57,7 +57,11 @@ class Keeper(Protocol):
 
 
 class Registry:
-    """Acquires by address. All methods run on the loop of the registry's first use."""
+    """Acquires by address. All methods run on the loop of the registry's first use.
+
+    Attributes:
+        acquired: all holds that somebody knows, also one that its caller gets by another way: a leader's.
+    """
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class Registry:
         self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
-        self._blobs: weakref.WeakKeyDictionary[Hold, tuple[Place, str]] = weakref.WeakKeyDictionary()
+        self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
         self._companions: set[asyncio.Task[None]] = set()
         self._lent: dict[Place, set[Door]] = {}
@@ -117,7 +121,7 @@ class Registry:
             )
             with self.long_wait(address, owner, suspicion, since=since):
                 hold = await lock.acquire(timeout=timeout, owner=owner, since=since)
-        self._blobs[hold] = (address.place, hold.lock)
+        self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
         if at_least:
@@ -152,11 +156,6 @@ class Registry:
         """Return from any thread what hands the lock of this address on, if it is known."""
         lock = self._locks.get(address)
         return None if lock is None else lock.relay
-
-    @property
-    def acquired(self) -> tuple[Hold, ...]:
-        """All holds that somebody knows, also one that its caller gets by another way: a leader's."""
-        return tuple(self._blobs)
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""

@@ -44,7 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline ignored",
         file=LEASE,
-        old='            self._context.copy().run(self.lose, "expired")\n',
+        old='            self.context.copy().run(self.lose, "expired")\n',
         new="",
         breaks="nobody declares a lease lost whose renewals hang",
     ),
@@ -123,8 +123,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewals come too late",
         file=LEASE,
-        old="sent + self._renewal, self._renew, self._arm, self._call_ends\n",
-        new="sent + self._period * 0.95, self._renew, self._arm, self._call_ends\n",
+        old="due = sent + self._renewal\n",
+        new="due = sent + self._period * 0.95\n",
         breaks="the first renewal is due after the deadline",
     ),
     Mutant(

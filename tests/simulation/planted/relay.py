@@ -70,15 +70,15 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a second release ends the next one's section",
         file="singleton/locking/section.py",
-        old="            if self.lost is not lost:\n                return False\n            self._over = True",
-        new="            self._over = True",
+        old="            if self.lost is not lost:\n                return False\n            self.over = True",
+        new="            self.over = True",
         breaks="who releases twice gives back what a runner has",
     ),
     Mutant(
         name="a hold that follows is not given back when it is dropped",
         file="singleton/locking/relay.py",
-        old="            self._relay.collected(self.turn, self.lost)",
-        new="            return",
+        old="        self.when_dropped(relay.collected)\n",
+        new="",
         breaks="a runner's hold that was dropped keeps its lock",
     ),
     Mutant(

@@ -150,8 +150,8 @@ OTHERS: list[Killed] = [
     ),
     lease(
         "calls without a time limit",
-        "self._renew, self._arm, self._call_ends\n",
-        "self._renew, self._arm\n",
+        "self._renew, self._arm, self._call_ends, context",
+        "self._renew, self._arm, context",
         deadline.test_no_renewal_is_waited_for_past_the_deadline,
     ),
     acquisition(

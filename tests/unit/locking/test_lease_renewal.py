@@ -317,7 +317,7 @@ async def test_a_renewal_that_was_cut_off_leaves_nothing_behind_that_cuts_off_an
     lease = await take(network)
     wrote: list[float] = []
 
-    async def write() -> None:
+    async def write(*_: object) -> None:
         await asyncio.sleep(2.0)
         wrote.append(now())
 

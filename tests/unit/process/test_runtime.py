@@ -176,7 +176,7 @@ def test_a_main_thread_that_is_interrupted_while_it_waits_leaves_nothing(thread:
 async def test_a_cancellation_that_crosses_the_grant_on_its_way_gives_the_lock_back(thread: LockThread) -> None:
     caller = asyncio.create_task(acquire_async(thread))
     await asyncio.sleep(0)
-    while not thread.runtime.holds and LOCK not in thread.leased():
+    while not thread.runtime.registry.acquired and LOCK not in thread.leased():
         time.sleep(0.001)  # noqa: ASYNC251 - this loop must not hear of the grant
     time.sleep(0.02)  # noqa: ASYNC251
     caller.cancel()
