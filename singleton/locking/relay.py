@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -119,7 +120,7 @@ class Relay:
         self._line = line
         self._fencing = fencing
         self._dropped = dropped
-        self._runners: list[Runner] = []
+        self._runners: deque[Runner] = deque()
         self._turn: Turn | None = None
         self._lease: Lease | None = None
         self._until = -math.inf
@@ -257,7 +258,7 @@ class Relay:
             oldest = self._loop.time() - _HERE
             moving = []
             while self._runners and self._runners[0].since <= oldest:
-                moving.append(self._runners.pop(0))
+                moving.append(self._runners.popleft())
             self._watched = again = bool(self._runners) or self._joined
             self._joined = False
         for runner in moving:
@@ -276,7 +277,7 @@ class Relay:
         """Return the first runner, if it is his turn, and not that of somebody in line."""
         oldest, now = self._line.oldest(), self._loop.time()
         while self._runners and self._runners[0].since <= oldest and now < self._runners[0].deadline:
-            if (runner := self._runners.pop(0)).claim():
+            if (runner := self._runners.popleft()).claim():
                 return runner
         return None
 

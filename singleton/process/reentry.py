@@ -18,7 +18,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
@@ -156,8 +156,10 @@ def ask_for_nobody() -> None:
     _asks.set(None)
 
 
-def suspected(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> str:
-    """Look at who is about to wait for a lock, on the lock thread; ``is_it`` tells whether a hold is of that lock.
+def suspected(name: str, owner: str, *, turn: Turn | None, kept: Container[Hold]) -> str:
+    """Look at who is about to wait for a lock, on the lock thread; ``turn``: of who is inside it, in this process.
+
+    Who has no block any more, and is ``kept`` for a while, is none who could wait for himself.
 
     Returns:
         what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
@@ -165,7 +167,8 @@ def suspected(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> str
     Raises:
         LockNotAcquired: it certainly waits for itself.
     """
-    own = [each for each in _holds.get() or () if _is_it(each, is_it)]
+    known = None if turn is None else _holds.get()  # nobody is inside: of ten thousand holds none needs a look
+    own = [each for each in known or () if (hold := each.goes_on) and hold.turn is turn and hold not in kept]
     if not own:
         return ""
     whose = _owned(own[0])
@@ -179,11 +182,6 @@ def suspected(name: str, owner: str, *, is_it: Callable[[Section], bool]) -> str
             holder=_holder(own[0]),
         )
     return f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
-
-
-def _is_it(inside: Inside, is_it: Callable[[Section], bool]) -> bool:
-    hold = inside.goes_on
-    return hold is not None and is_it(hold)
 
 
 def _owned(inside: Inside) -> str:

@@ -116,9 +116,7 @@ class Registry:
             hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
         else:
             lock = self._lock(address)
-            suspicion = suspected(
-                address.name, owner, is_it=lambda hold: hold.turn is lock.gate.inside and hold not in self._tails
-            )
+            suspicion = suspected(address.name, owner, turn=lock.gate.inside, kept=self._tails)
             with self.long_wait(address, owner, suspicion, since=since):
                 hold = await lock.acquire(timeout=timeout, owner=owner, since=since)
         self.acquired.add(hold)
