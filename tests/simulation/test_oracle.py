@@ -37,6 +37,7 @@ from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 from tests.simulation.silencing import SILENCING
+from tests.simulation.state_scenes import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -761,6 +762,7 @@ async def _(host: Host) -> None:
 
 
 SITUATIONS.update(MISDELIVERIES)
+SITUATIONS.update(STATES)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from simulator.virtual.oracle import callers, conduct, listening, oracle, places
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
-from simulator.virtual.workloads import leaders, semaphores, witness
+from simulator.virtual.workloads import leaders, semaphores, states, witness
 from simulator.virtual.workloads.clients import book, calls, crowd, uses
 from simulator.virtual.workloads.deferring import ledger
 from simulator.virtual.workloads.deployments import deployed
@@ -91,7 +91,7 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, semaphores)
+    workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, semaphores, states)
     modules = (*workloads, logs, world, conduct, callers, listening, places, silence, oracle)
     pages = "".join(module.__doc__ or "" for module in modules)
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))

@@ -1,10 +1,10 @@
 """The workload ``state``: holders read and write what is kept with their lock, and what they may expect of it.
 
-state went back        a holder read what is older than something that was acknowledged, or read, before he asked
-overwritten            the service carried out a write of a section, and a later one had read or written before
-refused without a loss a holder was told that his lock is lost, and his hold is good
-state lost             at the end the blob has what is older than something that was acknowledged or read
-false alarm            a holder was told of trouble with the storage, and there was none
+state went back         a holder read what is older than something that was acknowledged, or read, before he asked
+overwritten             the service carried out a write of a section, and a later one had read or written before
+refused without a loss  a holder was told that his lock is lost, and his hold is good
+state lost              at the end the blob has what is older than something that was acknowledged or read
+false alarm             a holder was told of trouble with the storage, and there was none
 """
 
 from __future__ import annotations

@@ -1,0 +1,72 @@
+"""Situations for the checks of the workload ``state``: what they must not overlook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from simulator.virtual.storage.network import Passage, Request
+from simulator.virtual.workloads.states import _Ledger
+from singleton.base.errors import LockLost
+from singleton.base.hold import Hold
+from tests.simulation.scenes import LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tests.simulation.scenes import Host, Scene
+
+
+class _Reading:
+    """A hold whose state is read, whatever the service has."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self.lock, self.token, self.lost = LOCK, 7, Hold(LOCK).lost
+        self.state = self
+
+    async def aread(self, _: Any) -> Any:
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+
+async def _read(host: Host, found: Any) -> None:
+    ledger = _Ledger(host.scene.world)
+    ledger._known[LOCK] = (5, 1)
+    await ledger.read(host.machine, cast("Hold", _Reading(found)))
+
+
+async def _went_back(host: Host) -> None:
+    await _read(host, [4, 9])
+
+
+async def _refused(host: Host) -> None:
+    try:
+        await _read(host, LockLost("lost", lock=LOCK, reason="stolen"))
+    except LockLost:
+        return
+
+
+async def _overwritten(host: Host) -> None:
+    ledger = _Ledger(host.scene.world)
+    ledger._latest[LOCK] = 9
+    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
+    ledger.answered(Request(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+
+
+async def _lost(host: Host) -> None:
+    ledger = _Ledger(host.scene.world)
+    ledger._known[LOCK] = (5, 1)
+    ledger.must_be_there()
+
+
+def _of(part: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[Scene], None]:
+    return lambda scene: scene.a.plays(part)
+
+
+STATES: Final[dict[str, Callable[[Scene], None]]] = {
+    "state went back": _of(_went_back),
+    "refused without a loss": _of(_refused),
+    "overwritten": _of(_overwritten),
+    "state lost": _of(_lost),
+}
