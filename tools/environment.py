@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # What an extra brings along, so that `make demo` after `make test` installs nothing.
 INCLUDES = {
     "dask": {"sim"},
-    "test": {"sim", "dask", "identity", "otel"},
-    "dev": {"sim", "dask", "identity", "otel", "test", "lint"},
+    "test": {"sim", "dask", "identity", "otel", "sql"},
+    "dev": {"sim", "dask", "identity", "otel", "sql", "test", "lint"},
 }
 # The editable install is built in the environment itself: one set of pinned versions, no second download.
 BUILD = ("hatchling", "editables")

@@ -1,0 +1,37 @@
+"""Outbox and row states in any SQL database, by SQLAlchemy 2 (extra ``[sql]``). Only this room may import it.
+
+Everything runs in the user's own database and, where it has to, in the user's own transaction.
+"""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy as _sqlalchemy
+except ImportError as _error:
+    from singleton.base.errors import ConfigurationError
+
+    raise ConfigurationError(
+        "singleton.patterns.sql needs SQLAlchemy 2: add azure-functions-singleton[sql] to requirements.txt "
+        "(pip install 'azure-functions-singleton[sql]')"
+    ) from _error
+if int(_sqlalchemy.__version__.split(".")[0]) != 2:
+    from singleton.base.errors import ConfigurationError
+
+    raise ConfigurationError(f"singleton.patterns.sql needs SQLAlchemy 2; installed is {_sqlalchemy.__version__}")
+
+from singleton.patterns.rows import Claim, StaleClaim
+from singleton.patterns.sql.outbox import AsyncSqlOutbox, SqlOutbox
+from singleton.patterns.sql.rowstates import AsyncRowStates, RowStates, state_columns
+from singleton.patterns.sql.tables import outbox_table, work_table
+
+__all__ = [
+    "AsyncRowStates",
+    "AsyncSqlOutbox",
+    "Claim",
+    "RowStates",
+    "SqlOutbox",
+    "StaleClaim",
+    "outbox_table",
+    "state_columns",
+    "work_table",
+]

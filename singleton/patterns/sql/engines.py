@@ -1,0 +1,103 @@
+"""Engines, connections and sessions: what was given, and how a transaction is run on it, sync or async.
+
+What is done is written once, for a sync ``Connection``; on an async one it runs by ``run_sync``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import Session, scoped_session
+
+from singleton.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import CursorResult
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+    from sqlalchemy.sql import Executable
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+Executes: TypeAlias = "Connection | Session | scoped_session[Any]"
+"""What has begun the user's transaction."""
+AsyncExecutes: TypeAlias = "AsyncConnection | AsyncSession"
+_AT_CONNECT: Final = "_on_connect_isolation_level"
+"""Where a dialect keeps what ``create_engine(isolation_level=…)`` was given."""
+_SYNC: Final = (Connection, Session, scoped_session)
+
+
+def checked_engine(engine: object) -> Engine:
+    """Refuse what is no sync engine; what it is may hold a password, so it is not shown."""
+    if not isinstance(engine, Engine):
+        raise ConfigurationError(
+            f"engine is a value of type {type(engine).__name__}: give an Engine (create_engine); "
+            "for an AsyncEngine there are AsyncSqlOutbox and AsyncRowStates"
+        )
+    return engine
+
+
+def checked_async_engine(engine: object) -> AsyncEngine:
+    """Refuse what is no async engine."""
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    if not isinstance(engine, AsyncEngine):
+        raise ConfigurationError(
+            f"engine is a value of type {type(engine).__name__}: give an AsyncEngine (create_async_engine); "
+            "for an Engine there are SqlOutbox and RowStates"
+        )
+    return engine
+
+
+def checked_connection(connection: object) -> Executes:
+    """Refuse what has no transaction of the user's."""
+    if not isinstance(connection, _SYNC):
+        raise ConfigurationError(
+            f"connection is a value of type {type(connection).__name__}: give the Session or Connection of your "
+            "transaction"
+        )
+    return connection
+
+
+def checked_async_connection(connection: object) -> AsyncExecutes:
+    """Refuse what has no transaction of the user's."""
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+    if not isinstance(connection, AsyncConnection | AsyncSession):
+        raise ConfigurationError(
+            f"connection is a value of type {type(connection).__name__}: give the AsyncSession or AsyncConnection of "
+            "your transaction"
+        )
+    return connection
+
+
+def refuse_autocommit(engine: Engine | AsyncEngine) -> None:
+    """Refuse an engine that commits each statement by itself: nothing would be done together."""
+    level = engine.get_execution_options().get("isolation_level", getattr(engine.dialect, _AT_CONNECT, None))
+    if str(level).upper() == "AUTOCOMMIT":
+        raise ConfigurationError("engine has the isolation level AUTOCOMMIT: give one with transactions")
+
+
+def in_transaction(
+    engine: Engine, work: Callable[Concatenate[Connection, _P], _T], *arguments: _P.args, **named: _P.kwargs
+) -> _T:
+    """Do this in a transaction of its own."""
+    with engine.begin() as connection:
+        return work(connection, *arguments, **named)
+
+
+async def in_async_transaction(
+    engine: AsyncEngine, work: Callable[Concatenate[Connection, _P], _T], *arguments: _P.args, **named: _P.kwargs
+) -> _T:
+    """Do this in a transaction of its own."""
+    async with engine.begin() as connection:
+        return await connection.run_sync(work, *arguments, **named)
+
+
+def changed(connection: Executes, statement: Executable) -> int:
+    """Execute a write; return how many rows it met."""
+    result: CursorResult[Any] = connection.execute(statement)  # type: ignore[assignment]
+    return result.rowcount

@@ -1,0 +1,325 @@
+"""Rows that go ``Pending → Processing → Done`` in the user's SQL database, each claimed by one at a time (S-13).
+
+Every claim of a row raises its version, and every write of a claimer asks for the version that it has: a claimer that
+was slow, and whose row somebody else has claimed since, is refused. With a hold's token, a claim also asks that no
+greater one was at the row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from sqlalchemy import Table, and_, false, literal, null, or_, select, update
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.hold import Hold
+from singleton.base.words import did_you_mean, quoted
+from singleton.patterns.outbox import fencing_token, told, whole
+from singleton.patterns.rows import Claim, StaleClaim
+from singleton.patterns.sql.clock import Now
+from singleton.patterns.sql.engines import (
+    changed,
+    checked_async_connection,
+    checked_async_engine,
+    checked_connection,
+    checked_engine,
+    in_async_transaction,
+    in_transaction,
+    refuse_autocommit,
+)
+from singleton.patterns.sql.tables import state_columns
+from singleton.settings.durations import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import Column, ColumnElement, Connection, Engine, RowMapping
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from singleton.clients.checking import Seconds
+    from singleton.patterns.sql.engines import AsyncExecutes, Executes
+
+_STATES: Final = {"pending": "Pending", "processing": "Processing", "done": "Done", "failed": "Failed"}
+_SKIP_LOCKED: Final = {"postgresql", "mysql", "mariadb", "oracle"}
+_E = TypeVar("_E", bound="Engine | AsyncEngine")
+
+__all__ = ["AsyncRowStates", "RowStates", "state_columns"]
+
+
+class _RowStates(Generic[_E]):
+    """Everything but how a transaction is run."""
+
+    _checked: Callable[[object], _E]
+
+    def __init__(
+        self,
+        engine: _E,
+        table: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        states: Mapping[str, Any] | None = None,
+        stuck_after: Seconds = 300.0,
+        attempts: int = 5,
+        where: ColumnElement[bool] | None = None,
+        order_by: ColumnElement[Any] | None = None,
+    ) -> None:
+        self._engine = self._checked(engine)
+        refuse_autocommit(engine)
+        table = getattr(table, "__table__", table)
+        if not isinstance(table, Table) or not table.primary_key.columns:
+            raise ConfigurationError("table is no Table, or mapped class, with a primary key")
+        self.table = table
+        own = {column.name: column.name for column in state_columns()}
+        names = own | _known(columns, own, "columns")
+        missing = [name for name in names.values() if name not in table.c]
+        if missing:
+            raise ConfigurationError(
+                f"table {table.name!r} has no column {missing[0]!r}: see state_columns and columns="
+            )
+        self._column: dict[str, Column[Any]] = {ours: table.c[name] for ours, name in names.items()}
+        self._state = _STATES | _known(states, _STATES, "states")
+        if len(set(self._state.values())) < len(_STATES):
+            raise ConfigurationError("states has one value for two states: give each its own")
+        self._stuck_after = seconds(stuck_after, "stuck_after", above=0)
+        self._attempts = whole(attempts, "attempts", most=1_000_000)
+        self._where = where
+        self._order = list(table.primary_key.columns) if order_by is None else [order_by]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.table.fullname!r}>"
+
+    def _set(self, **values: Any) -> dict[Column[Any], Any]:
+        return {self._column[name]: value for name, value in values.items()}
+
+    # --- claiming -----------------------------------------------------------------------------------------------------
+
+    def _claim(self, connection: Connection, limit: int, token: int | None) -> list[Claim]:
+        column, state, age = self._column, self._state, Now() - literal(self._stuck_after)
+        stuck = and_(column["status"] == state["processing"], column["claimed_at"] <= age)
+        rests = and_(column["claimed_at"].is_not(None), column["claimed_at"] > Now())
+        found = select(self.table).where(or_(stuck, and_(column["status"] == state["pending"], ~rests)))
+        if self._where is not None:
+            found = found.where(self._where)
+        if token is not None:
+            found = found.where(or_(column["token"].is_(None), column["token"] <= token))
+        if connection.dialect.name in _SKIP_LOCKED:
+            found = found.with_for_update(skip_locked=True)
+        else:  # a write comes first: where a database has one writer at a time, others wait here, and read what is true
+            connection.execute(update(self.table).where(false()).values(self._set(version=0)))
+        while rows := connection.execute(found.order_by(*self._order).limit(limit)).mappings().all():
+            claims = [claim for row in rows if (claim := self._claimed(connection, row, token)) is not None]
+            if claims:
+                return claims
+        return []
+
+    def _claimed(self, connection: Connection, row: RowMapping, token: int | None) -> Claim | None:
+        """Claim one row. None: somebody else has, or its attempts are used up."""
+        column = self._column
+        claim = Claim(
+            key={each.key: row[each] for each in self.table.primary_key.columns},
+            row={each.key: row[each] for each in self.table.columns},
+            version=row[column["version"]] + 1,
+            attempt=row[column["attempts"]] + 1,
+            token=token,
+        )
+        last = row[column["status"]] == self._state["processing"] and claim.attempt > self._attempts
+        if last:
+            values = self._set(
+                status=self._state["failed"], version=claim.version, error="its last claimer did not end"
+            )
+        else:
+            values = self._set(
+                status=self._state["processing"], version=claim.version, attempts=claim.attempt, claimed_at=Now()
+            )
+        if token is not None:
+            values |= self._set(token=token)
+        # Who has claimed it since it was read has raised its version.
+        unchanged = and_(self._is(claim), column["version"] == claim.version - 1)
+        won = changed(connection, update(self.table).where(unchanged).values(values)) == 1
+        return claim if won and not last else None
+
+    def _is(self, claim: Claim) -> ColumnElement[bool]:
+        return and_(*(self.table.c[name] == value for name, value in claim.key.items()))
+
+    # --- what a claimer writes ----------------------------------------------------------------------------------------
+
+    def _write(self, connection: Executes, claim: Claim, values: dict[Column[Any], Any]) -> None:
+        column = self._column
+        mine = and_(self._is(claim), column["version"] == claim.version, column["status"] == self._state["processing"])
+        if changed(connection, update(self.table).where(mine).values(values)) != 1:
+            raise StaleClaim(
+                f"row {dict(claim.key)!r} of {self.table.fullname!r} is not in the hands of claim {claim.version} any "
+                "more: roll back what you did under it",
+                reason="stale claim",
+            )
+
+    def _done(self) -> dict[Column[Any], Any]:
+        return self._set(status=self._state["done"], claimed_at=null(), error=null())
+
+    def _failure(self, claim: Claim, error: object, retry_in: Seconds) -> dict[Column[Any], Any]:
+        text = told(error) if isinstance(error, BaseException) else str(error)
+        wait = seconds(retry_in, "retry_in")
+        if claim.attempt >= self._attempts:
+            return self._set(status=self._state["failed"], claimed_at=null(), error=text)
+        return self._set(status=self._state["pending"], claimed_at=Now() + literal(wait), error=text)
+
+    def _given_back(self, claim: Claim) -> dict[Column[Any], Any]:
+        return self._set(status=self._state["pending"], claimed_at=null(), attempts=claim.attempt - 1)
+
+    def _renewed(self) -> dict[Column[Any], Any]:
+        return self._set(claimed_at=Now())
+
+    def _put_back(self, connection: Connection, key: Any) -> bool:
+        primary = list(self.table.primary_key.columns)
+        given = key if isinstance(key, tuple) else (key,)
+        if len(given) != len(primary):
+            raise ConfigurationError(f"key has {len(given)} values: the primary key has {len(primary)} columns")
+        failed = [column == value for column, value in zip(primary, given, strict=True)]
+        again = update(self.table).where(*failed, self._column["status"] == self._state["failed"])
+        return changed(connection, again.values(self._set(status=self._state["pending"], attempts=0))) == 1
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _asked(self, limit: int, token: int | Hold | None) -> tuple[int, int | None]:
+        number: object = fencing_token(token) if isinstance(token, Hold) else token
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise ConfigurationError(f"token is {quoted(token)}: give a hold, its token, or None")
+        return whole(limit, "limit", most=10_000), number
+
+
+def _known(given: Mapping[str, Any] | None, names: Mapping[str, Any], what: str) -> dict[str, Any]:
+    for name in given or {}:
+        if name not in names:
+            raise ConfigurationError(
+                f"{what} has {quoted(name)}{did_you_mean(str(name), names)}: {', '.join(names)} are"
+            )
+    return dict(given or {})
+
+
+class RowStates(_RowStates["Engine"]):
+    """Claims rows of a table, and notes what became of them, for an ``Engine``.
+
+    Args:
+        engine: of the database. Not one that commits by itself (``AUTOCOMMIT``).
+        table: a ``Table``, or mapped class, with the columns of ``state_columns``; or what ``work_table`` made.
+        columns: where your columns have other names: ``{"status": "state", "claimed_at": "taken"}``.
+        states: where your states have other values: ``{"pending": "New"}``; also ``processing``, ``done``, ``failed``.
+        stuck_after: seconds, by the database's clock, after which a claimed row may be claimed by the next.
+        attempts: so many claims of a row; then it is ``Failed``.
+        where: only rows for which this holds.
+        order_by: which first; by default in the order of the primary key.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+
+    Example::
+
+        rows = RowStates(engine, Invoice)
+        for claim in rows.claim(10):
+            with Session(engine) as session, session.begin():
+                book(session, claim.row)
+                rows.done(claim, session)
+    """
+
+    _checked = staticmethod(checked_engine)
+
+    def claim(self, limit: int = 1, *, token: int | Hold | None = None) -> list[Claim]:
+        """Claim up to ``limit`` rows that are pending, or stuck; no two claimers get the same. It is committed then.
+
+        Args:
+            limit: at most so many, from 1 to 10,000. Their time begins now: claim what you do within ``stuck_after``.
+            token: a hold, or its fencing token: rows at which a greater one was are not claimed.
+        """
+        return in_transaction(self._engine, self._claim, *self._asked(limit, token))
+
+    def done(self, claim: Claim, connection: Executes | None = None) -> None:
+        """Note that the row is done: in your transaction, together with what you did, or in one of its own.
+
+        Raises:
+            StaleClaim: somebody else has claimed it since. Let your transaction roll back.
+        """
+        self._do(connection, claim, self._done())
+
+    def failed(
+        self, claim: Claim, error: object, *, retry_in: Seconds = 0.0, connection: Executes | None = None
+    ) -> None:
+        """Note a failure: the row is pending again; ``Failed`` after its last attempt.
+
+        Args:
+            claim: the row.
+            error: an exception or a text, kept with the row.
+            retry_in: seconds, by the database's clock, for which nobody claims it.
+            connection: as for ``done``. Not the transaction that failed.
+
+        Raises:
+            StaleClaim: somebody else has claimed it since.
+        """
+        self._do(connection, claim, self._failure(claim, error, retry_in))
+
+    def give_back(self, claim: Claim) -> None:
+        """Give a row back that was not begun: pending again, and the attempt does not count.
+
+        Raises:
+            StaleClaim: somebody else has claimed it since.
+        """
+        self._do(None, claim, self._given_back(claim))
+
+    def renew(self, claim: Claim) -> None:
+        """Begin the time anew after which the row counts as stuck, in the middle of long work.
+
+        Raises:
+            StaleClaim: somebody else has claimed it since. Stop.
+        """
+        self._do(None, claim, self._renewed())
+
+    def put_back(self, key: Any) -> bool:
+        """Let a failed row be claimed again, with all its attempts. Return whether there was one of this primary key.
+
+        Args:
+            key: the value of the primary key; a tuple, where it has several columns.
+        """
+        return in_transaction(self._engine, self._put_back, key)
+
+    def _do(self, connection: Executes | None, claim: Claim, values: dict[Column[Any], Any]) -> None:
+        if connection is None:
+            in_transaction(self._engine, self._write, claim, values)
+        else:
+            self._write(checked_connection(connection), claim, values)
+
+
+class AsyncRowStates(_RowStates["AsyncEngine"]):
+    """Claims rows of a table, for an ``AsyncEngine``. Its methods are those of ``RowStates``, with ``await``."""
+
+    _checked = staticmethod(checked_async_engine)
+
+    async def claim(self, limit: int = 1, *, token: int | Hold | None = None) -> list[Claim]:
+        """Claim up to ``limit`` rows. See ``RowStates.claim``."""
+        return await in_async_transaction(self._engine, self._claim, *self._asked(limit, token))
+
+    async def done(self, claim: Claim, connection: AsyncExecutes | None = None) -> None:
+        """Note that the row is done. See ``RowStates.done``."""
+        await self._do(connection, claim, self._done())
+
+    async def failed(
+        self, claim: Claim, error: object, *, retry_in: Seconds = 0.0, connection: AsyncExecutes | None = None
+    ) -> None:
+        """Note a failure. See ``RowStates.failed``."""
+        await self._do(connection, claim, self._failure(claim, error, retry_in))
+
+    async def give_back(self, claim: Claim) -> None:
+        """Give a row back that was not begun. See ``RowStates.give_back``."""
+        await self._do(None, claim, self._given_back(claim))
+
+    async def renew(self, claim: Claim) -> None:
+        """Begin the time anew after which the row counts as stuck. See ``RowStates.renew``."""
+        await self._do(None, claim, self._renewed())
+
+    async def put_back(self, key: Any) -> bool:
+        """Let a failed row be claimed again. See ``RowStates.put_back``."""
+        return await in_async_transaction(self._engine, self._put_back, key)
+
+    async def _do(self, connection: AsyncExecutes | None, claim: Claim, values: dict[Column[Any], Any]) -> None:
+        if connection is None:
+            await in_async_transaction(self._engine, self._write, claim, values)
+        else:
+            await checked_async_connection(connection).run_sync(self._write, claim, values)

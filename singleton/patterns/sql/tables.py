@@ -1,0 +1,89 @@
+"""Tables of ours, as SQLAlchemy knows them: in a user's ``MetaData`` they go the way of his own, Alembic included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, String, Table, Text
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from sqlalchemy.types import TypeEngine
+
+KEY: Final = 255
+"""Characters of a key, an id or a destination."""
+_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def outbox_table(
+    metadata: MetaData, name: str = "outbox", *, schema: str | None = None, body: TypeEngine[Any] | None = None
+) -> Table:
+    """Describe the table of an outbox, and the small one beside it (``{name}_fence``) that keeps the greatest token.
+
+    Args:
+        metadata: yours, so that your migrations make them; or a new one.
+        name, schema: of the table.
+        body: type of the messages' bodies; ``Text()`` by default, ``JSON()`` or ``LargeBinary()`` for others.
+    """
+    check_name(metadata, name)
+    Table(
+        f"{name}_fence",
+        metadata,
+        Column("id", Integer, primary_key=True, autoincrement=False),
+        Column("token", BigInteger, nullable=False),
+        schema=schema,
+    )
+    return Table(
+        name,
+        metadata,
+        Column("position", _NUMBER, primary_key=True, autoincrement=True),
+        Column("id", String(KEY), nullable=False, unique=True),
+        Column("key", String(KEY)),
+        Column("destination", String(KEY)),
+        Column("body", body or Text(), nullable=False),
+        Column("state", String(10), nullable=False),
+        Column("attempts", Integer, nullable=False),
+        Column("token", BigInteger),
+        Column("added_at", Double, nullable=False),
+        Column("due_at", Double, nullable=False),
+        Column("sent_at", Double),
+        Column("error", Text),
+        Index(f"ix_{name}_state", "state", "position"),
+        Index(f"ix_{name}_key", "key", "state", "position"),
+        schema=schema,
+        sqlite_autoincrement=True,
+    )
+
+
+def state_columns() -> tuple[Column[Any], ...]:
+    """Return the columns that a table of yours needs for ``RowStates``, by the names that it looks for."""
+    return (
+        Column("status", String(20), nullable=False, default="Pending", server_default="Pending", index=True),
+        Column("version", Integer, nullable=False, default=0, server_default="0"),
+        Column("attempts", Integer, nullable=False, default=0, server_default="0"),
+        Column("claimed_at", Double),
+        Column("token", BigInteger),
+        Column("error", Text),
+    )
+
+
+def work_table(metadata: MetaData, name: str = "work") -> Table:
+    """Describe a table for ``RowStates`` where you have none: an ``id``, a ``body``, and the columns of the states."""
+    check_name(metadata, name)
+    return Table(
+        name,
+        metadata,
+        Column("id", String(KEY), primary_key=True),
+        Column("body", Text, nullable=False),
+        *state_columns(),
+    )
+
+
+def check_name(metadata: object, name: object) -> None:
+    """Refuse what can't name a table."""
+    if not isinstance(metadata, MetaData):
+        raise ConfigurationError(f"metadata is {quoted(metadata)}: give a MetaData")
+    if not isinstance(name, str) or not name or len(name) > 50:
+        raise ConfigurationError(f"the table's name is {quoted(name)}: give a text of 1 to 50 characters")
