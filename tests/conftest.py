@@ -33,6 +33,7 @@ GROUPS = {
     "tests/cli/": "cli",
     "tests/integration/test_faults.py": "faults",
     "tests/integration/test_faults_replies.py": "faults",
+    "tests/integration/test_postgres.py": "postgres",
     "tests/integration/test_processes_stalled.py": "faults",
 }
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.

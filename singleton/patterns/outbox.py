@@ -231,9 +231,7 @@ class OutboxRelay:
             raise
         except Exception as error:  # noqa: BLE001 - what a user's send raises
             return await self._failed(message, told(error))
-        if inspect.iscoroutine(returned):
-            returned.close()
-            raise ConfigurationError("send returned a coroutine: give a coroutine function")
+        _refuse_awaitable(returned, "send returned an awaitable: give a coroutine function")
         await self._ask(self._outbox.sent, message)
         return True
 
@@ -253,7 +251,9 @@ class OutboxRelay:
     async def _ask(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if self._outbox.asynchronous:
             return await method(*arguments, **named)
-        return await self._call(method, *arguments, **named)
+        returned = await self._call(method, *arguments, **named)
+        _refuse_awaitable(returned, "a method of the outbox returned an awaitable: set its asynchronous to True")
+        return returned
 
     async def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if not self.asynchronous:
@@ -269,8 +269,14 @@ def _driven(work: Coroutine[Any, Any, None]) -> None:
         work.send(None)
     except StopIteration:
         return
-    work.close()
-    raise ConfigurationError("a method of the outbox waits: set its asynchronous to True")
+    raise AssertionError("nothing waits where neither the outbox nor send does")
+
+
+def _refuse_awaitable(returned: object, told_so: str) -> None:
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise ConfigurationError(told_so)
 
 
 def fencing_token(hold: Hold) -> int:

@@ -1,0 +1,187 @@
+"""What states of rows promise, on any SQL database: a scenario gets an engine and no tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import Column, Double, Integer, MetaData, String, Table, insert, update
+from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
+
+from singleton.patterns.rows import Claim, StaleClaim
+from singleton.patterns.sql import RowStates, state_columns, work_table
+from tests.support.patterns import column, go_by, held
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+def made(engine: Engine, number: int = 3, **options: Any) -> RowStates:
+    table = work_table(MetaData())
+    table.metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(insert(table), [{"id": str(each), "body": f"work {each}"} for each in range(number)])
+    return RowStates(engine, table, **options)
+
+
+def ids(claims: list[Claim]) -> list[str]:
+    return [claim.key["id"] for claim in claims]
+
+
+def a_row_is_claimed_by_one_and_goes_to_done(engine: Engine) -> None:
+    rows = made(engine)
+    one, other = rows.claim(2), rows.claim(2)
+    assert (ids(one), ids(other), rows.claim()) == (["0", "1"], ["2"], [])
+    assert (one[0].version, one[0].attempt, one[0].row["body"], one[0].row["status"]) == (1, 1, "work 0", "Pending")
+    for claim in one + other:
+        rows.done(claim)
+    assert column(engine, rows.table, "status") == ["Done"] * 3
+    go_by(engine, rows.table, 1000)
+    assert rows.claim() == []
+
+
+def a_row_that_is_stuck_is_claimed_again_and_its_old_claimer_refused(engine: Engine) -> None:
+    rows = made(engine, 1)
+    (old,) = rows.claim()
+    go_by(engine, rows.table, 299)
+    assert rows.claim() == []
+    go_by(engine, rows.table, 2)
+    (new,) = rows.claim()
+    assert (new.version, new.attempt) == (2, 2)
+    for late in (rows.done, rows.renew, rows.give_back, lambda claim: rows.failed(claim, "late")):
+        with pytest.raises(StaleClaim, match="not in the hands of claim 1"):
+            late(old)
+    rows.done(new)
+    with pytest.raises(StaleClaim):
+        rows.done(new)
+
+
+def the_effect_and_done_are_one_transaction(engine: Engine) -> None:
+    rows = made(engine, 1)
+    (old,) = rows.claim()
+    go_by(engine, rows.table, 301)
+    (new,) = rows.claim()
+
+    def book(claim: Claim) -> None:
+        with Session(engine) as session, session.begin():
+            session.execute(update(rows.table).values(body=f"booked by claim {claim.version}"))
+            rows.done(claim, session)
+
+    with pytest.raises(StaleClaim):
+        book(old)
+    assert column(engine, rows.table, "body") == ["work 0"]
+    book(new)
+    assert column(engine, rows.table, "body") == ["booked by claim 2"]
+    assert column(engine, rows.table, "status") == ["Done"]
+
+
+def a_row_that_fails_comes_again_after_its_rest_and_is_failed_in_the_end(engine: Engine) -> None:
+    rows = made(engine, 1, attempts=2)
+    (claim,) = rows.claim()
+    rows.failed(claim, OSError("at postgresql://me:secret@host/db"), retry_in=60)
+    assert rows.claim() == []
+    assert column(engine, rows.table, "error") == ["OSError: at postgresql://***@host/db"]
+    go_by(engine, rows.table, 61)
+    (claim,) = rows.claim()
+    rows.failed(claim, "again", retry_in=60)
+    assert (column(engine, rows.table, "status"), column(engine, rows.table, "error")) == (["Failed"], ["again"])
+    go_by(engine, rows.table, 1000)
+    assert rows.claim() == []
+    assert rows.put_back("0")
+    assert not rows.put_back("0")
+    (claim,) = rows.claim()
+    assert (claim.version, claim.attempt) == (3, 1)
+
+
+def a_row_whose_claimers_all_die_is_failed_and_holds_up_nobody(engine: Engine) -> None:
+    rows = made(engine, 2, attempts=2)
+    for _ in range(2):
+        assert ids(rows.claim()) == ["0"]
+        go_by(engine, rows.table, 301)
+    assert ids(rows.claim()) == ["1"]
+    assert column(engine, rows.table, "status") == ["Failed", "Processing"]
+    assert column(engine, rows.table, "error")[0] == "its last claimer did not end"
+
+
+def what_was_not_begun_can_be_given_back_and_long_work_renews(engine: Engine) -> None:
+    rows = made(engine, 2)
+    one, other = rows.claim(2)
+    rows.give_back(one)
+    go_by(engine, rows.table, 299)
+    rows.renew(other)
+    go_by(engine, rows.table, 299)
+    (again,) = rows.claim(2)
+    assert (again.key, again.version, again.attempt) == ({"id": "0"}, 2, 1)
+    rows.done(other)
+
+
+def a_smaller_token_claims_nothing_where_a_greater_one_was(engine: Engine) -> None:
+    rows = made(engine, 2)
+    (claim,) = rows.claim(token=held(7))
+    assert claim.token == 7
+    rows.failed(claim, "no")
+    assert ids(rows.claim(2, token=6)) == ["1"]
+    assert ids(rows.claim(2)) == ["0"]  # without a lock nothing is asked of tokens, and nothing forgotten
+    assert column(engine, rows.table, "token") == [7, 6]
+
+
+def a_table_of_the_users_own_may_have_names_of_its_own(engine: Engine) -> None:
+    table = Table(
+        "invoices",
+        MetaData(),
+        Column("tenant", String(10), primary_key=True),
+        Column("number", Integer, primary_key=True),
+        Column("phase", String(10)),
+        Column("taken", Double),
+        *[each for each in state_columns() if each.name not in {"status", "claimed_at"}],
+    )
+    table.metadata.create_all(engine)
+    with engine.begin() as connection:
+        values = [{"tenant": tenant, "number": number, "phase": "new"} for tenant in "ab" for number in (1, 2)]
+        connection.execute(insert(table), values)
+    rows = RowStates(
+        engine,
+        table,
+        columns={"status": "phase", "claimed_at": "taken"},
+        states={"pending": "new", "processing": "open", "done": "paid"},
+        where=table.c.tenant == "a",
+        order_by=table.c.number.desc(),
+    )
+    claims = rows.claim(5)
+    assert [claim.key for claim in claims] == [{"tenant": "a", "number": 2}, {"tenant": "a", "number": 1}]
+    rows.done(claims[0])
+    assert column(engine, table, "phase") == ["open", "paid", "new", "new"]
+    assert not rows.put_back(("a", 1))
+
+
+def a_mapped_class_will_do(engine: Engine) -> None:
+    class Base(DeclarativeBase):
+        pass
+
+    class Order(Base):
+        __tablename__ = "orders"
+        id = mapped_column(Integer, primary_key=True)
+        status, version, attempts, claimed_at, token, error = state_columns()
+
+    Base.metadata.create_all(engine)
+    with Session(engine) as session, session.begin():
+        session.add(Order(id=1))
+    rows = RowStates(engine, Order)
+    (claim,) = rows.claim()
+    with Session(engine) as session, session.begin():
+        assert session.get_one(Order, 1).status == "Processing"
+        rows.done(claim, session)
+    assert column(engine, rows.table, "status") == ["Done"]
+
+
+SCENARIOS: tuple[Any, ...] = (
+    a_row_is_claimed_by_one_and_goes_to_done,
+    a_row_that_is_stuck_is_claimed_again_and_its_old_claimer_refused,
+    the_effect_and_done_are_one_transaction,
+    a_row_that_fails_comes_again_after_its_rest_and_is_failed_in_the_end,
+    a_row_whose_claimers_all_die_is_failed_and_holds_up_nobody,
+    what_was_not_begun_can_be_given_back_and_long_work_renews,
+    a_smaller_token_claims_nothing_where_a_greater_one_was,
+    a_table_of_the_users_own_may_have_names_of_its_own,
+    a_mapped_class_will_do,
+)
