@@ -20,6 +20,9 @@ from singleton.base.hold import LossSignal
 from singleton.base.timespan import FOREVER, host_json_timespan
 from singleton.functions.durable import Started
 from singleton.observing.metrics import METRICS
+from singleton.patterns.outbox import Message, OutboxRelay
+from singleton.patterns.rows import Claim
+from singleton.patterns.sql import RowStates, SqlOutbox
 from singleton.settings import options
 
 if TYPE_CHECKING:
@@ -216,6 +219,21 @@ def _label(name: str) -> str:
     return f"`{name}`"
 
 
+def patterns() -> str:
+    """Make the tables of the patterns for SQL databases."""
+    parts: list[tuple[str, dict[str, str]]] = [
+        ("`OutboxRelay`, argument", section(OutboxRelay, "Args")),
+        ("`OutboxRelay`", dict(_methods(OutboxRelay))),
+        ("`Message`", section(Message, "Attributes")),
+        ("`SqlOutbox`, argument", section(SqlOutbox, "Args")),
+        ("`SqlOutbox`", {name: told for name, told in _methods(SqlOutbox) if "OutboxStore" not in told}),
+        ("`RowStates`, argument", section(RowStates, "Args")),
+        ("`RowStates`", dict(_methods(RowStates))),
+        ("`Claim`", section(Claim, "Attributes")),
+    ]
+    return "\n".join(_member_table(head, members) for head, members in parts)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "arguments": arguments,
     "client": client,
@@ -227,6 +245,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "observing": observing,
     "options": options_table,
     "others": others,
+    "patterns": patterns,
 }
 
 
