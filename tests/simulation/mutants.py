@@ -11,6 +11,7 @@ from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
+from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.relay import RELAY
 from tests.simulation.planted.states import STATES
 from tests.simulation.planted.wheels import WHEELS
@@ -983,4 +984,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *RELAY,
     *DEFERRALS,
     *FAILOVERS,
+    *PATTERNS,
 )

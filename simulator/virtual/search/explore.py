@@ -172,8 +172,8 @@ def load_story(path: Path) -> Story:
     return Story(scenario, history if isinstance(history, str) else None)
 
 
-def kinds_named(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Return the fault kinds that an option names: ``all``, ``none``, or a list.
+def kinds_named(names: Sequence[str], known: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the kinds that an option names: ``all``, ``none``, or a list, in which there may be ``more``.
 
     Raises:
         ValueError: a name is unknown.
@@ -183,8 +183,8 @@ def kinds_named(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     if list(names) == ["none"]:
         return ()
     for name in names:
-        if name not in known:
-            raise ValueError(f"{name!r} is unknown: give all, none, or some of: {', '.join(known)}")
+        if name not in (*known, *more):
+            raise ValueError(f"{name!r} is unknown: give all, none, or some of: {', '.join([*known, *more])}")
     return tuple(names)
 
 

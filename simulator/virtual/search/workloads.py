@@ -27,6 +27,9 @@ _MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
+    if name in WITH_SQL:
+        _start_with_sql(name, world)
+        return
     if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd", "state"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
@@ -53,3 +56,12 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "state": start_states,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)
+WITH_SQL: Final = ("outbox", "rows")
+"""Workloads that need SQLAlchemy: only who names one gets it."""
+
+
+def _start_with_sql(name: str, world: World) -> None:
+    from simulator.virtual.workloads.outboxes import start_outbox
+    from simulator.virtual.workloads.rowclaims import start_rows
+
+    {"outbox": start_outbox, "rows": start_rows}[name](world)

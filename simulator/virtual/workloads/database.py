@@ -1,0 +1,78 @@
+"""A user's database in a virtual world: SQLite in memory, on the world's clock, at the end of a long way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy import StaticPool, create_engine, event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Engine, MetaData
+
+    from simulator.virtual.worlds.world import World
+
+_T = TypeVar("_T")
+_EPOCH: Final = 2440587.5
+"""The Julian day of 1970."""
+_DAY: Final = 86400.0
+_LOST: Final = 0.03
+"""Share of the requests, and of the replies, that get lost."""
+_SLOW: Final = 0.08
+_LONGEST: Final = 45.0
+"""Share of those that take up to so many seconds, three leases."""
+
+_clock: list[Callable[[], float]] = []
+
+
+@cache
+def _engine() -> Engine:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: object) -> None:
+        connection.create_function("julianday", 1, lambda _: _EPOCH + _clock[0]() / _DAY)
+
+    return engine
+
+
+class Database:
+    """The one database of a world. A transaction happens at an instant; what takes time is the way there and back."""
+
+    def __init__(self, world: World, tables: MetaData) -> None:
+        _clock[:] = [lambda: world.loop.now]
+        self.engine = _engine()
+        self._rng = random.Random(world.rng_work.random())
+        tables.drop_all(self.engine)
+        tables.create_all(self.engine)
+
+    async def ask(self, transaction: Callable[[], _T]) -> _T:
+        """Have this done there. An ``OSError`` tells neither that it was done nor that it was not.
+
+        What is on its way arrives, also when who asked is cancelled, stopped or dead by then.
+        """
+        asked = asyncio.get_running_loop().create_task(self._carry(transaction), context=contextvars.Context())
+        asked.add_done_callback(_looked_at)
+        return await asyncio.shield(asked)
+
+    async def _carry(self, transaction: Callable[[], _T]) -> _T:
+        await self._travel()
+        done = transaction()
+        await self._travel()
+        return done
+
+    async def _travel(self) -> None:
+        slow = self._rng.random() < _SLOW
+        await asyncio.sleep(self._rng.uniform(0.0, _LONGEST) if slow else self._rng.uniform(0.001, 0.02))
+        if self._rng.random() < _LOST:
+            raise OSError("the connection to the database broke")
+
+
+def _looked_at(asked: asyncio.Future[Any]) -> None:
+    if not asked.cancelled():
+        asked.exception()
