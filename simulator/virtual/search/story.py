@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
@@ -88,10 +90,16 @@ def _broken(violation: Violation, locks: Iterable[str]) -> str:
     return f"{violation.at:9.3f} s  BROKEN ({violation.check}): {text}."
 
 
+_WITH_SQL: Final = ("outboxes.py", "rowclaims.py")
+
+
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
     workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, semaphores, states)
     modules = (*workloads, logs, world, conduct, callers, listening, places, silence, oracle)
     pages = "".join(module.__doc__ or "" for module in modules)
+    for file in _WITH_SQL:  # importing them takes SQLAlchemy
+        source = Path(leaders.__file__).with_name(file).read_text(encoding="utf-8")
+        pages += ast.get_docstring(ast.parse(source)) or ""
     return dict(re.findall(r"^ *([a-z]+(?: [a-z]+)*) {2,}(\S.*)$", pages, re.MULTILINE))

@@ -1,0 +1,46 @@
+"""Worlds of relays and of claimers break no promise; what makes them worth exploring does happen in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from simulator.virtual.faults import KINDS
+from simulator.virtual.search.explore import Plan
+
+NUMBER: Final = 60
+
+
+@pytest.mark.parametrize(
+    ("workload", "worth"),
+    [
+        ("outbox", {"messages sent": 500, "messages given up": 30, "stale relay refused": 1}),
+        ("rows", {"rows claimed again": 60, "stale claimer refused": 40}),
+    ],
+)
+def test_whatever_strikes_no_promise_is_broken(workload: str, worth: dict[str, int]) -> None:
+    plan = Plan(scenarios=NUMBER, hosts=5, kinds=tuple(KINDS), workloads=(workload,), seed=1)
+    reached = Counter[str]()
+    for index in range(NUMBER):
+        run = plan.scenario(index).run()
+        assert not run.violations, f"scenario {index + 1}"
+        reached.update(run.reached)
+    assert {name: reached[name] for name, least in worth.items() if reached[name] < least} == {}
+
+
+@pytest.mark.process
+def test_exploring_what_is_not_named_needs_no_sqlalchemy() -> None:
+    code = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from simulator.virtual.search.explore import Plan\n"
+        "from simulator.virtual.search.story import promises\n"
+        "from simulator.virtual.search.workloads import WORKLOADS\n"
+        "Plan(scenarios=1, hosts=2, kinds=(), workloads=WORKLOADS, seed=1).scenario(0).run()\n"
+        "print(promises()['stale relay'])"
+    )
+    shown = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert shown.startswith("the database took something")
