@@ -35,6 +35,7 @@ from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
+from tests.simulation.pattern_scenes import PATTERNS
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 from tests.simulation.silencing import SILENCING
 from tests.simulation.state_scenes import STATES
@@ -763,6 +764,7 @@ async def _(host: Host) -> None:
 
 SITUATIONS.update(MISDELIVERIES)
 SITUATIONS.update(STATES)
+SITUATIONS.update(PATTERNS)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------
