@@ -103,6 +103,14 @@ def a_row_whose_claimers_all_die_is_failed_and_holds_up_nobody(engine: Engine) -
     assert column(engine, rows.table, "error")[0] == "its last claimer did not end"
 
 
+def a_row_that_was_left_in_processing_before_there_was_a_time_is_stuck(engine: Engine) -> None:
+    rows = made(engine, 1)
+    with engine.begin() as connection:
+        connection.execute(update(rows.table).values(status="Processing"))
+    (claim,) = rows.claim()
+    rows.done(claim)
+
+
 def what_was_not_begun_can_be_given_back_and_long_work_renews(engine: Engine) -> None:
     rows = made(engine, 2)
     one, other = rows.claim(2)
@@ -169,7 +177,9 @@ def a_mapped_class_will_do(engine: Engine) -> None:
     rows = RowStates(engine, Order)
     (claim,) = rows.claim()
     with Session(engine) as session, session.begin():
-        assert session.get_one(Order, 1).status == "Processing"
+        order = session.get(Order, 1)
+        assert order is not None
+        assert order.status == "Processing"
         rows.done(claim, session)
     assert column(engine, rows.table, "status") == ["Done"]
 
@@ -180,6 +190,7 @@ SCENARIOS: tuple[Any, ...] = (
     the_effect_and_done_are_one_transaction,
     a_row_that_fails_comes_again_after_its_rest_and_is_failed_in_the_end,
     a_row_whose_claimers_all_die_is_failed_and_holds_up_nobody,
+    a_row_that_was_left_in_processing_before_there_was_a_time_is_stuck,
     what_was_not_begun_can_be_given_back_and_long_work_renews,
     a_smaller_token_claims_nothing_where_a_greater_one_was,
     a_table_of_the_users_own_may_have_names_of_its_own,

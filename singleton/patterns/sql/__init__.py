@@ -21,8 +21,8 @@ if int(_sqlalchemy.__version__.split(".")[0]) != 2:
 
 from singleton.patterns.rows import Claim, StaleClaim
 from singleton.patterns.sql.outbox import AsyncSqlOutbox, SqlOutbox
-from singleton.patterns.sql.rowstates import AsyncRowStates, RowStates, state_columns
-from singleton.patterns.sql.tables import outbox_table, work_table
+from singleton.patterns.sql.rowstates import AsyncRowStates, RowStates
+from singleton.patterns.sql.tables import outbox_table, state_columns, work_table
 
 __all__ = [
     "AsyncRowStates",

@@ -15,7 +15,7 @@ import hashlib
 import uuid
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from sqlalchemy import MetaData, Table, and_, delete, func, insert, literal, null, or_, select, update
+from sqlalchemy import BigInteger, MetaData, Table, and_, delete, func, insert, literal, null, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from singleton.base.errors import ConfigurationError
@@ -77,7 +77,8 @@ class _Outbox(Generic[_E]):
     def _add(self, connection: Executes, values: dict[str, Any]) -> str:
         if self._locks_keys and values["key"] is not None:
             place = hashlib.sha256(f"{self.table.fullname}\0{values['key']}".encode()).digest()
-            connection.execute(select(func.pg_advisory_xact_lock(int.from_bytes(place[:8], "big", signed=True))))
+            number = literal(int.from_bytes(place[:8], "big", signed=True), BigInteger())
+            connection.execute(select(func.pg_advisory_xact_lock(number)))
         connection.execute(insert(self.table).values(**values, added_at=Now(), due_at=Now()))
         added: str = values["id"]
         return added

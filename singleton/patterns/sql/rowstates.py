@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 _STATES: Final = {"pending": "Pending", "processing": "Processing", "done": "Done", "failed": "Failed"}
 _SKIP_LOCKED: Final = {"postgresql", "mysql", "mariadb", "oracle"}
+_ROUNDS: Final = 10
+"""How often rows are looked for again where none of those that were found could be claimed."""
 _E = TypeVar("_E", bound="Engine | AsyncEngine")
-
-__all__ = ["AsyncRowStates", "RowStates", "state_columns"]
 
 
 class _RowStates(Generic[_E]):
@@ -95,7 +95,8 @@ class _RowStates(Generic[_E]):
 
     def _claim(self, connection: Connection, limit: int, token: int | None) -> list[Claim]:
         column, state, age = self._column, self._state, Now() - literal(self._stuck_after)
-        stuck = and_(column["status"] == state["processing"], column["claimed_at"] <= age)
+        late = or_(column["claimed_at"].is_(None), column["claimed_at"] <= age)  # None: claimed before we came
+        stuck = and_(column["status"] == state["processing"], late)
         rests = and_(column["claimed_at"].is_not(None), column["claimed_at"] > Now())
         found = select(self.table).where(or_(stuck, and_(column["status"] == state["pending"], ~rests)))
         if self._where is not None:
@@ -106,9 +107,10 @@ class _RowStates(Generic[_E]):
             found = found.with_for_update(skip_locked=True)
         else:  # a write comes first: where a database has one writer at a time, others wait here, and read what is true
             connection.execute(update(self.table).where(false()).values(self._set(version=0)))
-        while rows := connection.execute(found.order_by(*self._order).limit(limit)).mappings().all():
+        for _ in range(_ROUNDS):
+            rows = connection.execute(found.order_by(*self._order).limit(limit)).mappings().all()
             claims = [claim for row in rows if (claim := self._claimed(connection, row, token)) is not None]
-            if claims:
+            if claims or not rows:
                 return claims
         return []
 

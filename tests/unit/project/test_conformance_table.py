@@ -13,7 +13,7 @@ NUMBERS = [
     *(f"W-{number}" for number in range(1, 112)),
     *(f"D-{number}" for number in range(1, 46)),
     *(f"M-{number}" for number in range(1, 70)),
-    *(f"S-{number}" for number in range(1, 13)),
+    *(f"S-{number}" for number in (*range(1, 14), 15)),
     *(f"X-{number}" for number in range(1, 9)),
 ]
 DELIBERATE = ("W-38", "W-67", "W-74", "D-18", "D-26", "D-36", "D-38", "M-12", "M-28")
