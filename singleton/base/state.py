@@ -18,16 +18,26 @@ MOST_STATE: Final = 8 * 2**20
 """Bytes of state with one lock, at most."""
 STATE_KEY: Final = "SingletonState"
 """The key of a blob's metadata that says that state lies in it, and of which kind. A sweep leaves such a blob alone."""
+UNTIL_KEY: Final = "SingletonUntil"
+"""The key beside it of state that is of no use from then on, by the service's clock: seconds since 1970. A sweep may
+delete it then."""
 
 Json: TypeAlias = "bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The content of a lock's blob, with the marks that tell of it in the blob's metadata. Without marks: nothing."""
+    """The content of a lock's blob, with the marks that tell of it in the blob's metadata. Without marks: nothing.
+
+    Attributes:
+        body: the content.
+        marks: what tells of it.
+        at: the service's clock as it was read, seconds since 1970; None: that is not known.
+    """
 
     body: bytes = b""
     marks: Mapping[str, str] = field(default_factory=dict)
+    at: float | None = field(default=None, compare=False)
 
 
 class Keeper(Protocol):
@@ -35,6 +45,9 @@ class Keeper(Protocol):
 
     async def read(self) -> Kept:
         """Read it, under the lease."""
+
+    async def glance(self) -> Kept:
+        """Read it, unless it is known since the hold began that nothing is kept: that takes no request."""
 
     async def write(self, kept: Kept) -> None:
         """Replace it, under the lease."""
@@ -131,13 +144,24 @@ def written_as(value: Json | bytes) -> Kept:
     return Kept(body, {STATE_KEY: kind})
 
 
+def marked(marks: Mapping[str, str], key: str) -> str | None:
+    """Return the mark of this key, which has no case; None where there is none."""
+    return next((value for spelt, value in marks.items() if spelt.lower() == key.lower()), None)
+
+
+def expired(marks: Mapping[str, str], at: float) -> bool:
+    """Tell whether these marks, or this metadata, are of state that is of no use any more at this time."""
+    until = marked(marks, UNTIL_KEY) or ""
+    return until.isascii() and until.isdigit() and len(until) < 16 and at >= int(until)
+
+
 def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
     """Return the value that was kept; ``default`` where there is none.
 
     Raises:
         StorageError: what lies there is not to be understood.
     """
-    kind = next((value for key, value in kept.marks.items() if key.lower() == STATE_KEY.lower()), None)
+    kind = marked(kept.marks, STATE_KEY)
     if kind is None:
         return default
     if kind == "bytes":
@@ -147,7 +171,12 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
             return json.loads(kept.body)
     except ValueError:
         kind = "json, and is none"
-    raise StorageError(
+    raise not_understood(lock, kind)
+
+
+def not_understood(lock: str, kind: str) -> StorageError:
+    """Make the error of state that is of another kind than was looked for."""
+    return StorageError(
         f"lock {lock!r}: the content of its blob is marked {kind[:40]!r}: another version, or somebody else, wrote it",
         lock=lock,
         reason="state not understood",

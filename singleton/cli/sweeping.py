@@ -39,9 +39,9 @@ _OTHERS: Final = {
 def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool, fast: bool) -> int:
     """Delete the blobs of locks that were not written for so long.
 
-    Only those that are empty, without state, and ours; each by a request that the service refuses while anybody has the
-    lease or has written since. Last-Modified is no sign of use: leases don't change it. A lock that is in daily use may
-    be swept; its next user makes it again, and notices nothing.
+    Only those that are empty, or whose state has expired, and ours; each by a request that the service refuses while
+    anybody has the lease or has written since. Last-Modified is no sign of use: leases don't change it. A lock that is
+    in daily use may be swept; its next user makes it again, and notices nothing.
     """
 
     def begin(store: LeaseStore) -> Sweep:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.failover import TOUCHES
-from singleton.base.state import MOST_STATE
+from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
 from singleton.locking.fence.mark import good_for
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from singleton.base.errors import LockLost
     from singleton.base.hold import LossSignal
-    from singleton.base.state import Kept
     from singleton.locking.fence.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
@@ -81,6 +80,13 @@ class SectionState:
         """See ``Keeper.read``."""
         lease, fencing = self._lease, self._fencing
         return await self._use(lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "it was not read")
+
+    async def glance(self) -> Kept:
+        """See ``Keeper.glance``. What the hold's stamp met stays so under its lease."""
+        if self._fencing.keeps_content:
+            return await self.read()
+        self._section.raise_if_lost()
+        return Kept()
 
     async def write(self, kept: Kept) -> None:
         """See ``Keeper.write``."""

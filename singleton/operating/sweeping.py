@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from singleton.base.state import expired
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.stamps import STAMP_KEYS, recorded_epoch
+from singleton.locking.fence.stamps import CONTENT_KEYS, STAMP_KEYS, recorded_epoch
 from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going
 from singleton.operating.listing import find
@@ -51,7 +52,7 @@ class Swept(Counts):
         changed: written since they were listed.
         gone: somebody else deleted them.
         young: modified too short a time ago.
-        kept: not empty, with state, or nothing says that they are locks of ours.
+        kept: not empty, with state that is of use, or nothing says that they are locks of ours.
     """
 
     swept: int = 0
@@ -89,7 +90,7 @@ class Sweep(Going[Swept]):
         self._older_than = max(older_than, YOUNGEST)
 
     def _end_of(self, blob: Listed, at: float) -> Fate:
-        if not is_sweepable(blob, self._container):
+        if not (is_sweepable(blob, self._container) or is_of_no_use(blob, at)):
             return "kept"
         # The service's clock has fractions of a second that Last-Modified has not: that one is less, never more.
         if blob.modified >= at - self._older_than:
@@ -123,6 +124,11 @@ class Sweep(Going[Swept]):
     async def _is_gone(self, blob: Listed) -> bool:
         found, _ = await find(self._keeping, self._container, blob.name, answer=_ANSWER)
         return found is None
+
+
+def is_of_no_use(blob: Listed, at: float) -> bool:
+    """Tell whether this is the blob of a lock of ours with state that says until when it is of use, and it is later."""
+    return expired(blob.metadata, at) and all(key.lower() in STAMP_KEYS | CONTENT_KEYS for key in blob.metadata)
 
 
 def is_sweepable(blob: Listed, container: str) -> bool:

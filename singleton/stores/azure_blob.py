@@ -81,10 +81,15 @@ class AzureBlobLeaseStore:
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
         """See ``ContentStore.get``."""
-        reply = await judged(self._client(name).download_blob(lease=lease_id))
+        told: list[float | None] = [None]
+
+        def note_clock(response: Any) -> None:
+            told.append(clock(response.http_response.headers))
+
+        reply = await judged(self._client(name).download_blob(lease=lease_id, raw_response_hook=note_clock))
         if reply.size > most:
             raise StoreFailure(detail=f"more than {most} bytes")
-        return Content(_seen(reply.properties), await judged(reply.readall()))
+        return Content(_seen(reply.properties), await judged(reply.readall()), told[-1])
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from singleton.stores.keeping import MOST_LISTED, Page
 from singleton.stores.listing import read_page
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure, within
-from singleton.stores.replies import date
+from singleton.stores.replies import clock, date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ class DirectBlobStore:
         """See ``ContentStore.get``."""
         headers = {} if lease_id is None else {"x-ms-lease-id": lease_id}
         reply = await self._wire.ask("GET", self._path(name), "", headers, 200, most=most)
-        return Content(_seen(reply.headers), reply.body)
+        return Content(_seen(reply.headers), reply.body, clock(reply.headers))
 
     # --- what messages that were put back ask -------------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ class MemoryLeaseStore:
             _check_lease(blob, lease_id, now)
         if len(blob.body) > most:
             raise StoreFailure(detail=f"more than {most} bytes")
-        return Content(self._seen(name, now), blob.body)
+        return Content(self._seen(name, now), blob.body, now)
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """See ``LockKeeping.page``; the marker is the name of the last entry before."""
@@ -237,7 +237,7 @@ class MemoryLeaseStore:
 
     def _blob(self, name: str) -> _Blob:
         if name not in self._blobs:
-            raise StoreFailure(404, "BlobNotFound")
+            raise StoreFailure(404, "BlobNotFound", at=asyncio.get_running_loop().time())
         return self._blobs[name]
 
     def _as_known(self, name: str, etag: str) -> _Blob:

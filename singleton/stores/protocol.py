@@ -181,10 +181,11 @@ class LeaseStore(Protocol):
 
 
 class Content(NamedTuple):
-    """A lock blob with what lies in it, as one request found it."""
+    """A lock blob with what lies in it, as one request found it; and the service's clock then, seconds since 1970."""
 
     blob: BlobState
     body: bytes
+    at: float | None = None
 
 
 @runtime_checkable

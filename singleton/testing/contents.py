@@ -33,7 +33,7 @@ async def content_is_replaced_with_its_metadata_and_read_back_as_written(place: 
         etag = await store.put(name, A, metadata, etag, body)
         assert etag != before, "content that was replaced has another ETag"
         for lease_id in (A, None):
-            blob, read = await store.get(name, lease_id, 2**21)
+            blob, read, _ = await store.get(name, lease_id, 2**21)
             assert read == body, f"{len(body)} bytes are read back as {len(read)}"
             assert (blob.etag, blob.lease, dict(blob.metadata)) == (etag, "leased", metadata), "content: the rest"
     await place.store.renew(name, A)
@@ -44,7 +44,7 @@ async def metadata_that_is_replaced_leaves_content_as_it_was(place: Place) -> No
     store, name = holding(place.store), place.name
     await store.put(name, A, {}, (await place.store.read(name)).etag, b"kept")
     await written(place.store, name, A, Key="value")
-    blob, read = await store.get(name, None, 10)
+    blob, read, _ = await store.get(name, None, 10)
     assert (dict(blob.metadata), read) == ({"Key": "value"}, b"kept")
 
 
@@ -56,7 +56,7 @@ async def content_of_a_blob_that_has_changed_since_is_refused_and_changes_nothin
     for lease_id in (A, B):
         refused = await outcome(store.put(name, lease_id, {"Key": "late"}, before, b"late"))
         assert refused == "412 changed", f"a put on an ETag of before: {refused}"
-    blob, read = await store.get(name, A, 10)
+    blob, read, _ = await store.get(name, A, 10)
     assert (dict(blob.metadata), read) == ({"Key": "first"}, b"first")
 
 

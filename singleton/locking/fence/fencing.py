@@ -25,7 +25,7 @@ import time
 from typing import TYPE_CHECKING
 
 from singleton.base.naming import current
-from singleton.base.state import MOST_STATE, Kept
+from singleton.base.state import MOST_STATE
 from singleton.locking.fence.mark import MARK_KEY, written_mark
 from singleton.locking.fence.stamps import (
     EPOCH_KEY,
@@ -38,6 +38,7 @@ from singleton.locking.fence.stamps import (
     STAMP_KEYS,
     epoch_in,
     header_safe,
+    kept_in,
     recorded_epoch,
     tells_of_content,
     this_host,
@@ -46,6 +47,8 @@ from singleton.stores.protocol import BlobState, ContentStore, LeaseStore, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from singleton.base.state import Kept
 
 SECTIONS = 1_000
 """Tokens per epoch, one of them unused."""
@@ -193,10 +196,10 @@ class FencingCounter:
         async with self._in_order():
             if self._doubtful:
                 await self._rewrite(lease_id, owner, self._told(held))
-            blob, body = await self._contents().get(self._name, lease_id, MOST_STATE)
-            if blob.etag != self._etag:
-                self._take_over(blob)
-            return Kept(body, {key: value for key, value in blob.metadata.items() if tells_of_content(key)})
+            found = await self._contents().get(self._name, lease_id, MOST_STATE)
+            if found.blob.etag != self._etag:
+                self._take_over(found.blob)
+            return kept_in(found)
 
     async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> float:
         """Write the stamp of this hold again, perhaps with content, whatever became of the write before."""

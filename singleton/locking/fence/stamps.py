@@ -7,12 +7,12 @@ import re
 import socket
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.state import STATE_KEY
+from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
 from singleton.locking.fence.mark import MARK_KEY
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.stores.protocol import BlobState
+    from singleton.stores.protocol import BlobState, Content
 
 EPOCH_KEY = "SingletonEpoch"
 OWNER_KEY = "FunctionInstance"
@@ -29,6 +29,8 @@ STAMP_KEYS = frozenset(
     key.lower() for key in (EPOCH_KEY, OWNER_KEY, HOST_KEY, PID_KEY, FUNCTION_KEY, HELD_KEY, MARK_KEY)
 )
 """All that a stamp writes, in lower case. A blob with other metadata keeps something else as well."""
+CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY))
+"""What belongs to the content of the blob, in lower case."""
 EPOCHS_A_SECOND: Final = 1_000
 """Epochs with which a blob can begin within one second, before it begins with that of the next."""
 
@@ -40,7 +42,13 @@ def this_host() -> str:
 
 def tells_of_content(key: str) -> bool:
     """Tell whether this key of metadata belongs to the content of the blob."""
-    return key.lower() == STATE_KEY.lower()
+    return key.lower() in CONTENT_KEYS
+
+
+def kept_in(found: Content) -> Kept:
+    """Return the content of a blob with the marks that tell of it."""
+    marks = {key: value for key, value in found.blob.metadata.items() if tells_of_content(key)}
+    return Kept(found.body, marks, found.at)
 
 
 def metadata_value(state: BlobState, key: str) -> str | None:
