@@ -9,6 +9,7 @@ from singleton.base.errors import (
     LockClosed,
     LockLost,
     LockNotAcquired,
+    ResultNotKept,
     ScopeError,
     SingletonError,
     StorageDenied,
@@ -31,10 +32,15 @@ if TYPE_CHECKING:
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
     from singleton.operating.locks import LockInfo
+    from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
+    from singleton.patterns.once.declared import once
+    from singleton.patterns.once.operation import AsyncOperation, Operation
     from singleton.settings.options import SingletonOptions
 
 __all__ = [
     "AsyncLockClient",
+    "AsyncOnceBlock",
+    "AsyncOperation",
     "Broken",
     "ConfigurationError",
     "Contention",
@@ -48,7 +54,10 @@ __all__ = [
     "LockInfo",
     "LockLost",
     "LockNotAcquired",
+    "OnceBlock",
+    "Operation",
     "PeriodicWorker",
+    "ResultNotKept",
     "ScopeError",
     "SingletonError",
     "SingletonOptions",
@@ -57,6 +66,7 @@ __all__ = [
     "StorageUnavailable",
     "current_hold",
     "observe",
+    "once",
     "singleton",
     "start_singleton",
     "subscribe",
@@ -64,6 +74,8 @@ __all__ = [
 
 _LATER = {
     "AsyncLockClient": "singleton.client",
+    "AsyncOnceBlock": "singleton.patterns.once.block",
+    "AsyncOperation": "singleton.patterns.once.operation",
     "Broken": "singleton.operating.breaking",
     "Contention": "singleton.functions.contention",
     "Holder": "singleton.base.holder",
@@ -71,9 +83,12 @@ _LATER = {
     "Lifted": "singleton.operating.lifting",
     "LockClient": "singleton.client",
     "LockInfo": "singleton.operating.locks",
+    "OnceBlock": "singleton.patterns.once.block",
+    "Operation": "singleton.patterns.once.operation",
     "PeriodicWorker": "singleton.clients.worker",
     "SingletonOptions": "singleton.settings.options",
     "observe": "singleton.observing.observe",
+    "once": "singleton.patterns.once.declared",
     "start_singleton": "singleton.functions.durable",
 }
 """Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""

@@ -33,6 +33,7 @@ _PART = re.compile(r"(?P<head><!-- made: (?P<name>\w+) -->\n).*?(?P<end><!-- end
 _SOURCE = re.compile(r" \((?:see )?[WDMSHBA]-?\d+[^()]*\)")
 _FOR_THE_LOCK = {"finish", "fire", "forget", "freeze"}
 """Methods of a loss signal that only its lock calls."""
+_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
@@ -182,6 +183,10 @@ def _words(function: Callable[..., Any]) -> Iterator[str]:
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == "self":
             continue
+        if parameter.kind in _STARS:
+            named = True
+            yield _STARS[parameter.kind] + parameter.name
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and not named:
             named = True
             yield "*"
@@ -193,6 +198,13 @@ def durable() -> str:
     """Make the tables of what ``start_singleton`` takes and returns."""
     taken = _member_table("argument", section(singleton.start_singleton, "Args"))
     return taken + "\n" + _member_table("`Started`", section(Started, "Attributes"))
+
+
+def once() -> str:
+    """Make the tables of what ``once`` takes, and of its blocks and operations."""
+    taken = _member_table("argument", section(singleton.once, "Args"))
+    kinds = (singleton.OnceBlock, singleton.Operation)
+    return "\n".join([taken, *(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)])
 
 
 def contention() -> str:
@@ -243,6 +255,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "events": events,
     "hold": hold,
     "observing": observing,
+    "once": once,
     "options": options_table,
     "others": others,
     "patterns": patterns,

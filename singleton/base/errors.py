@@ -6,6 +6,7 @@
     ├── LockNotAcquired (TimeoutError)    somebody else has the lock; the body did not run
     ├── LockLost                          the hold ended before its body did; exclusivity is not guaranteed any more
     ├── LockClosed                        the client was closed, nothing can be acquired through it
+    ├── ResultNotKept                     ``once``: the operation is done, and has no result to give
     └── StorageError                      the lock's storage did not do what was asked
         ├── StorageDenied                 401 or 403: credentials or permissions are wrong; never read as contention
         └── StorageUnavailable            no usable answer in time (time-out, 5xx, 429, connection)
@@ -111,6 +112,10 @@ class LockLost(SingletonError):
 
 class LockClosed(SingletonError):
     """The lock client was closed; nothing can be acquired through it any more."""
+
+
+class ResultNotKept(SingletonError):
+    """The operation is done and will not be done again, but its result could not be kept. ``reason`` says why."""
 
 
 class StorageError(SingletonError):

@@ -9,26 +9,28 @@ from singleton.base.words import quoted
 from singleton.scopes.json_values import kind_of, lacks, plain_text, read_json
 from singleton.scopes.template import ScopeTemplate
 
-__all__ = ["ScopeTemplate", "check_path", "value_at"]
+__all__ = ["ScopeTemplate", "check_path", "filled_text", "value_at"]
 
 
-def check_path(path: str) -> tuple[str, ...]:
+def check_path(path: str, named: str = "scope") -> tuple[str, ...]:
     """Return the segments of a scope path such as ``My:Nested:Id``.
 
     Raises:
         ConfigurationError: the path is blank (D-16), or a segment of it is.
     """
     if not isinstance(path, str):
-        raise ConfigurationError(f"scope is {quoted(path)}: give a property path such as 'Id' or 'My:Nested:Id'")
+        raise ConfigurationError(f"{named} is {quoted(path)}: give a property path such as 'Id' or 'My:Nested:Id'")
     if not path.strip():
-        raise ConfigurationError("scope is blank: give a property path such as 'Id' or 'My:Nested:Id'")
+        raise ConfigurationError(f"{named} is blank: give a property path such as 'Id' or 'My:Nested:Id'")
     segments = tuple(path.split(":"))
     if not all(segment.strip() for segment in segments):
-        raise ConfigurationError(f"scope {quoted(path)} has an empty segment: write 'Id' or 'My:Nested:Id'")
+        raise ConfigurationError(f"{named} {quoted(path)} has an empty segment: write 'Id' or 'My:Nested:Id'")
     return segments
 
 
-def value_at(path: str, body: object, *, message_id: str | None = None, dotnet: bool = False) -> str:
+def value_at(
+    path: str, body: object, *, message_id: str | None = None, dotnet: bool = False, named: str = "scope"
+) -> str:
     """Return the text of the property at ``path`` in a JSON body (D-10 to D-17).
 
     >>> value_at("Order:Id", b'{"Order": {"Id": 419}}')
@@ -41,6 +43,7 @@ def value_at(path: str, body: object, *, message_id: str | None = None, dotnet: 
         path: property names with ``:`` between levels.
         body: JSON as bytes (UTF-8) or text, or what a parser made of it.
         message_id: named in errors.
+        named: what the path is called in errors.
         dotnet: print the value as the WebJobs SDK does; what that makes nothing of is the empty text.
 
     Raises:
@@ -48,27 +51,32 @@ def value_at(path: str, body: object, *, message_id: str | None = None, dotnet: 
         ScopeError: the body isn't JSON, or the property is missing, null, blank, an object or a list; or .NET prints
             it by its type in C#, which is not known.
     """
-    segments = check_path(path)
+    segments = check_path(path, named)
     whose = "the body" if message_id is None else f"the body of message {quoted(message_id)}"
     found = (
-        read_json(body, f"scope {quoted(path)}: {whose}")
+        read_json(body, f"{named} {quoted(path)}: {whose}")
         if isinstance(body, str | bytes | bytearray | memoryview)
         else body
     )
     for depth, name in enumerate(segments):
         if not isinstance(found, Mapping) or name not in found:
             where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose
-            raise ScopeError(f"scope {quoted(path)}: {where} {lacks(name, found)}", reason="missing")
+            raise ScopeError(f"{named} {quoted(path)}: {where} {lacks(name, found)}", reason="missing")
         found = found[name]
-    subject = f"scope {quoted(path)}: its value in {whose}"
+    subject = f"{named} {quoted(path)}: its value in {whose}"
     if not dotnet:
-        return _filled_text(found, subject)
+        return filled_text(found, subject)
     from singleton.scopes.dotnet import dotnet_text
 
     return dotnet_text(found, "", subject, ".".join(segments))
 
 
-def _filled_text(value: object, subject: str) -> str:
+def filled_text(value: object, subject: str) -> str:
+    """Return the text of a value that must not be empty.
+
+    Raises:
+        ScopeError: it is null, blank, or no plain value; ``subject`` says which it is.
+    """
     text = plain_text(value)
     if text is None:
         if value is not None:

@@ -35,24 +35,25 @@ class ScopeTemplate:
     ``{rand-guid}`` is refused, and ``{DateTime}`` and ``{sys.…}`` are only looked up in the binding data: a scope that
     is new at each invocation would guard nothing.
 
-    With ``dotnet`` values are printed as the WebJobs SDK does it, and a scope that comes to nothing, or is blank, is
-    returned as it is.
+    With ``needs_values`` no placeholder may come to nothing. With ``dotnet`` values are printed as the WebJobs SDK does
+    it, and a scope that comes to nothing, or is blank, is returned as it is. ``named``: what it is called in errors.
 
     Attributes:
         text: the template.
         paths: the dotted paths of its placeholders, but for those that a setting takes part in.
     """
 
-    __slots__ = ("_dotnet", "_pieces", "paths", "text")
+    __slots__ = ("_dotnet", "_needs_values", "_pieces", "_subject", "paths", "text")
 
-    def __init__(self, text: str, *, dotnet: bool = False) -> None:
+    def __init__(self, text: str, *, dotnet: bool = False, named: str = "scope_id", needs_values: bool = False) -> None:
         if not isinstance(text, str):
-            raise ConfigurationError(f"scope_id is {quoted(text)}: give a text such as '%REGION%-{{Zone}}'")
+            raise ConfigurationError(f"{named} is {quoted(text)}: give a text such as '%REGION%-{{Zone}}'")
         if text and not (text.strip() or dotnet):
-            raise ConfigurationError("scope_id is blank: leave it out, or give a text such as '%REGION%-{Zone}'")
+            raise ConfigurationError(f"{named} is blank: leave it out, or give a text such as '%REGION%-{{Zone}}'")
         self.text = text
         self._dotnet = dotnet
-        subject = f"scope_id {quoted(text)}"
+        self._needs_values = needs_values
+        self._subject = subject = f"{named} {quoted(text)}"
         self._pieces = _parse(_settings_masked(text, subject), subject)
         self.paths = tuple(
             dict.fromkeys(
@@ -74,7 +75,7 @@ class ScopeTemplate:
             ConfigurationError: a setting is missing, or what it holds breaks the template.
             ScopeError: the data lacks a name, holds an object or list for one, or nothing is left of the scope.
         """
-        subject = f"scope_id {quoted(self.text)}"
+        subject = self._subject
         resolved = _settings_filled(self.text, settings, subject)
         bound = resolved if data is None else self._filled(resolved, data, subject)
         if self.text and not (bound.strip() or self._dotnet):
@@ -89,7 +90,11 @@ class ScopeTemplate:
         found, path = piece.value(data, subject), ".".join(piece.names)
         subject = f"{subject}: the value of {{{path}}}"
         if not self._dotnet:
-            return _bound_text(found, piece.format, subject)
+            text = _bound_text(found, piece.format, subject)
+            if self._needs_values and not text.strip():
+                what = "null" if found is None else "blank" if text else "empty"
+                raise ScopeError(f"{subject} is {what}: every message needs one", reason="empty")
+            return text
         from singleton.scopes.dotnet import dotnet_text, dotnet_text_of_host
 
         is_the_hosts = isinstance(data, BoundNames) and data.is_the_hosts(piece.names[0])

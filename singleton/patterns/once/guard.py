@@ -1,0 +1,109 @@
+"""What one ``@once`` declaration does around each invocation of its function: a guard that knows what is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from singleton.base import naming
+from singleton.functions.guard import Guard
+from singleton.functions.invocation import current_hold, in_its_name
+from singleton.layouts.layout import Layout
+from singleton.patterns.once.looking import look
+from singleton.patterns.once.names import Key, once_name
+from singleton.patterns.once.results import kept_as
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+
+    from singleton.base.events import Call
+    from singleton.base.kinds import Level
+    from singleton.patterns.once.looking import Look
+    from singleton.patterns.once.results import Outcome
+    from singleton.process.onthread import Locks
+
+_log = naming.log
+
+
+class OnceLayout(Layout):
+    """Names of operations' locks."""
+
+    __slots__ = ()
+
+    def lock(
+        self,
+        host_id: str,
+        function: str,
+        scopes: Sequence[str],
+        level: Level = "function",  # noqa: ARG002 - a function's operations are its own
+        *,
+        listener: bool = False,  # noqa: ARG002
+    ) -> str:
+        """See ``Layout.lock``."""
+        return once_name(host_id, function, *scopes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnceGuard(Guard):
+    """A declaration of ``@once``: the lock is held around each invocation that finds no outcome."""
+
+    key: Key = field(repr=False)
+    keep: float
+
+    def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
+        return [self.key.of(arguments, self.trigger)]
+
+    @in_its_name
+    async def _run(
+        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks_of: Callable[[], Locks], *, cancel: bool
+    ) -> Any:
+        if not self.enabled:
+            return await super()._run(call, body, locks_of, cancel=cancel)
+        locks, place = locks_of(), self._place
+        found = await locks.call_async(lambda registry: look(registry.store(place), call.lock))
+        if found.outcome is not None:
+            return _replayed(call, found.outcome)
+
+        async def unless_done() -> Any:
+            return await self._unless_done(call, body, locks, found)
+
+        return await super()._run(call, unless_done, lambda: locks, cancel=cancel)
+
+    async def _unless_done(
+        self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks, found: Look
+    ) -> Any:
+        """Run the body, and keep its outcome, unless another invocation did so before this one had the lock."""
+        keeper = current_hold().keeper()
+        outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))
+        if outcome is not None:
+            return _replayed(call, outcome)
+        result = await body()
+        outputs = {name: output.get() for name, output in _outputs(call.arguments) if output.get() is not None}
+        kept, outcome = kept_as(result, outputs, found.service_time + self.keep)
+        await locks.call_async(lambda _: keeper.write(kept))
+        if outcome.unkept is None:
+            return outcome.result  # what a repeat will get
+        # Raised now, its outputs would be lost with it.
+        _log.error(
+            "%s is done, but its result can't be kept, and a repeat will fail: %s",
+            *(call.function, outcome.unkept),
+            extra=call.fields,
+        )
+        return result
+
+
+def _replayed(call: Call, outcome: Outcome) -> Any:
+    """Answer as the invocation did that ran."""
+    result = outcome.given(call.lock)
+    for name, output in _outputs(call.arguments):
+        if name in outcome.outputs:
+            output.set(outcome.outputs[name])
+    _log.info("%s was done before: %s has its result", call.function, call.lock, extra=call.fields)
+    return result
+
+
+def _outputs(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the output bindings among an invocation's arguments, by name: ``func.Out`` of either major version."""
+    for name, value in arguments.items():
+        if callable(getattr(value, "set", None)) and callable(getattr(value, "get", None)):
+            yield name, value

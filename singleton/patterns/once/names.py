@@ -1,0 +1,93 @@
+"""The keys of operations, and the names of their locks: ``once/{host id}/{function}/{key}``, ``once/{name}/{key}``."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.words import quoted
+from singleton.layouts.safename import safe_name
+from singleton.scopes.scope import ScopeTemplate, check_path, filled_text, value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    from singleton.functions.triggers import Trigger
+
+    GivenKey: TypeAlias = str | Callable[[Any], object]
+
+_FOLDER: Final = "once"
+
+
+def once_name(*parts: str) -> str:
+    """Return the name of an operation's lock; different parts have different names.
+
+    >>> once_name("app", "charge", "order/42")
+    'once/app/charge/order%2F42'
+    """
+    return safe_name("/".join((_FOLDER, *map(_segment, parts))))
+
+
+def _segment(part: str) -> str:
+    return quote(part, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+
+
+def checked_key(key: object) -> str:
+    """Return a key as text.
+
+    Raises:
+        ScopeError: it is null, blank, or no plain value.
+    """
+    return filled_text(key, "key")
+
+
+class Key:
+    """What a declaration gives as its key: a property's path, a template, or a function of the trigger's argument."""
+
+    def __init__(self, given: object) -> None:
+        self._find: Callable[[Mapping[str, Any], Trigger | None], str]
+        if callable(given):
+            self._find = partial(_called, given)
+        elif not isinstance(given, str) or not given.strip():
+            raise ConfigurationError(f"key is {quoted(given)}: give one such as 'Id', '{{headers.Idempotency-Key}}'")
+        elif "{" in given or "%" in given:
+            template = ScopeTemplate(given, named="key", needs_values=True)
+            if "{" not in given.replace("{{", "") and "%" not in given:
+                raise ConfigurationError(f"key is {quoted(given)}, the same for all messages: name a {{property}}")
+            self._find = partial(_filled, template)
+        else:
+            check_path(given, "key")
+            self._find = partial(_at, given)
+
+    def of(self, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
+        """Return the key of an invocation.
+
+        Raises:
+            ScopeError: its payload does not name one.
+        """
+        return self._find(arguments, trigger)
+
+
+def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
+    values = list(arguments.values())
+    argument = arguments.get(trigger.parameter) if trigger is not None else values[0] if values else None
+    return filled_text(function(argument), f"key={getattr(function, '__qualname__', repr(function))}: what it returned")
+
+
+def _filled(template: ScopeTemplate, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
+    from singleton.functions.payload import BindingData, find_payload
+
+    return template.bind(os.environ, BindingData(lambda: find_payload(arguments, trigger)))
+
+
+def _at(path: str, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
+    from singleton.functions.payload import find_payload
+
+    payload = find_payload(arguments, trigger)
+    if payload is None:
+        raise ScopeError(f"key {path!r}: there is no payload to find it in; a timer has none", reason="no payload")
+    return value_at(path, payload.read(), message_id=payload.message_id, named="key")

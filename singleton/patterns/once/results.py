@@ -1,0 +1,146 @@
+"""What is kept of an operation: its result, what a function put into its outputs, or why there is none.
+
+All that is kept is JSON; bytes and HTTP responses are written as such, and read back as what they were.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ResultNotKept
+from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, expired, marked, not_understood
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KIND: Final = "once"
+"""The mark of state that is an outcome."""
+_CAN: Final = "what JSON has, bytes, and an HttpResponse can be kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of an operation that is done.
+
+    Attributes:
+        result: what it returned.
+        outputs: what a function put into its output bindings, by their parameters.
+        unkept: why the result is not kept; None: it is.
+    """
+
+    result: Any = None
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    unkept: str | None = None
+
+    def given(self, lock: str) -> Any:
+        """Return the result.
+
+        Raises:
+            ResultNotKept: there is none.
+        """
+        if self.unkept is not None:
+            raise not_kept(lock, self.unkept)
+        return self.result
+
+
+def not_kept(lock: str, why: str) -> ResultNotKept:
+    """Make the error of an operation that is done and has no result to give."""
+    return ResultNotKept(
+        f"{lock!r} is done and will not be done again, but its result was not kept: {why}", lock=lock, reason=why
+    )
+
+
+def written(result: Any, outputs: Mapping[str, Any]) -> bytes:
+    """Return an outcome as it is kept.
+
+    Raises:
+        TypeError, ValueError: it can't be.
+    """
+    encoded = {name: _encoded(value) for name, value in outputs.items()}
+    body = json.dumps({"result": _encoded(result), "outputs": encoded}, separators=(",", ":")).encode()
+    if len(body) > MOST_STATE:
+        raise ValueError(f"it takes {len(body):,} bytes, and {MOST_STATE:,} are allowed")
+    return body
+
+
+def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept, Outcome]:
+    """Return how an outcome is kept until then, by the service's clock, and the outcome as it will be read."""
+    try:
+        body = written(result, outputs)
+    except (TypeError, ValueError, RecursionError) as error:
+        body = json.dumps({"unkept": str(error)[:500]}).encode()
+    return Kept(body, {STATE_KEY: _KIND, UNTIL_KEY: str(math.ceil(until))}), _read(body)
+
+
+def outcome_in(lock: str, kept: Kept, at: float) -> Outcome | None:
+    """Return what is kept with this lock, at this time by the service's clock; None: nothing, or no longer.
+
+    Raises:
+        StorageError: what lies there is not to be understood.
+    """
+    kind = marked(kept.marks, STATE_KEY)
+    if kind is None or expired(kept.marks, at):
+        return None
+    try:
+        if kind == _KIND:
+            return _read(kept.body)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        kind = f"{_KIND}, and is not"
+    raise not_understood(lock, kind)
+
+
+def _read(body: bytes) -> Outcome:
+    found = json.loads(body)
+    if "unkept" in found:
+        return Outcome(unkept=str(found["unkept"]))
+    outputs = {name: _decoded(value) for name, value in found["outputs"].items()}
+    return Outcome(result=_decoded(found["result"]), outputs=outputs)
+
+
+def _encoded(value: Any) -> dict[str, Any]:
+    if isinstance(value, bytes | bytearray):
+        return {"bytes": base64.b64encode(value).decode()}
+    if callable(getattr(value, "get_body", None)) and hasattr(value, "status_code"):
+        return {"http": _encoded_response(value)}
+    try:
+        json.dumps(value, allow_nan=False)
+    except TypeError as error:
+        raise TypeError(f"{quoted(value)} can't be kept ({error}): {_CAN}") from None
+    except (ValueError, RecursionError) as error:  # NaN, a circle
+        raise ValueError(f"{quoted(value)} can't be kept ({error}): {_CAN}") from None
+    return {"json": value}
+
+
+def _decoded(encoded: Mapping[str, Any]) -> Any:
+    ((kind, value),) = encoded.items()
+    if kind == "bytes":
+        return base64.b64decode(value)
+    return _decoded_response(value) if kind == "http" else value
+
+
+def _encoded_response(response: Any) -> dict[str, Any]:
+    return {
+        "status": int(response.status_code),
+        "headers": [[name, text] for name, text in response.headers.items()],
+        "mimetype": response.mimetype,
+        "charset": response.charset,
+        "body": base64.b64encode(response.get_body()).decode(),
+    }
+
+
+def _decoded_response(kept: Mapping[str, Any]) -> Any:
+    made = importlib.import_module("azure.functions").HttpResponse(
+        base64.b64decode(kept["body"]),
+        status_code=kept["status"],
+        mimetype=kept["mimetype"],
+        charset=kept["charset"],
+    )
+    for name, text in kept["headers"]:
+        made.headers.add_header(name, text)
+    return made

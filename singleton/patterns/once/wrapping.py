@@ -1,0 +1,129 @@
+"""The decorator ``once``: what it makes of a function, as ``decorator.py`` does for ``singleton``."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+from singleton.functions.misdeclared import always_fails, concerning_the_app, stand_in
+from singleton.functions.triggers import (
+    Signature,
+    check_guardable,
+    find_trigger,
+    is_builder,
+    refuse_replayed,
+    replace_user_function,
+    trigger_of,
+    user_function,
+    users_code,
+)
+from singleton.patterns.once.guard import OnceGuard, OnceLayout
+from singleton.patterns.once.names import Key
+from singleton.scopes.scope import ScopeTemplate
+from singleton.settings.durations import seconds
+from singleton.settings.options import find_app_dir, load_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import timedelta
+
+    from singleton.base.events import Call
+    from singleton.functions.triggers import Trigger
+
+_MARK: Final = "__once__"
+
+
+def declaring(
+    key: Any, keep: float | timedelta, on_contention: Any, timeout: float | timedelta | None, connection: str
+) -> Callable[[Any], Any]:
+    """Return the decorator for these arguments of ``once``."""
+
+    def declare(target: Any) -> Any:
+        above = is_builder(target)
+        inner = user_function(target) if above else target
+        if always_fails(inner):
+            return target
+        trigger = partial(trigger_of, target) if above else partial(find_trigger, inner)
+        try:
+            _check(inner, on_contention, connection, trigger() if above else None)
+            declared = _guarded(inner, guard_for(inner, trigger))
+        except ConfigurationError as error:
+            declared = stand_in(inner, error)
+        if not above:
+            return declared
+        replace_user_function(target, declared)
+        return target
+
+    def guard_for(target: Any, trigger: Callable[[], Trigger | None]) -> OnceGuard:
+        app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
+        with concerning_the_app():
+            options = load_options(app_dir, os.environ)
+        return OnceGuard(
+            function=target.__name__,
+            scope=None,
+            scope_id="",
+            level="function",
+            on_contention=on_contention,
+            timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
+            connection=connection,
+            options=options,
+            app_dir=app_dir,
+            layout=OnceLayout(),
+            template=ScopeTemplate(""),
+            find_trigger=trigger,
+            key=Key(key),
+            keep=seconds(keep, "keep", above=0),
+        )
+
+    return declare
+
+
+def _check(target: Any, on_contention: object, connection: object, trigger: Trigger | None) -> None:
+    with _said_of_once():
+        check_guardable(target, None if trigger is None else trigger.type)
+    if hasattr(target, _MARK):
+        raise ConfigurationError(f"@once is declared twice on {target.__qualname__}")
+    if on_contention not in ("wait", "raise"):
+        raise ConfigurationError(
+            f"on_contention is {quoted(on_contention)}: @once has 'wait' and 'raise'. An invocation that ended without "
+            "a result would be lost where the one that is at it fails"
+        )
+    if not isinstance(connection, str) or not connection.strip():
+        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
+
+
+def _guarded(target: Callable[..., Any], guard: OnceGuard) -> Callable[..., Any]:
+    signature = Signature(target)
+
+    def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call, Callable[[], Any]]:
+        named, context = signature.split(args, kwargs)
+        with _said_of_once():
+            refuse_replayed(guard.function, named)
+        return guard.call(named, context), partial(target, *args, **kwargs)
+
+    async def once_async(*args: Any, **kwargs: Any) -> Any:
+        return await guard.run_async(*invocation(args, kwargs))
+
+    def once(*args: Any, **kwargs: Any) -> Any:
+        return guard.run(*invocation(args, kwargs))
+
+    wrapper = once_async if inspect.iscoroutinefunction(target) else once
+    signature.dress(wrapper, target)
+    setattr(wrapper, _MARK, guard)
+    return wrapper
+
+
+@contextlib.contextmanager
+def _said_of_once() -> Iterator[None]:
+    """Have errors of what both decorators share name this one."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.args = (str(error).replace("@singleton", "@once"),)
+        raise

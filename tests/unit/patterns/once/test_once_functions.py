@@ -1,0 +1,362 @@
+"""``@once`` on functions: where the key is found, what a repeat answers, and what it stands beside."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+import pytest
+
+from singleton import ConfigurationError, LockLost, LockNotAcquired, ResultNotKept, ScopeError, current_hold, once
+from singleton import singleton as one_at_a_time
+from singleton.decorator import guards_of
+from tests.support.lock_thread import Context, LockThread, an_app, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+both = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+@pytest.fixture
+def thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockThread]:
+    an_app(tmp_path, monkeypatch, '{"singleton": {"lockAcquisitionPollingInterval": "00:00:00.5000000"}}')
+    with LockThread() as running:
+        yield running
+
+
+def job(kind: str, body: Callable[[Any], Any], **arguments: Any) -> Callable[..., Any]:
+    """Return a function under ``@once`` that runs ``body``."""
+
+    def ship(msg: Any) -> Any:
+        return body(msg)
+
+    async def ship_async(msg: Any) -> Any:
+        await asyncio.sleep(0)
+        return body(msg)
+
+    ship_async.__name__ = "ship"
+    return once(**{"key": "Id", **arguments})(ship_async if kind == "async" else ship)
+
+
+def invoked(function: Callable[..., Any], invocation: str = "inv-1", /, **arguments: Any) -> Any:
+    return outcome(function(**arguments, context=Context(invocation)))
+
+
+def request(key: str | None = "k-1", body: bytes = b"{}", **more: Any) -> func.HttpRequest:
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return func.HttpRequest("POST", "/api/ship", headers=headers, body=body, **more)
+
+
+# --- once -------------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_a_message_that_comes_again_is_answered_without_running(thread: LockThread, kind: str) -> None:
+    ran: list[str] = []
+
+    def counted(msg: str) -> int:
+        ran.append(msg)
+        return len(ran)
+
+    ship = job(kind, counted)
+    answers = [invoked(ship, msg=json.dumps({"Id": number})) for number in (7, 7, 8, 7)]
+    assert answers == [1, 1, 2, 1]
+    assert len(ran) == 2
+    assert sorted(thread.memory.names()) == ["once/app/ship/7", "once/app/ship/8"]
+    assert thread.leased() == set()
+
+
+@both
+def test_a_body_that_raised_runs_again(thread: LockThread, kind: str) -> None:
+    ran: list[str] = []
+
+    def fail_first(msg: str) -> str:
+        ran.append(msg)
+        if len(ran) == 1:
+            raise ArithmeticError
+        return "done"
+
+    ship = job(kind, fail_first)
+    with pytest.raises(ArithmeticError):
+        invoked(ship, msg='{"Id": 7}')
+    assert [invoked(ship, msg='{"Id": 7}') for _ in range(2)] == ["done", "done"]
+    assert len(ran) == 2
+
+
+@both
+def test_one_that_comes_meanwhile_is_refused_where_it_is_told_to(thread: LockThread, kind: str) -> None:
+    ship = job(kind, lambda msg: msg, on_contention="raise")
+    thread.taken_by_another_process("once/app/ship/7")
+    with pytest.raises(LockNotAcquired):
+        invoked(ship, msg='{"Id": 7}')
+    thread.given_back_by_the_other("once/app/ship/7")
+    assert invoked(ship, msg='{"Id": 7}') == '{"Id": 7}'
+
+
+@both
+def test_a_body_that_outlives_its_lease_fails_and_its_result_is_not_kept(thread: LockThread, kind: str) -> None:
+    def outlive(_: str) -> str:
+        thread.push_clock(60)
+        return "late"
+
+    with pytest.raises((LockLost, asyncio.CancelledError)):
+        invoked(job(kind, outlive), msg='{"Id": 7}')
+    assert invoked(job(kind, lambda _: "second"), msg='{"Id": 7}') == "second"
+
+
+@both
+def test_the_hold_is_there_for_its_token(thread: LockThread, kind: str) -> None:
+    assert isinstance(invoked(job(kind, lambda _: current_hold().token), msg='{"Id": 7}'), int)
+
+
+def test_a_repeat_is_told_in_the_log(thread: LockThread, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "singleton")
+    ship = job("sync", lambda _: "done")
+    for _ in range(2):
+        invoked(ship, msg='{"Id": 7}')
+    assert [record.getMessage() for record in caplog.records] == [
+        "ship was done before: once/app/ship/7 has its result"
+    ]
+
+
+def test_what_is_switched_off_runs_each_time(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "host.json").write_text('{"version": "2.0", "singleton": {"enabled": false}}')
+    ran: list[str] = []
+    ship = job("sync", ran.append)
+    for _ in range(2):
+        invoked(ship, msg='{"Id": 7}')
+    assert len(ran) == 2
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_http_response_is_given_again_as_it_was(thread: LockThread) -> None:
+    def answer(_: Any) -> func.HttpResponse:
+        made = func.HttpResponse(b"\x00gone", status_code=202, mimetype="application/x", charset="latin-1")
+        made.headers.add_header("Location", "/ship/1")
+        made.headers.add_header("Set-Cookie", "a=1")
+        made.headers.add_header("Set-Cookie", "b=2")
+        return made
+
+    ship = job("sync", answer, key="{headers.Idempotency-Key}")
+    first, again = (invoked(ship, msg=request()) for _ in range(2))
+    for each in (first, again):
+        assert isinstance(each, func.HttpResponse)
+        assert (each.status_code, each.mimetype, each.charset) == (202, "application/x", "latin-1")
+        assert each.get_body() == b"\x00gone"
+        assert list(each.headers) == [("Location", "/ship/1"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
+
+
+class Out:
+    """An output binding, as the worker's."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def set(self, value: Any) -> None:
+        self.value = value
+
+    def get(self) -> Any:
+        return self.value
+
+
+def test_what_was_put_into_outputs_is_put_there_again(thread: LockThread) -> None:
+    ran: list[str] = []
+
+    @once(key="Id")
+    def ship(msg: str, out: Any, other: Any) -> str:
+        ran.append(msg)
+        out.set([f"message-{len(ran)}", {"a": 1}])
+        return "done"
+
+    for _ in range(2):
+        out, other = Out(), Out()
+        assert invoked(ship, msg='{"Id": 7}', out=out, other=other) == "done"
+        assert (out.value, other.value) == (["message-1", {"a": 1}], None)
+    assert len(ran) == 1
+
+
+@both
+def test_a_result_that_cant_be_kept_is_returned_once_and_a_repeat_fails(
+    thread: LockThread, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str] = []
+    result = object()
+
+    def unkeepable(msg: str) -> object:
+        ran.append(msg)
+        return result
+
+    ship = job(kind, unkeepable)
+    assert invoked(ship, msg='{"Id": 7}') is result
+    assert "ship is done, but its result can't be kept, and a repeat will fail: <object" in caplog.text
+    with pytest.raises(ResultNotKept, match=r"'once/app/ship/7' is done and will not be done again"):
+        invoked(ship, msg='{"Id": 7}')
+    assert len(ran) == 1
+
+
+def test_a_promise_is_no_result_and_nothing_is_kept(thread: LockThread) -> None:
+    async def later() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="returned a coroutine"):
+        invoked(job("sync", lambda _: later()), msg='{"Id": 7}')
+    assert invoked(job("sync", lambda _: "done"), msg='{"Id": 7}') == "done"
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+KEYS: dict[str, tuple[Any, Any, str]] = {
+    "a property": ("Id", '{"Id": 7.50}', "7%2E50"),
+    "a nested property": ("My:Nested:Property", '{"My": {"Nested": {"Property": "x y"}}}', "x%20y"),
+    "a template": ("{My.Nested.Property}-{Id}", '{"My": {"Nested": {"Property": "x"}}, "Id": 1}', "x-1"),
+    "a setting": ("%REGION%/{Id}", '{"Id": 1}', "north%2F1"),
+    "a header": ("{headers.idempotency-key}", request("k-1"), "k-1"),
+    "the query": ("{query.order}", request(params={"order": "42"}), "42"),
+    "the route": ("{id}", request(route_params={"id": "42"}), "42"),
+    "a function": (lambda msg: msg.headers["Idempotency-Key"].upper(), request("k-1"), "K-1"),
+    "a function of a number": (len, "12345", "5"),
+    "the message's id": ("{id}", func.QueueMessage(id="4711", body=b"x"), "4711"),
+}
+
+
+@pytest.mark.parametrize("case", KEYS)
+def test_keys(thread: LockThread, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.setenv("REGION", "north")
+    key, msg, name = KEYS[case]
+    invoked(job("sync", lambda _: None, key=key), msg=msg)
+    assert thread.memory.names() == [f"once/app/ship/{name}"]
+
+
+NO_KEYS: dict[str, tuple[Any, Any, str]] = {
+    "null": ("Id", '{"Id": null}', "key 'Id': its value in the body is null: every message needs one"),
+    "empty": ("Id", '{"Id": ""}', "is empty"),
+    "an object": ("Id", '{"Id": {}}', "is an object"),
+    "missing": ("Id", '{"Name": 1}', "has no property 'Id'; it has 'Name'"),
+    "no JSON": ("Id", "x", "can't be parsed as JSON"),
+    "null in a template": (
+        "order-{My.Id}",
+        '{"My": {"Id": null}}',
+        r"key 'order-{My.Id}': the value of {My.Id} is null",
+    ),
+    "blank in a template": ("order-{Id}", '{"Id": " "}', "is blank"),
+    "missing in a template": ("{headers.Idempotency-Key}", request(None), "the part before 'Idempotency-Key' has no"),
+    "nothing by a function": (lambda _: None, "x", "what it returned is null"),
+    "a list by a function": (lambda _: [1], "x", "what it returned is a list"),
+}
+
+
+@pytest.mark.parametrize("case", NO_KEYS)
+def test_keys_that_are_none_fail_before_anything_is_done(thread: LockThread, case: str) -> None:
+    key, msg, why = NO_KEYS[case]
+    ran: list[str] = []
+    with pytest.raises(ScopeError) as told:
+        invoked(job("sync", ran.append, key=key), msg=msg)
+    assert why in str(told.value)
+    assert (ran, thread.memory.names()) == ([], [])
+
+
+def test_a_timer_has_no_property(thread: LockThread) -> None:
+    class Timer:
+        past_due = False
+
+    with pytest.raises(ScopeError, match="a timer has none"):
+        invoked(job("sync", lambda _: None), msg=Timer())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"key": ""}, "key is ''"),
+        ({"key": None}, "key is None"),
+        ({"key": 7}, "key is 7"),
+        ({"key": "A::B"}, "empty segment"),
+        ({"key": "{Id"}, "no closing bracket"),
+        ({"key": "{{Id}}"}, "the same for all messages"),
+        ({"keep": 0}, "keep is 0"),
+        ({"on_contention": "skip"}, "'wait' and 'raise'"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"connection": ""}, "connection is ''"),
+        ({"owner": "me"}, "lock client only"),
+    ],
+)
+def test_declarations_that_are_wrong(thread: LockThread, arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError) as told:
+        job("sync", lambda _: None, **arguments)
+    assert why in str(told.value)
+
+
+# --- where it stands --------------------------------------------------------------------------------------------------
+
+
+def test_it_stands_above_or_below_the_trigger_and_the_worker_sees_the_function(thread: LockThread) -> None:
+    app = func.FunctionApp()
+
+    @once(key="Id")
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+    def above(msg: func.QueueMessage) -> None: ...
+
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+    @once(key=lambda msg: msg.get_json()["Id"])
+    async def below(msg: func.QueueMessage) -> None: ...
+
+    one, other = app.get_functions()
+    assert (one.get_function_name(), other.get_function_name()) == ("above", "below")
+    for each in (one, other):
+        function = each.get_user_function()
+        assert list(inspect.signature(function).parameters) == ["msg", "context"]
+        outcome(function(msg=func.QueueMessage(body=b'{"Id": 7}'), context=Context(function_name="known")))
+    assert inspect.iscoroutinefunction(other.get_user_function())
+    assert thread.memory.names() == ["once/app/known/7"]
+
+
+@pytest.mark.parametrize("order", ["once above", "once below"])
+@both
+def test_it_stands_beside_singleton(thread: LockThread, kind: str, order: str) -> None:
+    held: list[set[str]] = []
+    per_tenant = one_at_a_time(scope="Tenant")
+    per_id = once(key="Id")
+
+    def ship(msg: str) -> str:
+        held.append(thread.leased())
+        return "done"
+
+    async def ship_async(msg: str) -> str:
+        return ship(msg)
+
+    ship_async.__name__ = "ship"
+    inner: Any = ship_async if kind == "async" else ship
+    both_of_them = per_id(per_tenant(inner)) if order == "once above" else per_tenant(per_id(inner))
+    for _ in range(2):
+        assert invoked(both_of_them, msg='{"Tenant": "t", "Id": 7}') == "done"
+    assert held == [{"locks/app/ship.t", "once/app/ship/7"}]
+    assert len(guards_of(both_of_them)) == 1
+
+
+def test_it_is_declared_once(thread: LockThread) -> None:
+    with pytest.raises(ConfigurationError, match="@once is declared twice"):
+        once(key="Id")(job("sync", lambda _: None))
+
+
+def test_orchestrators_are_refused_in_its_own_name(thread: LockThread) -> None:
+    def orchestrator(context: Any) -> Any:
+        yield
+
+    with pytest.raises(ConfigurationError, match=r"^@once on .*Put @once on the activities"):
+        once(key="Id")(orchestrator)
+
+
+def test_a_misdeclared_one_fails_at_its_calls_in_a_worker(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "azure_functions_worker", object())
+    broken = job("sync", lambda _: None, key="")
+    assert once(key="Id")(broken) is broken
+    with pytest.raises(ConfigurationError, match="key is ''"):
+        broken(msg="x")
