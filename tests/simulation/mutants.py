@@ -11,6 +11,7 @@ from tests.simulation.planted.failovers import FAILOVERS
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
+from tests.simulation.planted.once import ONCE
 from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.relay import RELAY
 from tests.simulation.planted.states import STATES
@@ -985,4 +986,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *DEFERRALS,
     *FAILOVERS,
     *PATTERNS,
+    *ONCE,
 )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -16,7 +17,7 @@ from simulator.virtual.oracle.places import Expected, Places
 from simulator.virtual.search.story import promises
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
-from simulator.virtual.workloads import callers, leaders, semaphores
+from simulator.virtual.workloads import callers, leaders, once, semaphores
 from simulator.virtual.workloads.clients import book as clientbook
 from simulator.virtual.workloads.clients import calls as clientcalls
 from simulator.virtual.workloads.clients import crowd as clientcrowd
@@ -336,6 +337,47 @@ async def _(host: Host) -> None:
     for number in range(2):
         hold = Hold(f"reports/slot-{number}", lease=Belief(IDS[number], host.now() + 14.0))
         pool._enter(Body(hold.lock, host.machine, hold, sync=False, since=0.0))
+
+
+def _returned(ledger: once.Ledger, call: once.Call, result: object) -> None:
+    ledger.returned(call, result)
+    assert call.result == result
+
+
+def _did(ledger: once.Ledger, host: Host, owner: str) -> once.Call:
+    call = ledger.begin(host.machine, owner, "key")
+    operation: Any = SimpleNamespace(_hold=Hold("once/charge/key", lease=Belief(IDS[0], host.now() + 14.0)))
+    assert ledger.effect(call, operation) == len(ledger.effects["key"])
+    return call
+
+
+@of("two results")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    calls = [_did(ledger, host, owner) for owner in "ab"]
+    for call, result in zip(calls, (1, 2), strict=True):
+        _returned(ledger, call, result)
+
+
+@of("no effect")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    _returned(ledger, _did(ledger, host, "a"), None)
+
+
+@of("done again")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    _returned(ledger, _did(ledger, host, "a"), 1)
+    await asyncio.sleep(1.0)
+    _did(ledger, host, "b")
+
+
+@of("two doers")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    for call in [_did(ledger, host, owner) for owner in "ab"]:
+        _returned(ledger, call, 1)
 
 
 @of("nobody leads")

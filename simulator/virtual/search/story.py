@@ -13,7 +13,7 @@ from simulator.virtual.oracle import callers, conduct, listening, oracle, places
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
-from simulator.virtual.workloads import leaders, semaphores, states, witness
+from simulator.virtual.workloads import leaders, once, semaphores, states, witness
 from simulator.virtual.workloads.clients import book, calls, crowd, uses
 from simulator.virtual.workloads.deferring import ledger
 from simulator.virtual.workloads.deployments import deployed
@@ -96,7 +96,7 @@ _WITH_SQL: Final = ("outboxes.py", "rowclaims.py")
 @cache
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
-    workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, semaphores, states)
+    workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, once, semaphores, states)
     modules = (*workloads, logs, world, conduct, callers, listening, places, silence, oracle)
     pages = "".join(module.__doc__ or "" for module in modules)
     for file in _WITH_SQL:  # importing them takes SQLAlchemy

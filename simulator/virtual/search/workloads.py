@@ -14,6 +14,7 @@ from simulator.virtual.workloads.failovers import start_failovers
 from simulator.virtual.workloads.invocations import declare
 from simulator.virtual.workloads.leaders import start_leader
 from simulator.virtual.workloads.listeners.listeners import start_listeners
+from simulator.virtual.workloads.once import start_once
 from simulator.virtual.workloads.semaphores import start_semaphore
 from simulator.virtual.workloads.states import start_states
 
@@ -30,7 +31,7 @@ def start_workload(name: str, world: World) -> None:
     if name in WITH_SQL:
         _start_with_sql(name, world)
         return
-    if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd", "state"):
+    if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd", "state", "once"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
     _WORKLOADS[name](world)
 
@@ -54,6 +55,7 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "failover": start_failovers,
     "crowd": start_crowd,
     "state": start_states,
+    "once": start_once,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)
 WITH_SQL: Final = ("outbox", "rows")

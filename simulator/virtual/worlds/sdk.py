@@ -194,7 +194,7 @@ def _headers(call: str, args: tuple[Any, ...], answer: Any, length: int) -> dict
 def _content(request: HttpRequest, content: Content) -> AsyncHttpResponse:
     """Answer with what is kept in a blob. The SDK asks for a range of it, of which an empty one has none."""
     length = len(content.body)
-    headers = _headers("get", (), content.blob, length)
+    headers = {**_headers("get", (), content.blob, length), "date": formatdate(content.at, usegmt=True)}
     if "x-ms-range" not in request.headers:
         return _Response(request, 200, headers, content.body)
     if not length:
@@ -208,6 +208,8 @@ def _refusal(request: HttpRequest, failure: StoreFailure) -> AsyncHttpResponse:
     status = failure.status or 500
     code = failure.code or _CODES.get(status)
     headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+    if failure.at is not None:
+        headers["date"] = formatdate(failure.at, usegmt=True)
     if code is None:
         return _Response(request, status, {**headers, "content-type": "text/html"}, b"<html>no such luck</html>")
     said = f"<Error><Code>{code}</Code><Message>{escape(failure.detail or code)}</Message></Error>"

@@ -31,16 +31,18 @@ class Look:
     """
 
     def __init__(self, lock: str, kept: Kept, sent: float) -> None:
-        self._ahead = (time.time() if kept.at is None else kept.at) - sent
-        self.outcome = self.outcome_in(lock, kept)
+        self._ahead = time.time() - now()
+        self.outcome = self.outcome_in(lock, kept, sent)
 
     @property
     def service_time(self) -> float:
         """The service's clock, now, seconds since 1970."""
         return self._ahead + now()
 
-    def outcome_in(self, lock: str, kept: Kept) -> Outcome | None:
-        """Return what was read by a later request, as of now."""
+    def outcome_in(self, lock: str, kept: Kept, sent: float | None = None) -> Outcome | None:
+        """Return what was read by a request, as of when it was sent: now, unless that is given."""
+        if kept.at is not None:
+            self._ahead = kept.at - (now() if sent is None else sent)
         return outcome_in(lock, kept, self.service_time)
 
 

@@ -327,6 +327,7 @@ async def test_a_result_of_which_nobody_knows_whether_it_was_kept_is_not_returne
             async with once(locks, "42") as operation:
                 with pytest.raises(StorageUnavailable):
                     await operation.finish(await work())
+                first.network.heal()
                 with pytest.raises(RuntimeError, match="is finished"):
                     await operation.finish("another")
 

@@ -1,0 +1,141 @@
+"""Planted bugs in ``once``: what is kept of an operation, who may keep it, and for how long."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.mutant import Mutant
+
+BLOCK = "singleton/patterns/once/block.py"
+GUARD = "singleton/patterns/once/guard.py"
+LOOKING = "singleton/patterns/once/looking.py"
+OPERATION = "singleton/patterns/once/operation.py"
+RESULTS = "singleton/patterns/once/results.py"
+CONTENT = "singleton/locking/content.py"
+FENCING = "singleton/locking/fence/fencing.py"
+SWEEPING = "singleton/operating/sweeping.py"
+BLOCK_TESTS = "tests/unit/patterns/once/test_once_block.py"
+FUNCTION_TESTS = "tests/unit/patterns/once/test_once_functions.py"
+SCHEDULES = "tests/unit/patterns/once/test_once_schedules.py"
+
+ONCE: tuple[Mutant, ...] = (
+    Mutant(
+        name="what was done meanwhile is not looked for",
+        file=OPERATION,
+        old="        self._outcome = self._look.outcome_in(self.lock, kept)\n",
+        new="",
+        breaks="one that waited does again what it waited for",
+        among="once",
+    ),
+    Mutant(
+        name="nothing is ever known to be kept",
+        file=CONTENT,
+        old="        if self._fencing.keeps_content:\n",
+        new="        if False:\n",
+        breaks="one that waited does again what it waited for",
+        among="once",
+    ),
+    Mutant(
+        name="content that others wrote is not seen",
+        file=FENCING,
+        old="        return self._doubtful or any(map(tells_of_content, self._metadata))",
+        new="        return self._doubtful",
+        breaks="one that waited does again what it waited for",
+        among="once",
+    ),
+    Mutant(
+        name="a result that was refused counts",
+        file=OPERATION,
+        old=(
+            "            await hold.crossing.call_async(lambda _: hold.keeper().write(kept))\n"
+            "        except BaseException as error:\n            self._failure = error\n            raise\n"
+        ),
+        new=(
+            "            await hold.crossing.call_async(lambda _: hold.keeper().write(kept))\n"
+            "        except LockLost:\n            pass\n"
+        ),
+        breaks="one whose lease is gone returns a result of its own beside another's",
+        among="once",
+    ),
+    Mutant(
+        name="a body that raises has done it",
+        file=BLOCK,
+        old="            if kind is None:\n                await self._operation._end()",
+        new="            if True:\n                await self._operation._end()",
+        breaks="an operation that failed counts as done, without a result",
+        among="once",
+    ),
+    Mutant(
+        name="a finish that failed may be followed by another",
+        file=OPERATION,
+        old="        if self.done or self._failure is not None:",
+        new="        if self.done:",
+        breaks="a result that may have been kept is replaced by another",
+        by=(BLOCK_TESTS,),
+        why="it takes a body that goes on after its finish has failed",
+    ),
+    Mutant(
+        name="a block that caught the failure of its finish ends well",
+        file=OPERATION,
+        old="            raise self._failure\n",
+        new="            return False\n",
+        breaks="one that does not know whether its result was kept seems to have done it",
+        by=(BLOCK_TESTS,),
+        why="it takes a body that goes on after its finish has failed",
+    ),
+    Mutant(
+        name="results never expire",
+        file=RESULTS,
+        old="    if kind is None or expired(kept.marks, at):",
+        new="    if kind is None:",
+        breaks="a key is never as new",
+        by=(BLOCK_TESTS,),
+        why="a world lasts for minutes, and results for days",
+    ),
+    Mutant(
+        name="until when is said by this machine's clock",
+        file=LOOKING,
+        old="        if kept.at is not None:\n",
+        new="        if False:\n",
+        breaks="a result expires early or late, by how wrong the clock of who did it is",
+        by=(BLOCK_TESTS,),
+        why="a world lasts for minutes, and results for days",
+    ),
+    Mutant(
+        name="what can't be kept has not been done",
+        file=GUARD,
+        old="        await locks.call_async(lambda _: keeper.write(kept))\n        if outcome.unkept is None:",
+        new=(
+            "        if outcome.unkept is None:\n            await locks.call_async(lambda _: keeper.write(kept))\n"
+            "        if outcome.unkept is None:"
+        ),
+        breaks="an effect is repeated, because its result can't be kept",
+        by=(FUNCTION_TESTS,),
+        why="the results of worlds are numbers",
+    ),
+    Mutant(
+        name="outputs are not set again",
+        file=GUARD,
+        old="            output.set(outcome.outputs[name])",
+        new="            pass",
+        breaks="a message that a function sent is lost with the host that was to send it",
+        by=(FUNCTION_TESTS,),
+        why="bodies of worlds have no outputs",
+    ),
+    Mutant(
+        name="a sweep takes results that are of use",
+        file=SWEEPING,
+        old="    return expired(blob.metadata, at) and all(",
+        new="    return all(",
+        breaks="an operation is done again after a sweep, and cursors are lost",
+        by=(SCHEDULES,),
+        why="no world sweeps",
+    ),
+    Mutant(
+        name="a sweep leaves results that are of no use",
+        file=SWEEPING,
+        old="    return expired(blob.metadata, at) and all(",
+        new="    return False and all(",
+        breaks="results are kept for ever",
+        by=(SCHEDULES,),
+        why="no world sweeps",
+    ),
+)
