@@ -25,6 +25,7 @@ CLIENTS: tuple[Mutant, ...] = (
         old="        elif hold not in self._tails:\n",
         new="        elif hold in self._tails:\n            await self.drop(hold)\n        else:\n",
         breaks="a hold that is kept for a while is given back at once when it is released twice",
+        among="clients",
     ),
     Mutant(
         name="a gate for each set of options",
@@ -90,6 +91,7 @@ CLIENTS: tuple[Mutant, ...] = (
         old="sorted(addresses, key=lambda each: each.name)",
         new="list(addresses)",
         breaks="two sets in other orders wait for each other for ever",
+        among="clients",
     ),
     Mutant(
         name="half a set stays taken",
