@@ -105,6 +105,7 @@ WORKLOADS = (
     "clients",
     "failover",
     "state",
+    "once",
 )
 
 

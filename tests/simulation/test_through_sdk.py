@@ -203,7 +203,23 @@ def test_requests_that_a_lock_never_makes_are_no_part_of_the_transport() -> None
     from azure.core.pipeline.transport import HttpRequest
 
     with pytest.raises(NotImplementedError):
-        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost/job?comp=tags"))
+        read_request(HttpRequest("GET", "https://explored.blob.localhost/webjobshost?comp=list"))
+
+
+def test_content_goes_through_the_sdk_and_comes_back_with_the_services_clock() -> None:
+    wire = Wire()
+    store: Any = wire.store
+    wire.run(store.create("job"))
+    etag = wire.run(store.acquire("job", A, 15))
+    for body in (b"", b"{}", bytes(range(256))):
+        etag = wire.run(store.put("job", A, {"Length": str(len(body))}, etag, body))
+        for lease_id in (A, None):
+            blob, read, at = wire.run(store.get("job", lease_id, 1_000))
+            assert (blob.etag, dict(blob.metadata), read) == (etag, {"Length": str(len(body))}, body)
+            assert at is not None
+            assert 0 <= at <= 60
+    failure = wire.failure(store.get("gone", None, 1_000))
+    assert (failure.meaning, failure.at is None) == ("missing", False)
 
 
 def test_the_command_line_sends_all_requests_through_the_sdk_on_request(
