@@ -18,6 +18,8 @@ MOST_STATE: Final = 8 * 2**20
 """Bytes of state with one lock, at most."""
 STATE_KEY: Final = "SingletonState"
 """The key of a blob's metadata that says that state lies in it, and of which kind. A sweep leaves such a blob alone."""
+OUTCOME: Final = "once"
+"""The kind of state that ``once`` keeps: JSON, for whoever reads or removes it as an operator."""
 UNTIL_KEY: Final = "SingletonUntil"
 """The key beside it of state that is of no use from then on, by the service's clock: seconds since 1970. A sweep may
 delete it then."""
@@ -167,7 +169,7 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
     if kind == "bytes":
         return kept.body
     try:
-        if kind == "json":
+        if kind in ("json", OUTCOME):
             return json.loads(kept.body)
     except ValueError:
         kind = "json, and is none"

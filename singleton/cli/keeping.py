@@ -88,7 +88,7 @@ def _as_dict(name: str, kept: Kept, value: Any) -> dict[str, Any]:
 async def _read(store: LeaseStore, name: str) -> Kept:
     assert isinstance(store, ContentStore)
     try:
-        blob, body = await answered(lambda: store.get(name, None, MOST_STATE), call=_CALL, answer=2 * _CALL)
+        blob, body, _ = await answered(lambda: store.get(name, None, MOST_STATE), call=_CALL, answer=2 * _CALL)
     except StoreFailure as failure:
         raise storage_error(name, failure) from None
     kind = metadata_value(blob, STATE_KEY)

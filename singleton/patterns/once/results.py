@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ResultNotKept
-from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, expired, marked, not_understood
+from singleton.base.state import MOST_STATE, OUTCOME, STATE_KEY, UNTIL_KEY, Kept, expired, marked, not_understood
 from singleton.base.words import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KIND: Final = "once"
-"""The mark of state that is an outcome."""
 _CAN: Final = "what JSON has, bytes, and an HttpResponse can be kept"
 
 
@@ -75,7 +73,7 @@ def kept_as(result: Any, outputs: Mapping[str, Any], until: float) -> tuple[Kept
         body = written(result, outputs)
     except (TypeError, ValueError, RecursionError) as error:
         body = json.dumps({"unkept": str(error)[:500]}).encode()
-    return Kept(body, {STATE_KEY: _KIND, UNTIL_KEY: str(math.ceil(until))}), _read(body)
+    return Kept(body, {STATE_KEY: OUTCOME, UNTIL_KEY: str(math.ceil(until))}), _read(body)
 
 
 def outcome_in(lock: str, kept: Kept, at: float) -> Outcome | None:
@@ -88,10 +86,10 @@ def outcome_in(lock: str, kept: Kept, at: float) -> Outcome | None:
     if kind is None or expired(kept.marks, at):
         return None
     try:
-        if kind == _KIND:
+        if kind == OUTCOME:
             return _read(kept.body)
     except (ValueError, KeyError, TypeError, AttributeError):
-        kind = f"{_KIND}, and is not"
+        kind = f"{OUTCOME}, and is not"
     raise not_understood(lock, kind)
 
 

@@ -263,6 +263,15 @@ def test_something_else_in_the_locks_blob_is_an_error_and_stays_there(thread: Lo
             assert hold.state.read() == {"cursor": 7}
 
 
+def test_an_operator_may_read_what_is_kept_and_remove_it(thread: LockThread) -> None:
+    with LockClient() as locks:
+        once(locks, "42").run(lambda: "first")
+        with locks.lock("once/42") as hold:
+            assert hold.state.read()["result"] == {"json": "first"}
+            hold.state.remove()
+        assert once(locks, "42").run(lambda: "second") == "second"
+
+
 def test_a_plain_client_refuses_coroutines_and_has_done_nothing(thread: LockThread) -> None:
     async def work() -> None: ...
 
