@@ -49,6 +49,7 @@ DEFERRALS: tuple[Mutant, ...] = (
         old="math.floor(expires - now)",
         new="max(1, math.floor(expires - now))",
         breaks="a message ends when its life does, and no storm of copies begins",
+        among="defer",
     ),
     Mutant(
         name="the original is not deleted",
