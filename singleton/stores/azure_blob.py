@@ -6,6 +6,7 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from singleton.stores.logs import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
 from singleton.stores.replies import clock, clock_trouble, seconds
 
@@ -53,13 +54,7 @@ class AzureBlobLeaseStore:
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
-        try:
-            return await self._upload(name, metadata)
-        except StoreFailure as failure:
-            if failure.code != "ContainerNotFound":
-                raise
-            await done(self._container.create_container(), "ContainerAlreadyExists")
-            return await self._upload(name, metadata)
+        return await self._with_container(lambda: self._upload(name, metadata))
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
@@ -91,6 +86,46 @@ class AzureBlobLeaseStore:
             raise StoreFailure(detail=f"more than {most} bytes")
         return Content(_seen(reply.properties), await judged(reply.readall()), told[-1])
 
+    async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """See ``LogStore.start_log``."""
+        from azure.core import MatchConditions
+
+        def made() -> Awaitable[object]:
+            asking = self._client(name).create_append_blob(
+                metadata=dict(metadata), match_condition=MatchConditions.IfMissing
+            )
+            return judged(asking)
+
+        try:
+            await self._with_container(made)
+        except StoreFailure as failure:
+            if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
+                return False
+            raise
+        return True
+
+    async def append(self, name: str, block: bytes) -> int:
+        """See ``LogStore.append``."""
+        return int(str((await judged(self._client(name).append_block(block)))["blob_append_offset"]))
+
+    async def tail(self, name: str, start: int, most: int) -> Tail:
+        """See ``LogStore.tail``."""
+        try:
+            reply = await judged(self._client(name).download_blob(start, most))
+        except StoreFailure as failure:
+            if failure.code != BEYOND or start:
+                raise
+            reply = await judged(self._client(name).download_blob())
+        if reply.size > most:
+            raise StoreFailure(detail=f"more than {most} bytes")
+        told, body = reply.properties, await judged(reply.readall())
+        blocks = int(told.append_blob_committed_block_count or 0)
+        return Tail(str(told.etag), dict(told.metadata or {}), blocks, blocks >= MOST_BLOCKS, body)
+
+    async def drop(self, name: str, etag: str) -> None:
+        """See ``LogStore.drop``."""
+        await judged(self._client(name).delete_blob(**if_it_is(etag)))
+
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """See ``NoteStore.note``."""
         await judged(self._container.get_blob_client(name).upload_blob(b"", overwrite=True, metadata=dict(metadata)))
@@ -113,6 +148,16 @@ class AzureBlobLeaseStore:
     def container(self) -> ContainerClient:
         """The client of its container, for requests that no lock makes."""
         return self._container
+
+    async def _with_container(self, make: Callable[[], Awaitable[_T]]) -> _T:
+        """Make a blob; where the container is missing, make that first."""
+        try:
+            return await make()
+        except StoreFailure as failure:
+            if failure.code != "ContainerNotFound":
+                raise
+        await done(self._container.create_container(), "ContainerAlreadyExists")
+        return await make()
 
     async def _upload(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
         try:

@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 from singleton.stores.keeping import MOST_LISTED, Page
 from singleton.stores.listing import read_page
+from singleton.stores.logs import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure, within
 from singleton.stores.replies import clock, date
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from singleton.stores.wire import Wire
 
@@ -64,17 +65,7 @@ class DirectBlobStore:
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """See ``LeaseStore.create``."""
-        try:
-            return await self._make(name, metadata)
-        except StoreFailure as failure:
-            if failure.code != "ContainerNotFound":
-                raise
-        try:
-            await self._wire.ask("PUT", self._container, "restype=container", {}, 201)
-        except StoreFailure as failure:
-            if failure.code != "ContainerAlreadyExists":
-                raise
-        return await self._make(name, metadata)
+        return await self._with_container(lambda: self._make(name, metadata))
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
@@ -101,6 +92,34 @@ class DirectBlobStore:
         headers = {} if lease_id is None else {"x-ms-lease-id": lease_id}
         reply = await self._wire.ask("GET", self._path(name), "", headers, 200, most=most)
         return Content(_seen(reply.headers), reply.body, clock(reply.headers))
+
+    # --- what logs ask ------------------------------------------------------------------------------------------------
+
+    async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """See ``LogStore.start_log``."""
+        return await self._with_container(lambda: self._make(name, metadata, "AppendBlob")) is not None
+
+    async def append(self, name: str, block: bytes) -> int:
+        """See ``LogStore.append``."""
+        reply = await self._wire.ask("PUT", self._path(name), "comp=appendblock", {}, 201, body=block)
+        return _number(reply.headers, "x-ms-blob-append-offset")
+
+    async def tail(self, name: str, start: int, most: int) -> Tail:
+        """See ``LogStore.tail``."""
+        headers = {"x-ms-range": f"bytes={start}-{start + most - 1}"}
+        try:
+            reply = await self._wire.ask("GET", self._path(name), "", headers, 206, most=most)
+        except StoreFailure as failure:
+            if failure.code != BEYOND or start:
+                raise
+            reply = await self._wire.ask("GET", self._path(name), "", {}, 200, most=most)
+        told = reply.headers
+        blocks = _number(told, "x-ms-blob-committed-block-count") if told.get("x-ms-blob-type") == "AppendBlob" else 0
+        return Tail(_etag(told), _metadata(told), blocks, blocks >= MOST_BLOCKS, reply.body)
+
+    async def drop(self, name: str, etag: str) -> None:
+        """See ``LogStore.drop``."""
+        await self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202)
 
     # --- what messages that were put back ask -------------------------------------------------------------------------
 
@@ -130,11 +149,7 @@ class DirectBlobStore:
 
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         """See ``LockKeeping.shorten``."""
-        replied = await within(_PATIENCE, self._break(name, after, etag))
-        try:
-            return int(_needed(replied, "x-ms-lease-time"))
-        except ValueError:
-            raise _nonsense("x-ms-lease-time") from None
+        return _number(await within(_PATIENCE, self._break(name, after, etag)), "x-ms-lease-time")
 
     async def erase(self, name: str, etag: str) -> None:
         """See ``LockKeeping.erase``."""
@@ -152,8 +167,22 @@ class DirectBlobStore:
         _etag(replied)
         return replied
 
-    async def _make(self, name: str, metadata: Mapping[str, str]) -> BlobState | None:
-        headers = {"x-ms-blob-type": "BlockBlob", "If-None-Match": "*", **_as_headers(metadata)}
+    async def _with_container(self, make: Callable[[], Awaitable[BlobState | None]]) -> BlobState | None:
+        """Make a blob; where the container is missing, make that first."""
+        try:
+            return await make()
+        except StoreFailure as failure:
+            if failure.code != "ContainerNotFound":
+                raise
+        try:
+            await self._wire.ask("PUT", self._container, "restype=container", {}, 201)
+        except StoreFailure as failure:
+            if failure.code != "ContainerAlreadyExists":
+                raise
+        return await make()
+
+    async def _make(self, name: str, metadata: Mapping[str, str], kind: str = "BlockBlob") -> BlobState | None:
+        headers = {"x-ms-blob-type": kind, "If-None-Match": "*", **_as_headers(metadata)}
         try:
             replied = await self._put(name, "", headers, 201)
         except StoreFailure as failure:
@@ -204,6 +233,13 @@ def _needed(headers: Mapping[str, str], name: str) -> str:
     if not value or not value.isascii():
         raise _nonsense(name)
     return value
+
+
+def _number(headers: Mapping[str, str], name: str) -> int:
+    try:
+        return int(_needed(headers, name))
+    except ValueError:
+        raise _nonsense(name) from None
 
 
 def _nonsense(name: str) -> StoreFailure:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from singleton.stores.keeping import IN_USE, LONGEST_BREAK, MOST_LISTED, Listed, Page
+from singleton.stores.logs import BEYOND, FULL, LONGEST_BLOCK, MOST_BLOCKS, NO_LOG, Tail
 from singleton.stores.protocol import HELD, NOTHING, BlobState, Content, LeaseState, StoreFailure
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class _Blob:
     expires: float = -math.inf
     breaks: float | None = None
     body: bytes = b""
+    blocks: int | None = None
+    """Of a log."""
 
     def state(self, now: float) -> LeaseState:
         if self.lease_id is None:
@@ -56,8 +59,10 @@ def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
 class MemoryLeaseStore:
     """A ``LeaseStore`` without a network. Several locks, clients or simulated hosts may share one.
 
-    ``calls`` counts requests by name, for tests that hold a lock to its number of requests.
+    ``calls`` counts requests by name, for tests that hold a lock to its number of requests. ``most_blocks``: of a log.
     """
+
+    most_blocks = MOST_BLOCKS
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -160,6 +165,45 @@ class MemoryLeaseStore:
             raise StoreFailure(detail=f"more than {most} bytes")
         return Content(self._seen(name, now), blob.body, now)
 
+    async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """See ``LogStore.start_log``."""
+        now = self._begin("start_log")
+        if name in self._blobs:
+            return False
+        self._blobs[name] = _Blob(self._etag(), int(now), dict(metadata), blocks=0)
+        return True
+
+    async def append(self, name: str, block: bytes) -> int:
+        """See ``LogStore.append``."""
+        now = self._begin("append")
+        blob = self._blob(name)
+        if blob.state(now) in HELD:
+            raise StoreFailure(412, IN_USE)
+        if blob.blocks is None:
+            raise StoreFailure(409, NO_LOG)
+        if not 0 < len(block) <= LONGEST_BLOCK:
+            raise StoreFailure(413, "RequestBodyTooLarge")
+        if blob.blocks >= self.most_blocks:
+            raise StoreFailure(409, FULL)
+        at = len(blob.body)
+        blob.body, blob.blocks = blob.body + block, blob.blocks + 1
+        blob.etag, blob.modified = self._etag(), int(now)
+        return at
+
+    async def tail(self, name: str, start: int, most: int) -> Tail:
+        """See ``LogStore.tail``."""
+        self._begin("tail")
+        blob = self._blob(name)
+        if start and start >= len(blob.body):
+            raise StoreFailure(416, BEYOND)
+        blocks = blob.blocks or 0
+        full = blocks >= self.most_blocks
+        return Tail(blob.etag, dict(blob.metadata), blocks, full, blob.body[start : start + most])
+
+    async def drop(self, name: str, etag: str) -> None:
+        """See ``LogStore.drop``."""
+        self._erase(name, etag, self._begin("drop"))
+
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """See ``LockKeeping.page``; the marker is the name of the last entry before."""
         now = self._begin("page")
@@ -169,7 +213,9 @@ class MemoryLeaseStore:
 
     async def erase(self, name: str, etag: str) -> None:
         """See ``LockKeeping.erase``. The condition is judged before the lease."""
-        now = self._begin("erase")
+        self._erase(name, etag, self._begin("erase"))
+
+    def _erase(self, name: str, etag: str, now: float) -> None:
         blob = self._blob(name)
         if blob.etag != etag:
             raise StoreFailure(412, "ConditionNotMet")

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.stores.protocol import ContentStore
-from singleton.testing import contents  # noqa: F401 - it adds scenarios
+from singleton.testing import contents, logs  # noqa: F401 - they add scenarios
 from singleton.testing.scenarios import QUICK, SLOW, Place
 from singleton.testing.states import CONTENT, TABLE, Row, bring_about, check
 

@@ -1,0 +1,117 @@
+"""What inboxes rely on in their store: scenarios of logs, beside those of ``scenarios.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import TYPE_CHECKING
+
+from singleton.stores.logs import LogStore
+from singleton.stores.protocol import StoreFailure
+from singleton.testing.scenarios import QUICK, begins
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from singleton.stores.protocol import LeaseStore
+    from singleton.testing.scenarios import Place, Scenario
+
+
+def _logs(scenario: Scenario) -> Scenario:
+    """List a scenario of logs; leave it out where a store has none."""
+
+    @functools.wraps(scenario)
+    async def if_it_can(place: Place) -> None:
+        if isinstance(place.store, LogStore):
+            await scenario(place)
+
+    return begins(None, QUICK)(if_it_can)
+
+
+def keeping_logs(store: LeaseStore) -> LogStore:
+    """Return the store, which must be able to keep logs."""
+    assert isinstance(store, LogStore)
+    return store
+
+
+async def refusal(pending: Awaitable[object]) -> str | None:
+    """Return the code with which a request is refused; None: it was not."""
+    try:
+        await pending
+    except StoreFailure as failure:
+        return failure.code
+    return None
+
+
+@_logs
+async def a_log_is_made_once_with_its_metadata_and_is_empty(place: Place) -> None:
+    store, other = keeping_logs(place.store), keeping_logs(place.other)
+    made = await asyncio.gather(*(each.start_log(place.name, {"Log": "1"}) for each in (store, other, store)))
+    assert sorted(made) == [False, False, True]
+    found = await store.tail(place.name, 0, 100)
+    assert (dict(found.metadata), found.blocks, found.full, found.body) == ({"Log": "1"}, 0, False, b"")
+    assert not await store.start_log(place.name, {"Log": "2"})
+    assert (await store.tail(place.name, 0, 100)).etag == found.etag, "one that is there is left as it is"
+
+
+@_logs
+async def blocks_are_added_whole_and_read_from_anywhere(place: Place) -> None:
+    store, name = keeping_logs(place.store), place.name
+    await store.start_log(name, {})
+    blocks = [b"first\n", bytes(range(256)) * 1_000, b"x"]
+    ends, etags = [0], [(await store.tail(name, 0, 1)).etag]
+    for block in blocks:
+        assert await store.append(name, block) == ends[-1], "a block begins where the log ended"
+        ends.append(ends[-1] + len(block))
+        etags.append((await store.tail(name, 0, 1)).etag)
+    assert len({*etags}) == len(etags), "each block changes the ETag"
+    whole = b"".join(blocks)
+    for start, most in ((0, 10**6), (0, len(whole)), (3, 10), (ends[1] - 1, 50), (len(whole) - 1, 9)):
+        found = await store.tail(name, start, most)
+        assert found.body == whole[start : start + most], f"{most} bytes from {start}"
+        assert (found.etag, found.blocks) == (etags[-1], 3)
+    assert await refusal(store.tail(name, len(whole) + 5, 10)) == "InvalidRange"
+
+
+@_logs
+async def blocks_added_at_once_are_all_there_one_after_the_other(place: Place) -> None:
+    store, other, name = keeping_logs(place.store), keeping_logs(place.other), place.name
+    await store.start_log(name, {})
+    await asyncio.gather(*(each.append(name, b"%03d\n" % n) for n in range(20) for each in (store, other)))
+    found = await store.tail(name, 0, 1_000)
+    assert (sorted(found.body.split()), found.blocks) == (sorted(b"%03d" % (n // 2) for n in range(40)), 40)
+
+
+@_logs
+async def nothing_is_added_to_what_is_missing_or_no_log(place: Place) -> None:
+    store = keeping_logs(place.store)
+    await place.store.create(place.name)
+    assert await refusal(store.append(f"{place.name}/missing", b"x")) == "BlobNotFound"
+    assert await refusal(store.append(place.name, b"x")) == "InvalidBlobType"
+    assert await refusal(store.tail(f"{place.name}/missing", 0, 1)) == "BlobNotFound"
+    assert not await store.start_log(place.name, {}), "what is no log stays what it is"
+    found = await store.tail(place.name, 0, 10)
+    assert (found.body, found.blocks) == (b"", 0)
+
+
+@_logs
+async def a_log_is_deleted_only_as_it_was_seen(place: Place) -> None:
+    store, name = keeping_logs(place.store), place.name
+    await store.start_log(name, {})
+    await store.append(name, b"read")
+    seen = (await store.tail(name, 0, 10)).etag
+    await store.append(name, b"not read")
+    assert await refusal(store.drop(name, seen)) == "ConditionNotMet"
+    await store.drop(name, (await store.tail(name, 0, 10)).etag)
+    assert await refusal(store.append(name, b"late")) == "BlobNotFound"
+    assert await refusal(store.drop(name, seen)) in ("BlobNotFound", "ConditionNotMet")
+    await store.start_log(name, {"Log": "another"})
+    assert await refusal(store.drop(name, seen)) == "ConditionNotMet", "another log has another ETag"
+
+
+@_logs
+async def a_block_of_the_greatest_length_is_added(place: Place) -> None:
+    store, name = keeping_logs(place.store), place.name
+    await store.start_log(name, {})
+    assert await store.append(name, bytes(4 * 2**20)) == 0
+    assert len((await store.tail(name, 0, 5 * 2**20)).body) == 4 * 2**20
