@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
     from singleton.patterns.once.declared import once
     from singleton.patterns.once.operation import AsyncOperation, Operation
+    from singleton.patterns.ordered.inbox import Inbox
+    from singleton.patterns.ordered.trigger import ordered
+    from singleton.patterns.ordered.visit import InboxMessage
+    from singleton.patterns.ordered.worker import InboxWorker
     from singleton.settings.options import SingletonOptions
 
 __all__ = [
@@ -46,6 +50,9 @@ __all__ = [
     "Contention",
     "Hold",
     "Holder",
+    "Inbox",
+    "InboxMessage",
+    "InboxWorker",
     "Leadership",
     "Lifted",
     "LockClient",
@@ -67,6 +74,7 @@ __all__ = [
     "current_hold",
     "observe",
     "once",
+    "ordered",
     "singleton",
     "start_singleton",
     "subscribe",
@@ -79,6 +87,9 @@ _LATER = {
     "Broken": "singleton.operating.breaking",
     "Contention": "singleton.functions.contention",
     "Holder": "singleton.base.holder",
+    "Inbox": "singleton.patterns.ordered.inbox",
+    "InboxMessage": "singleton.patterns.ordered.visit",
+    "InboxWorker": "singleton.patterns.ordered.worker",
     "Leadership": "singleton.clients.leadership",
     "Lifted": "singleton.operating.lifting",
     "LockClient": "singleton.client",
@@ -89,6 +100,7 @@ _LATER = {
     "SingletonOptions": "singleton.settings.options",
     "observe": "singleton.observing.observe",
     "once": "singleton.patterns.once.declared",
+    "ordered": "singleton.patterns.ordered.trigger",
     "start_singleton": "singleton.functions.durable",
 }
 """Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""

@@ -132,15 +132,7 @@ def written_as(value: Json | bytes) -> Kept:
     Raises:
         TypeError, ValueError: it can't be.
     """
-    kind, body = "bytes", value
-    if not isinstance(body, bytes):
-        kind = "json"
-        try:
-            body = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-        except TypeError as error:
-            raise TypeError(f"{quoted(value)} can't be kept: {error}; give what JSON has, or bytes") from None
-        except (ValueError, RecursionError) as error:  # NaN, a circle, half a surrogate pair
-            raise ValueError(f"{quoted(value)} can't be kept as JSON: {error}") from None
+    kind, body = encoded(value)
     if len(body) > MOST_STATE:
         raise ValueError(f"state of {len(body):,} bytes is too long: {MOST_STATE:,} are allowed")
     return Kept(body, {STATE_KEY: kind})
@@ -155,6 +147,22 @@ def expired(marks: Mapping[str, str], at: float) -> bool:
     """Tell whether these marks, or this metadata, are of state that is of no use any more at this time."""
     until = marked(marks, UNTIL_KEY) or ""
     return until.isascii() and until.isdigit() and len(until) < 16 and at >= int(until)
+
+
+def encoded(value: Json | bytes) -> tuple[str, bytes]:
+    """Return of which kind a value is, json or bytes, and its bytes.
+
+    Raises:
+        TypeError, ValueError: it can't be kept.
+    """
+    if isinstance(value, bytes):
+        return "bytes", value
+    try:
+        return "json", json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except TypeError as error:
+        raise TypeError(f"{quoted(value)} can't be kept: {error}; give what JSON has, or bytes") from None
+    except (ValueError, RecursionError) as error:  # NaN, a circle, half a surrogate pair
+        raise ValueError(f"{quoted(value)} can't be kept as JSON: {error}") from None
 
 
 def read_as(lock: str, kept: Kept, default: Any = None) -> Any:

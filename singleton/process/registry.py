@@ -73,7 +73,7 @@ class Registry:
         wall: Callable[[], float] = time.time,
     ) -> None:
         """``keep``: how many locks are remembered while nobody uses them; ``wall``: seconds since 1970."""
-        self._wall = wall
+        self.wall = wall
         self._keep = keep
         self._open_store = open_store
         self._open_queue = open_queue
@@ -266,7 +266,7 @@ class Registry:
                 gate=gate,
                 guess=guess,
                 turns=self._turns.setdefault(address.place, Turns()),
-                wall=self._wall,
+                wall=self.wall,
                 dropped=end_dropped,
             )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from singleton.stores.azure_blob import done, judged
-from singleton.stores.messages import Hidden, Sent
+from singleton.stores.messages import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.replies import clock
 
@@ -57,6 +57,12 @@ class AzureMessageStore:
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""
         await judged(self._client.delete_message(id, receipt))
+
+    async def take(self, most: int, seconds: int) -> list[Taken]:
+        """See ``MessageSource.take``."""
+        pages = self._client.receive_messages(messages_per_page=most, max_messages=most, visibility_timeout=seconds)
+        received = [message async for message in await judged(anext(pages.by_page()))]
+        return [Taken(str(m.id), str(m.pop_receipt), str(m.content), int(m.dequeue_count or 1)) for m in received]
 
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from singleton.stores.messages import Hidden, Sent
+from singleton.stores.messages import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -74,6 +74,12 @@ class MemoryMessageStore:
         self._begin("delete")
         self._owned(id, receipt)
         del self._messages[id]
+
+    async def take(self, most: int, seconds: int) -> list[Taken]:
+        """See ``MessageSource.take``."""
+        self._begin("take")
+        received = [self.receive(seconds) for _ in range(most)]
+        return [Taken(each.id, each.receipt, each.text, each.dequeued) for each in received if each is not None]
 
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""

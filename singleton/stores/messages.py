@@ -6,7 +6,7 @@ Every failure is a ``StoreFailure``, told by its *error code*; a store never ask
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 GONE: Final = frozenset({"MessageNotFound", "PopReceiptMismatch"})
 """The receipt is none any more: the message was deleted or received again, or its invisibility was prolonged."""
@@ -32,6 +32,16 @@ class Sent:
     inserted: float
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message as it was received: its id, its receipt, its text, and how often it was received."""
+
+    id: str
+    receipt: str
+    text: str
+    dequeued: int
+
+
 class MessageStore(Protocol):
     """One queue. Every method is one request, and may raise ``StoreFailure``."""
 
@@ -52,3 +62,11 @@ class MessageStore(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections. The store can't be used afterwards."""
+
+
+@runtime_checkable
+class MessageSource(Protocol):
+    """What is asked of a queue to receive from it."""
+
+    async def take(self, most: int, seconds: int) -> list[Taken]:
+        """Receive at most so many messages (1 to 32), which nobody else sees for so many seconds."""

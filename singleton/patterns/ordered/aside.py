@@ -1,0 +1,108 @@
+"""Messages that failed too often, put aside where an operator sees them. Lives where locks do."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from singleton.locking.acquisition import storage_error
+from singleton.locking.fence.stamps import header_safe
+from singleton.locking.holder import answered
+from singleton.operating.keeping import keeping_of
+from singleton.patterns.ordered.entries import Entry, entries_in
+from singleton.patterns.ordered.protocol import LOG_KEY
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from singleton.patterns.ordered.position import Position
+    from singleton.patterns.ordered.protocol import Names, Store
+
+_ERROR: str = "Error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsideMessage:
+    """A message that was put aside.
+
+    Attributes:
+        key: its key.
+        body: its body.
+        error: what it failed with last.
+        at: when it was put aside, seconds since 1970.
+        name: the blob that it lies in.
+    """
+
+    key: str
+    body: Any
+    error: str
+    at: int
+    name: str
+
+
+async def put_aside(
+    store: Store, names: Names, spot: str, entry: Entry, position: Position, error: BaseException
+) -> str:
+    """Keep a message that is not to be tried any more, once however often it is asked for; return where."""
+    name = f"{names.asides}{spot}/{position.log}-{position.at:012d}"
+    said = {LOG_KEY: "aside", _ERROR: header_safe(f"{type(error).__name__}: {error}")}
+
+    async def asked() -> None:
+        if await store.start_log(name, said) or not (await store.tail(name, 0, 2**23)).blocks:
+            await store.append(name, entry.framed())
+
+    await _answered(name, asked)
+    return name
+
+
+async def that_is_aside(store: Store, names: Names) -> list[AsideMessage]:
+    """Return all that is put aside."""
+    found: list[AsideMessage] = []
+    keeping, marker = keeping_of(store), None
+    while True:
+        page = await _answered(names.asides, lambda: keeping.page(names.asides, marker))  # noqa: B023 - used at once
+        for blob in page.entries:
+            entry = await entry_aside(store, blob.name)
+            if entry is not None:
+                error = next((text for key, text in blob.metadata.items() if key.lower() == _ERROR.lower()), "")
+                body = entry.value
+                found.append(AsideMessage(key=entry.key, body=body, error=error, at=blob.modified, name=blob.name))
+        marker = page.marker
+        if marker is None:
+            return found
+
+
+async def entry_aside(store: Store, name: str) -> Entry | None:
+    """Return what lies in this blob; None: nothing does any more."""
+    try:
+        tail = await answered(lambda: store.tail(name, 0, 2**23))
+    except StoreFailure as failure:
+        if failure.meaning == "missing":
+            return None
+        raise storage_error(name, failure, what="log") from failure
+    return next(entries_in(tail.body, 0, name), None)
+
+
+def sent_again(entry: Entry, name: str) -> Entry:
+    """Return the entry as it is sent again from this blob: once, however often that is asked for."""
+    return replace(entry, sender=hashlib.sha256(name.encode()).hexdigest()[:16], number=1)
+
+
+async def remove_aside(store: Store, name: str) -> None:
+    """Delete what was put aside."""
+
+    async def asked() -> None:
+        await store.drop(name, (await store.read(name)).etag)
+
+    try:
+        await answered(asked)
+    except StoreFailure as failure:
+        if failure.meaning != "missing":
+            raise storage_error(name, failure, what="log") from failure
+
+
+async def _answered(name: str, request: Any) -> Any:
+    try:
+        return await answered(request)
+    except StoreFailure as failure:
+        raise storage_error(name, failure, what="log") from failure

@@ -1,0 +1,94 @@
+"""Bells: queue messages that say only that a key has messages. The queue's order, and repeats, do not matter to them.
+
+A bell is rung after the first message of each log, and after later ones now and then. It is deleted by who has read
+the log to its end, under the key's lock, after it was received; or who found no log, as all that was in one is handled
+then. Who finds the key in use rings another for later, and lets go of this one after.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.naming import log as _log
+from singleton.base.words import quoted
+from singleton.locking.holder import answered
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from singleton.defer.queueplace import Encoding
+    from singleton.stores.messages import MessageStore, Sent
+
+_LONGEST_DELAY: Final = 604_000
+"""Seconds; the service allows seven days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bell:
+    """What a bell says.
+
+    Attributes:
+        inbox: of which inbox.
+        spot: of which key, as it stands in names.
+        again: how often its key was in use when it came.
+    """
+
+    inbox: str
+    spot: str
+    again: int = 0
+
+    def text(self, encoding: Encoding) -> str:
+        """Return it as a message's text."""
+        said = json.dumps({"inbox": self.inbox, "log": self.spot, "again": self.again}, separators=(",", ":"))
+        return base64.b64encode(said.encode()).decode() if encoding == "base64" else said
+
+    @property
+    def pause(self) -> int:
+        """Seconds after which it comes again, where its key is in use."""
+        return min(1 << min(self.again, 4), 10)
+
+
+def bell_in(message: Any, inbox: str) -> Bell:
+    """Read a bell: a text, bytes, or a message as the Functions worker or the SDK has it.
+
+    Raises:
+        ConfigurationError: it is none of this inbox.
+    """
+    said = message.get_body() if callable(getattr(message, "get_body", None)) else getattr(message, "content", message)
+    try:
+        raw = said.encode() if isinstance(said, str) else bytes(said)
+        told = json.loads(raw if raw.lstrip()[:1] == b"{" else base64.b64decode(raw, validate=True))
+        bell = Bell(str(told["inbox"]), str(told["log"]), int(told.get("again", 0)))
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
+        raise ConfigurationError(
+            f"{quoted(str(said)[:60])} is no bell of inbox {inbox!r}: its queue is for bells only; send by inbox.send"
+        ) from None
+    if bell.inbox != inbox:
+        raise ConfigurationError(f"a bell of inbox {bell.inbox!r} came to {inbox!r}: give each inbox its own queue")
+    return bell
+
+
+async def ring(queue: MessageStore, bell: Bell, encoding: Encoding, delay: float = 0) -> Sent | None:
+    """Put a bell into the queue, and make that where it is missing; None, and a warning: it could not be.
+
+    It may be there twice then; that does not matter.
+    """
+    text, seconds = bell.text(encoding), min(max(0, round(delay)), _LONGEST_DELAY)
+    try:
+        try:
+            return await answered(lambda: queue.send(text, delay=seconds, life=None))
+        except StoreFailure as failure:
+            if failure.code != "QueueNotFound":
+                raise
+            await answered(queue.create)
+            return await answered(lambda: queue.send(text, delay=seconds, life=None))
+    except StoreFailure as failure:
+        _log.warning(
+            "inbox %s: the bell of %s could not be rung (%s): its messages wait for the next look",
+            *(bell.inbox, bell.spot, failure),
+        )
+        return None

@@ -1,0 +1,310 @@
+"""An inbox: messages with keys; those of one key are handled in the order sent."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+from singleton.patterns.ordered import operating
+from singleton.patterns.ordered.answering import SpareBell, answer
+from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.entries import Entry, checked_body
+from singleton.patterns.ordered.service import Service
+from singleton.patterns.ordered.visit import OnPoison, Rules
+from singleton.process.current import runtime
+from singleton.process.onthread import OnThread, at_once
+from singleton.settings.durations import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.base.state import Json
+    from singleton.clients.checking import Seconds
+    from singleton.defer.queueplace import Encoding
+    from singleton.patterns.ordered.aside import AsideMessage
+    from singleton.patterns.ordered.operating import StoppedKey
+    from singleton.patterns.ordered.visit import InboxMessage
+    from singleton.patterns.ordered.worker import InboxWorker
+    from singleton.process.onthread import Locks, Work
+
+_T = TypeVar("_T")
+
+_NAME: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
+
+
+class Inbox:
+    """Messages of one key are handled in the order sent, by one consumer at a time; other keys meanwhile.
+
+    What Service Bus calls sessions. Send from anywhere; handle in a Functions app with ``@ordered``, elsewhere with
+    ``worker`` or ``handle``. Senders and consumers must name the same inbox, account and container.
+
+    ``send``, ``look`` and the rest block their thread; ``asend``, ``alook`` and so on are for coroutines.
+
+    Args:
+        name: 3 to 63 lower-case letters, digits and dashes, as queues are named.
+        connection: app setting of the storage account, or prefix of such settings; or a connection string.
+        queue: the queue of its bells, for this inbox alone; its name by default.
+        encoding: of the bells, as ``messageEncoding`` of the consumer's host.json says.
+        options: container, lease period and so on of the locks; ``SingletonOptions()`` by default.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+
+    Example::
+
+        inbox = Inbox("orders")
+        inbox.send("customer-7", {"order": 12})
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connection: str = "AzureWebJobsStorage",
+        *,
+        queue: str | None = None,
+        encoding: Encoding = "base64",
+        options: Any = None,
+    ) -> None:
+        self.name = _checked_name("name", name)
+        if encoding not in ("base64", "none"):
+            raise ConfigurationError(f'encoding is {quoted(encoding)}: give "base64" or "none"')
+        queue = name if queue is None else _checked_name("queue", queue)
+        self.service = Service(name, _checked_text("connection", connection).strip(), queue, encoding, options)
+
+    def __repr__(self) -> str:
+        return f"Inbox({self.name!r})"
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def send(self, key: str, body: Json | bytes) -> None:
+        """Send a message; when this returns it is kept, behind all that were sent for this key before.
+
+        Args:
+            key: what is to be handled in order: a customer, a device, an account. Any text.
+            body: what JSON has, or bytes; a bit less than 4 MiB.
+
+        Raises:
+            TypeError, ValueError: the body is neither JSON nor bytes, or too long.
+            StorageError: the storage refuses.
+            StorageUnavailable: the storage does not answer. It is not known whether the message was sent.
+        """
+        self._do(self._sending(key, body))
+
+    async def asend(self, key: str, body: Json | bytes) -> None:
+        """See ``send``."""
+        await self._ado(self._sending(key, body))
+
+    def _sending(self, key: str, body: Json | bytes) -> Work[None]:
+        spot = self._spot(key)
+        kind, content = checked_body(key, body)
+        entry = Entry("", 0, key, kind, content)
+        return lambda registry: self.service.sender(registry).send(spot, entry)
+
+    # --- handling -----------------------------------------------------------------------------------------------------
+
+    def handle(
+        self,
+        bell: Any,
+        handler: Callable[[InboxMessage], object],
+        *,
+        attempts: int = 5,
+        on_poison: OnPoison = "skip",
+    ) -> None:
+        """Handle the messages that a bell tells of: for a receive loop of your own. ``worker`` has one.
+
+        When this returns, delete the bell; where it raises, leave it.
+
+        Args:
+            bell: the queue message, or its text.
+            handler: is called with each message, in order.
+            attempts, on_poison: as of ``ordered``.
+
+        Raises:
+            ConfigurationError: it is no bell of this inbox.
+            Exception: the handler's error. Its message is tried again after a while: the bell may be deleted.
+            LockLost: the key's lock was lost meanwhile; the key goes on elsewhere.
+            StorageError: the storage refuses, or does not answer.
+        """
+        rules = checked_rules(attempts, on_poison)
+
+        async def on_this_thread(message: InboxMessage) -> None:
+            handler(message)
+
+        at_once(self._answered(OnThread(runtime()), bell, on_this_thread, rules, cancel=False))
+
+    async def ahandle(
+        self,
+        bell: Any,
+        handler: Callable[[InboxMessage], Awaitable[object]],
+        *,
+        attempts: int = 5,
+        on_poison: OnPoison = "skip",
+    ) -> None:
+        """See ``handle``. The handler is cancelled if the key's lock is lost."""
+        rules = checked_rules(attempts, on_poison)
+
+        async def awaited(message: InboxMessage) -> None:
+            await handler(message)
+
+        await self._answered(runtime(), bell, awaited, rules, cancel=True)
+
+    async def _answered(
+        self,
+        locks: Locks,
+        message: Any,
+        handle: Callable[[InboxMessage], Awaitable[None]],
+        rules: Rules,
+        *,
+        cancel: bool,
+    ) -> None:
+        bell = bell_in(message, self.name)
+        spare = SpareBell(self.service, locks, bell)
+        outcome = await answer(self.service, locks, bell, handle, rules, spare, cancel=cancel)
+        if outcome.error is not None:
+            raise outcome.error
+
+    def worker(
+        self,
+        handler: Callable[[InboxMessage], object],
+        *,
+        attempts: int = 5,
+        on_poison: OnPoison = "skip",
+        keys: int = 8,
+        look_every: Seconds = 30.0,
+    ) -> InboxWorker:
+        """Make a worker that handles messages for as long as it runs, outside of Functions.
+
+        Args:
+            handler: a function, or coroutine function, that is called with each message.
+            attempts, on_poison: as of ``ordered``.
+            keys: most keys that it handles at a time.
+            look_every: seconds from one look for forgotten messages to the next, of all workers together.
+
+        Raises:
+            ConfigurationError: an argument is wrong.
+
+        Example::
+
+            with inbox.worker(ship):
+                serve()
+        """
+        from singleton.patterns.ordered.worker import InboxWorker
+
+        rules = checked_rules(attempts, on_poison)
+        if not callable(handler):
+            raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or coroutine function")
+        _check_number("keys", keys)
+        is_async = inspect.iscoroutinefunction(handler)
+        return InboxWorker(
+            self.service, handler, rules, keys=keys, every=seconds(look_every, "look_every", above=0), is_async=is_async
+        )
+
+    # --- operating ----------------------------------------------------------------------------------------------------
+
+    def look(self) -> int:
+        """Ring for each key that has messages and that nobody is at; return how many. Call it now and then.
+
+        A sender that dies between its message and its bell leaves a message of which nobody knows. Workers look by
+        themselves; a Functions app needs a timer for it.
+
+        Raises:
+            StorageError: the storage refuses, or does not answer.
+        """
+        return self._do(self.service.look)
+
+    async def alook(self) -> int:
+        """See ``look``."""
+        return await self._ado(self.service.look)
+
+    def stopped(self) -> list[StoppedKey]:
+        """Return the keys that stand still after ``on_poison="stop"``."""
+        return self._do(partial(operating.stopped, self.service))
+
+    async def astopped(self) -> list[StoppedKey]:
+        """See ``stopped``."""
+        return await self._ado(partial(operating.stopped, self.service))
+
+    def resume(self, key: str, *, skip: bool = False) -> None:
+        """Have a key go on: a message that failed is tried anew. Also where it waits for its next attempt.
+
+        Args:
+            key: the key.
+            skip: put the first message that was not handled aside first, whichever it is.
+
+        Raises:
+            LockNotAcquired: somebody was at the key for half a minute.
+            StorageError: the storage refuses, or does not answer.
+        """
+        self._do(partial(operating.resume, self.service, self._spot(key), skip=skip))
+
+    async def aresume(self, key: str, *, skip: bool = False) -> None:
+        """See ``resume``."""
+        await self._ado(partial(operating.resume, self.service, self._spot(key), skip=skip))
+
+    def aside(self) -> list[AsideMessage]:
+        """Return the messages that failed too often and were put aside."""
+        return self._do(partial(operating.aside, self.service))
+
+    async def aaside(self) -> list[AsideMessage]:
+        """See ``aside``."""
+        return await self._ado(partial(operating.aside, self.service))
+
+    def resend(self, message: AsideMessage) -> None:
+        """Send a message that was put aside again, behind all others of its key, once."""
+        self._do(partial(operating.resend, self.service, message))
+
+    async def aresend(self, message: AsideMessage) -> None:
+        """See ``resend``."""
+        await self._ado(partial(operating.resend, self.service, message))
+
+    def discard(self, message: AsideMessage) -> None:
+        """Delete a message that was put aside."""
+        self._do(partial(operating.discard, self.service, message))
+
+    async def adiscard(self, message: AsideMessage) -> None:
+        """See ``discard``."""
+        await self._ado(partial(operating.discard, self.service, message))
+
+    def _spot(self, key: str) -> str:
+        return self.service.names.spot(_checked_text("key", key))
+
+    def _do(self, work: Work[_T]) -> _T:
+        return runtime().call(work)
+
+    async def _ado(self, work: Work[_T]) -> _T:
+        return await runtime().call_async(work)
+
+
+def checked_rules(attempts: int, on_poison: OnPoison) -> Rules:
+    """Return how messages are to be handled.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+    """
+    _check_number("attempts", attempts)
+    if on_poison not in get_args(OnPoison):
+        raise ConfigurationError(f"on_poison is {quoted(on_poison)}: it must be one of 'skip', 'stop'")
+    return Rules(attempts=attempts, on_poison=on_poison)
+
+
+def _check_number(what: str, number: object) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ConfigurationError(f"{what} is {quoted(number)}: give a whole number, at least 1")
+
+
+def _checked_text(what: str, text: object) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigurationError(f"{what} is {quoted(text)}: give a text")
+    return text
+
+
+def _checked_name(what: str, name: object) -> str:
+    if not isinstance(name, str) or not 3 <= len(name) <= 63 or not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{what} is {quoted(name)}: give 3 to 63 lower-case letters, digits and single dashes, as queues are named"
+        )
+    return name

@@ -1,0 +1,94 @@
+"""How far a key's log was read, what failed there, and who sent: the state of the key's lock."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import StorageError
+from singleton.base.state import read_as, written_as
+
+if TYPE_CHECKING:
+    from singleton.base.state import Kept
+    from singleton.patterns.ordered.entries import Entry
+
+_MOST_SENDERS: Final = 256
+
+
+@dataclass(slots=True)
+class Position:
+    """Where the reader of one key is.
+
+    Attributes:
+        log: id of the log that is read.
+        at: offset of the first entry that was not read.
+        entries: how many stand before it.
+        part: number of the log that is read, behind one that is full; 0: it is the key's first.
+        chain: id of the full log that the part is behind.
+        failures: how often the message at ``at`` has failed.
+        until: not to be tried before, by the wall clock.
+        stopped: why the key stands still; empty: it does not.
+        key: the key, where that was needed.
+        senders: the last number that was read of each sender, the one that was read last at the end.
+    """
+
+    log: str = ""
+    at: int = 0
+    entries: int = 0
+    part: int = 0
+    chain: str = ""
+    failures: int = 0
+    until: float = 0.0
+    stopped: str = ""
+    key: str = ""
+    senders: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, lock: str, kept: Kept) -> Position:
+        """Return what the state says.
+
+        Raises:
+            StorageError: it is not understood.
+        """
+        told: Any = read_as(lock, kept, {})
+        try:
+            return cls(**{name: told[name] for name in (each.name for each in fields(cls)) if name in told})
+        except TypeError:
+            raise StorageError(
+                f"lock {lock!r}: its state is no inbox's", lock=lock, reason="state not understood"
+            ) from None
+
+    def kept(self) -> Kept:
+        """Return the state; what says nothing is left out."""
+        return written_as({name: value for name, value in asdict(self).items() if value})
+
+    def is_repeat(self, entry: Entry) -> bool:
+        """Tell whether this entry was read before."""
+        return entry.number <= self.senders.get(entry.sender, 0)
+
+    def passed(self, entry: Entry) -> None:
+        """Go behind an entry: it is handled, put aside, or a repeat."""
+        if not self.is_repeat(entry):
+            self.senders.pop(entry.sender, None)
+            self.senders[entry.sender] = entry.number
+            while len(self.senders) > _MOST_SENDERS:
+                del self.senders[next(iter(self.senders))]
+        self.at = entry.end
+        self.entries += 1
+        self.failures, self.until = 0, 0.0
+
+    def begin(self, log: str) -> None:
+        """Go to the beginning of another log."""
+        self.log, self.at, self.entries = log, 0, 0
+        self.failures, self.until = 0, 0.0
+
+    def next_part(self) -> None:
+        """Go to what follows a full log."""
+        self.chain = self.chain or self.log
+        self.part += 1
+        self.log, self.at, self.entries = "", 0, 0
+
+    def restart(self) -> None:
+        """Go to the key's first log: the parts have ended."""
+        self.part, self.chain = 0, ""
+        self.log, self.at, self.entries = "", 0, 0

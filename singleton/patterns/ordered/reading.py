@@ -1,0 +1,151 @@
+"""Reads the log of one key, under its lock, and deletes what was read. Lives where locks do. See ``protocol.py``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from singleton.locking.acquisition import storage_error
+from singleton.locking.holder import answered
+from singleton.patterns.ordered.entries import entries_in, not_understood
+from singleton.patterns.ordered.protocol import ENDED, LOG_KEY, end_chain, id_in
+from singleton.stores.logs import BEYOND, LONGEST_BLOCK
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.base.errors import StorageError
+    from singleton.patterns.ordered.entries import Entry
+    from singleton.patterns.ordered.position import Position
+    from singleton.patterns.ordered.protocol import Names, Store
+    from singleton.stores.logs import Tail
+
+_T = TypeVar("_T")
+
+_AHEAD: Final = 256 * 1024
+"""Bytes that are read at once."""
+_CALL: Final = 15.0
+_ANSWER: Final = 30.0
+_LOOKS: Final = 5
+"""Reads in a row that may find more blocks than entries: each block is one."""
+
+
+class LogReader:
+    """Reads on from a position, which its user moves."""
+
+    def __init__(self, store: Store, names: Names, spot: str, position: Position) -> None:
+        self._store = store
+        self._names = names
+        self._spot = spot
+        self._position = position
+        self._seen: Tail | None = None
+
+    @property
+    def _name(self) -> str:
+        return self._names.log(self._spot, self._position.chain, self._position.part)
+
+    async def more(self) -> list[Entry]:
+        """Return entries that were not read, in order; none: there are no more, and the log is deleted.
+
+        Those that it returned before must have been passed.
+
+        Raises:
+            StorageError: the storage refuses, does not answer, or what it has is not understood.
+        """
+        try:
+            return await self._more()
+        except StoreFailure as failure:
+            raise storage_error(self._name, failure, what="log") from failure
+
+    async def _more(self) -> list[Entry]:
+        position, most, looks = self._position, _AHEAD, _LOOKS
+        if await self._drained():  # all that the last request found was read
+            return []
+        while looks:
+            tail = await self._tail(most)
+            if tail is None:
+                if not position.part:
+                    return []
+                await self._end_parts()
+                continue
+            found = id_in(tail.metadata)
+            if found == ENDED:
+                await end_chain(self._store, self._names.log(self._spot), position.chain)
+                position.restart()
+                continue
+            if found != position.log:
+                was_at = position.at
+                position.begin(found)
+                if was_at:
+                    continue
+            skipped = min(position.at, 1)
+            entries = [*entries_in(tail.body[skipped:], position.at, self._name)]
+            if entries:
+                self._seen = tail
+                return entries
+            if len(tail.body) == most > _AHEAD or (len(tail.body) < most and len(tail.body) > skipped):
+                raise self._not_understood()
+            if len(tail.body) == most:
+                most = LONGEST_BLOCK + 1
+                continue
+            self._seen = tail
+            if await self._drained():
+                return []
+            looks -= 1
+        raise self._not_understood()
+
+    async def _drained(self) -> bool:
+        """Delete the log as it was seen if all of it was read, or go on to what follows it; True: there is no more."""
+        seen, self._seen = self._seen, None
+        position = self._position
+        if seen is None or seen.blocks != position.entries:
+            return False
+        if seen.full:
+            position.next_part()
+            return False
+        if not await self._dropped(seen.etag):
+            return False
+        return not position.part
+
+    async def _dropped(self, etag: str) -> bool:
+        """Delete the log if it is as it was seen; tell whether it is gone."""
+        try:
+            await self._asked(lambda: self._store.drop(self._name, etag))
+        except StoreFailure as failure:
+            if failure.meaning not in ("missing", "changed"):
+                raise
+            return failure.meaning == "missing"
+        return True
+
+    async def _tail(self, most: int) -> Tail | None:
+        """Read on; None: there is no log.
+
+        The byte before is read as well: so there is something to be read, unless it is another log, which is shorter.
+        """
+        start = max(self._position.at - 1, 0)
+        try:
+            tail = await self._asked(lambda: self._store.tail(self._name, start, most))
+        except StoreFailure as failure:
+            if failure.meaning == "missing":
+                return None
+            if failure.code != BEYOND or not start:
+                raise
+            tail = None
+        if tail is None or (start and not tail.body):
+            self._position.begin("")
+            return await self._tail(most)
+        return tail
+
+    async def _end_parts(self) -> None:
+        """Mark the end of the parts, where the last of them was: unless somebody has made it again."""
+        position, name = self._position, self._name
+        if await self._asked(lambda: self._store.create(name, {LOG_KEY: ENDED})) is None:
+            return
+        await end_chain(self._store, self._names.log(self._spot), position.chain)
+        position.restart()
+
+    async def _asked(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        return await answered(request, call=_CALL, answer=_ANSWER)
+
+    def _not_understood(self) -> StorageError:
+        return not_understood(self._name, self._position.at)

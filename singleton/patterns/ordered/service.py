@@ -1,0 +1,201 @@
+"""An inbox as this process reaches it: its container, its queue, what it sends. Most of it lives where locks do."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.base.state import read_as, written_as
+from singleton.clients.baseclient import BaseClient
+from singleton.locking.acquisition import storage_error
+from singleton.locking.holder import answered
+from singleton.operating.keeping import keeping_of
+from singleton.patterns.ordered.bells import Bell, ring
+from singleton.patterns.ordered.protocol import Names, id_in
+from singleton.patterns.ordered.sending import Sender
+from singleton.process.current import provided_account
+from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
+from singleton.stores.logs import LogStore
+from singleton.stores.protocol import HELD, ContentStore, StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from singleton.base.hold import Hold
+    from singleton.defer.queueplace import Encoding
+    from singleton.patterns.ordered.protocol import Store
+    from singleton.process.onthread import Work
+    from singleton.process.registry import Registry
+    from singleton.settings.options import SingletonOptions
+    from singleton.settings.place import Place
+    from singleton.stores.keeping import Listed
+    from singleton.stores.messages import MessageStore, Sent
+
+_DAY: Final = 86_400
+"""Seconds after which what a chain of logs left behind is deleted."""
+
+
+class _Client(BaseClient):
+    """The locks of an inbox."""
+
+    @property
+    def place(self) -> Place:
+        """The container."""
+        return self._place
+
+    def attempt(self, name: str, owner: str) -> Work[Hold | None]:
+        """Ask for a lock once."""
+        return self._try(name, owner, None, 0.0)
+
+    def acquisition(self, name: str, timeout: float) -> Work[Hold]:
+        """Wait for a lock."""
+        return self._acquire(name, timeout, "")
+
+
+class Service:
+    """The storage of one inbox. Settings are read when it is first used."""
+
+    def __init__(
+        self, name: str, connection: str, queue: str, encoding: Encoding, options: SingletonOptions | None
+    ) -> None:
+        self.names = Names(name)
+        self._connection = connection
+        self._queue = queue
+        self._encoding = encoding
+        self._options = options
+        self._clients: dict[Any, _Client] = {}
+        self._accounts: dict[Any, StorageAccount] = {}
+        self._senders: weakref.WeakKeyDictionary[Registry, Sender] = weakref.WeakKeyDictionary()
+
+    @property
+    def client(self) -> _Client:
+        """The locks; where locks live elsewhere, those there."""
+        where = provided_account(self._connection)
+        if where not in self._clients:
+            self._clients[where] = _Client(self._connection, options=self._options)
+        return self._clients[where]
+
+    @property
+    def _account(self) -> StorageAccount:
+        where = provided_account(self._connection)
+        if where not in self._accounts:
+            if where is None:
+                _check_installed()
+            self._accounts[where] = StorageAccount() if where is not None else self._resolved()
+        return self._accounts[where]
+
+    def _resolved(self) -> StorageAccount:
+        if "=" in self._connection:
+            return StorageAccount(checked_connection_string(self._connection, "the connection string"))
+        return resolve_queue_account(self._connection, os.environ)
+
+    def attempt(self, spot: str, owner: str = "") -> Work[Hold | None]:
+        """Ask once for the lock of a key."""
+        return self.client.attempt(self.names.lock(spot), owner)
+
+    # --- on the lock thread -------------------------------------------------------------------------------------------
+
+    def store(self, registry: Registry) -> Store:
+        """Return the container.
+
+        Raises:
+            ConfigurationError: it keeps neither logs nor state.
+        """
+        store: Any = registry.store(self.client.place)
+        if isinstance(store, LogStore) and isinstance(store, ContentStore):
+            there: Store = store  # type: ignore[assignment] # it is a LeaseStore, too
+            return there
+        raise ConfigurationError(f"a {type(store).__name__} keeps no logs: an inbox needs a store that does")
+
+    def queue(self, registry: Registry) -> MessageStore:
+        """Return the queue of bells."""
+        return registry.queue(self._account, self._queue)
+
+    def sender(self, registry: Registry) -> Sender:
+        """Return what sends from this process."""
+        if registry not in self._senders:
+
+            async def ring_first(spot: str) -> Sent | None:
+                return await self.ring(registry, Bell(self.names.inbox, spot))
+
+            self._senders[registry] = Sender(self.store(registry), self.names, ring_first, wall=registry.wall)
+        return self._senders[registry]
+
+    async def ring(self, registry: Registry, bell: Bell, delay: float = 0) -> Sent | None:
+        """Ring a bell, in so many seconds."""
+        return await ring(self.queue(registry), bell, self._encoding, delay)
+
+    async def is_drained(self, registry: Registry, spot: str) -> bool:
+        """Tell whether a key has no log: then all that was sent before was handled."""
+        name = self.names.log(spot)
+        try:
+            await answered(lambda: self.store(registry).read(name))
+        except StoreFailure as failure:
+            if failure.meaning == "missing":
+                return True
+            raise storage_error(name, failure, what="log") from failure
+        return False
+
+    async def look_if_due(self, hold: Hold, every: float, registry: Registry) -> None:
+        """Look under a lock, unless somebody has looked since then."""
+        keeper, at = hold.keeper(), registry.wall()
+        last = read_as(hold.lock, await keeper.read())
+        if not isinstance(last, int | float) or not 0 <= at - last < 0.9 * every:
+            await self.look(registry)
+            await keeper.write(written_as(at))
+
+    async def look(self, registry: Registry) -> int:
+        """Ring for each key that has a log and nobody at it; return how many. Delete what chains have left behind."""
+        store, rung = self.store(registry), 0
+        held = {blob.name[len(self.names.locks) :] async for blob in self._listed(store, self.names.locks, HELD)}
+        last, chain = "", ""
+        async for blob in self._listed(store, self.names.logs):
+            spot, _, part = blob.name[len(self.names.logs) :].partition("/")
+            if spot != last:
+                last, chain = spot, ""
+            if not part:
+                chain = id_in(blob.metadata)
+                rung += spot not in held and await self.ring(registry, Bell(self.names.inbox, spot, 1)) is not None
+            elif part.partition("/")[0] != chain and blob.modified < self._at - _DAY:
+                await answered(lambda: store.drop(blob.name, blob.etag))  # noqa: B023 - used at once
+        return rung
+
+    async def spots(self, store: Store) -> AsyncIterator[str]:
+        """Yield the spots that have a log."""
+        async for blob in self._listed(store, self.names.logs):
+            spot, slash, _ = blob.name[len(self.names.logs) :].partition("/")
+            if not slash:
+                yield spot
+
+    async def _listed(self, store: Store, prefix: str, states: frozenset[Any] | None = None) -> AsyncIterator[Listed]:
+        """Yield the blobs of this prefix, those whose lease is in one of the states; ``_at`` is the service's clock."""
+        keeping, marker = keeping_of(store), None
+        while True:
+            try:
+                page = await answered(lambda: keeping.page(prefix, marker), call=30.0, answer=60.0)  # noqa: B023
+            except StoreFailure as failure:
+                if failure.code == "ContainerNotFound":
+                    return
+                raise storage_error(prefix, failure, what="the listing of") from failure
+            self._at = page.at
+            for blob in page.entries:
+                if states is None or blob.lease in states:
+                    yield blob
+            marker = page.marker
+            if marker is None:
+                return
+
+
+def _check_installed() -> None:
+    try:
+        found = find_spec("azure.storage.queue")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise ConfigurationError(
+            "an inbox needs azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
+            "(pip install 'azure-functions-singleton[defer]')"
+        )

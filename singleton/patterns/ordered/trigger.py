@@ -1,0 +1,188 @@
+"""``@ordered``: a Functions app's queue function that handles the messages of an inbox, each key in order."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from singleton.base.errors import ConfigurationError, StorageError
+from singleton.base.naming import Invocation, under_way
+from singleton.base.naming import log as _log
+from singleton.functions.misdeclared import always_fails, stand_in
+from singleton.functions.triggers import (
+    QUEUE,
+    Signature,
+    check_guardable,
+    invocation_id,
+    is_builder,
+    replace_user_function,
+    trigger_of,
+    user_function,
+)
+from singleton.patterns.ordered.answering import SpareBell, answer, put_off
+from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.inbox import Inbox, checked_rules
+from singleton.process.current import runtime
+from singleton.process.onthread import OnThread, at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.functions.triggers import Trigger
+    from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
+    from singleton.process.onthread import Locks
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") -> Callable[[_F], _F]:
+    """Have a queue-triggered function handle the messages of an inbox: those of one key in the order sent.
+
+    Put it below the trigger's decorator, or above it; the trigger's queue is the inbox's. The function's first
+    parameter gets an ``InboxMessage``. It is called once for each message, so more than once an invocation; what it
+    returns is not used.
+
+    Args:
+        inbox: the inbox.
+        attempts: how often a message is tried, at least 1. One that fails holds back its key for 1 s, then 2, 4 and so
+            on up to a minute, and its invocation fails.
+        on_poison: what follows the last attempt. ``"skip"``: the message is put aside (``Inbox.aside``), and the key
+            goes on. ``"stop"``: the key stands still until ``Inbox.resume``.
+
+    Raises:
+        ConfigurationError: an argument is wrong, or the function can't be guarded. In a Functions worker each call
+            raises it instead.
+
+    Example:
+        >>> inbox = Inbox("orders")
+        >>> @ordered(inbox)
+        ... def ship(message: InboxMessage) -> None: ...
+    """
+    if not isinstance(inbox, Inbox):
+        raise ConfigurationError("@ordered needs an inbox: @ordered(inbox), with inbox = Inbox(...)")
+
+    def declare(target: Any) -> Any:
+        above = is_builder(target)
+        inner = user_function(target) if above else target
+        if always_fails(inner):
+            return target
+        try:
+            trigger = trigger_of(target) if above else None
+            check_guardable(inner, None if trigger is None else trigger.type)
+            declared = _wrapped(inner, inbox, checked_rules(attempts, on_poison), _parameter(inner, trigger))
+        except ConfigurationError as error:
+            declared = stand_in(inner, error)
+        if not above:
+            return declared
+        replace_user_function(target, declared)
+        return target
+
+    return declare
+
+
+def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
+    """Return the parameter for the message: the trigger's, where that is known; else the first."""
+    if trigger is not None and trigger.type != QUEUE:
+        raise ConfigurationError(
+            f"@ordered on {function.__name__}: its trigger is a {trigger.type}; it must be a queueTrigger on the "
+            "inbox's queue"
+        )
+    parameters = inspect.signature(function).parameters
+    name = next(iter(parameters), "") if trigger is None else trigger.parameter
+    if name not in parameters:
+        raise ConfigurationError(f"@ordered on {function.__name__}: it has no parameter for the message")
+    return name
+
+
+def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str) -> Callable[..., Any]:
+    signature = Signature(function)
+    is_async = inspect.iscoroutinefunction(function)
+
+    def call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        named, context = signature.split(args, kwargs)
+        storage = getattr(context, "thread_local_storage", None)
+        invocation = Invocation(invocation_id(context), storage, function.__name__)
+        return _Call(inbox, function, rules, name, named, invocation)
+
+    async def ordered_async(*args: Any, **kwargs: Any) -> None:
+        await call_of(args, kwargs).run_async()
+
+    def ordered_sync(*args: Any, **kwargs: Any) -> None:
+        call_of(args, kwargs).run()
+
+    wrapper: Callable[..., Any] = ordered_async if is_async else ordered_sync
+    signature.dress(wrapper, function)
+    # The worker reads the annotations: what comes from the queue is a QueueMessage, as without any.
+    shown = inspect.signature(wrapper)
+    wrapper.__annotations__ = {key: kind for key, kind in function.__annotations__.items() if key != name}
+    plain = [each.replace(annotation=each.empty) if each.name == name else each for each in shown.parameters.values()]
+    wrapper.__signature__ = shown.replace(parameters=plain)  # type: ignore[attr-defined]
+    return wrapper
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One invocation."""
+
+    inbox: Inbox
+    function: Callable[..., Any]
+    rules: Rules
+    parameter: str
+    arguments: dict[str, Any]
+    invocation: Invocation
+
+    def run(self) -> None:
+        """Handle what the bell tells of, on this thread."""
+
+        async def body(message: InboxMessage) -> None:
+            self._bound(message)()
+
+        at_once(self._answered(OnThread(runtime()), body, cancel=False))
+
+    async def run_async(self) -> None:
+        """Handle what the bell tells of, in this task."""
+
+        async def body(message: InboxMessage) -> None:
+            await self._bound(message)()
+
+        await self._answered(runtime(), body, cancel=True)
+
+    def _bound(self, message: InboxMessage) -> Callable[[], Any]:
+        arguments = {**self.arguments, self.parameter: message}
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                arguments.update(arguments.pop(name, {}))
+        return functools.partial(self.function, **arguments)
+
+    async def _answered(self, locks: Locks, body: Callable[[InboxMessage], Awaitable[None]], *, cancel: bool) -> None:
+        service, given = self.inbox.service, self.arguments.get(self.parameter)
+        bell = bell_in(given, self.inbox.name)
+        with under_way(self.invocation):
+            outcome = await answer(
+                service,
+                locks,
+                bell,
+                body,
+                self.rules,
+                SpareBell(service, locks, bell),
+                owner=self.invocation.id or "",
+                cancel=cancel,
+            )
+            if outcome.error is None:
+                return
+            # The invocation fails, but the host must not have the bell back: another is rung where there is a need.
+            known = getattr(given, "id", None), getattr(given, "pop_receipt", None)
+            if all(isinstance(each, str) and each for each in known):
+                ours: Any = known
+                try:
+                    if await locks.call_async(lambda registry: put_off(service, registry, ours, None)):
+                        raise outcome.error
+                except StorageError:
+                    pass
+            _log.error(
+                "%s failed; its bell is deleted, so it ends as a success",
+                self.function.__name__,
+                exc_info=outcome.error,
+            )

@@ -1,0 +1,216 @@
+"""A visit to a key: its messages are handled one after the other, under its lock, until there are no more."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from singleton.base.clock import now
+from singleton.base.errors import LockNotAcquired
+from singleton.base.naming import log as _log
+from singleton.functions.invocation import current
+from singleton.patterns.ordered.aside import put_aside
+from singleton.patterns.ordered.position import Position
+from singleton.patterns.ordered.reading import LogReader
+from singleton.process.cancelling import cancelled_when_lost
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from singleton.base.hold import Hold
+    from singleton.base.state import Kept
+    from singleton.patterns.ordered.entries import Entry
+    from singleton.patterns.ordered.protocol import Names, Store
+    from singleton.process.onthread import Locks, Work
+    from singleton.process.registry import Registry
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+
+OnPoison = Literal["skip", "stop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxMessage:
+    """A message as its handler gets it.
+
+    Attributes:
+        key: its key.
+        body: what was sent: JSON, or bytes.
+        id: the same each time that it is tried.
+        attempt: 1 at first; greater after its handler failed. After a crash it is the same again.
+        token: fencing token of the key's lock, for the resource that is written.
+    """
+
+    key: str
+    body: Any
+    id: str
+    attempt: int = 1
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How messages are handled.
+
+    Attributes:
+        attempts: how often a message is tried.
+        on_poison: what follows then.
+        slice: seconds after which a visit ends, behind the message in hand; its key goes on with another.
+    """
+
+    attempts: int = 5
+    on_poison: OnPoison = "skip"
+    slice: float = 60.0
+
+
+class Outcome(NamedTuple):
+    """What became of a visit.
+
+    Attributes:
+        again: seconds after which the key is to be visited again; None: it need not be.
+        error: what a handler raised; None: nothing, or it is over.
+        busy: whether somebody else was at it.
+    """
+
+    again: float | None = None
+    error: Exception | None = None
+    busy: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """A visit of one key.
+
+    Attributes:
+        locks: where locks live, as the handler's thread or loop reaches them.
+        attempt: asks for the key's lock once.
+        store: the container, on the lock thread.
+        spot: the key as it stands in names.
+        handle: the handler.
+        begins: is called before the first message is handled.
+        stopping: whether to end behind the message in hand.
+        cancel: whether an async handler is cancelled when the lock is lost.
+    """
+
+    locks: Locks
+    attempt: Work[Hold | None]
+    store: Callable[[Any], Store]
+    names: Names
+    spot: str
+    rules: Rules
+    handle: Callable[[InboxMessage], Awaitable[None]]
+    begins: Callable[[], Awaitable[None]]
+    stopping: Callable[[], bool] = lambda: False
+    cancel: bool = False
+
+    async def made(self) -> Outcome:
+        """Handle what there is.
+
+        Raises:
+            LockLost: the key's lock was. Somebody else may be at it.
+            StorageError: the storage refuses, or does not answer.
+        """
+        try:
+            hold = await self.locks.call_async(self.attempt)
+        except LockNotAcquired:
+            hold = None
+        if hold is None:
+            return Outcome(again=0, busy=True)
+        try:
+            with current(hold):
+                return await self._under(hold)
+        finally:
+            await self.locks.release_async(hold)
+
+    async def _under(self, hold: Hold) -> Outcome:
+        keeper = hold.keeper()
+
+        async def read(registry: Registry) -> tuple[Kept, float]:
+            return await keeper.read(), registry.wall()
+
+        kept, at = await self.locks.call_async(read)
+        position = Position.read(hold.lock, kept)
+        if position.stopped:
+            _log.warning("inbox %s: %s stands still: %s", self.names.inbox, self.spot, position.stopped)
+            return Outcome()
+        if (left := position.until - at) > 0:
+            return Outcome(again=min(left, _LONGEST_PAUSE))
+        reader: LogReader | None = None
+        ends = now() + self.rules.slice
+
+        async def more(registry: Registry) -> list[Entry]:
+            nonlocal reader
+            reader = reader or LogReader(self.store(registry), self.names, self.spot, position)
+            return await reader.more()
+
+        begun = False
+        while entries := await self.locks.call_async(more):
+            if not begun:
+                await self.begins()
+                begun = True
+            for entry in entries:
+                if position.is_repeat(entry):
+                    position.passed(entry)
+                    continue
+                if self.stopping() or now() >= ends:
+                    return Outcome(again=0)
+                if (outcome := await self._one(hold, position, entry)) is not None:
+                    return outcome
+        return Outcome()
+
+    async def _one(self, hold: Hold, position: Position, entry: Entry) -> Outcome | None:
+        """Handle one message and keep that it is; None: go on."""
+        hold.raise_if_lost()
+        error = await self._tried(hold, position, entry)
+        outcome = None
+        if error is None:
+            position.passed(entry)
+        else:
+            outcome = await self._failed(position, entry, error)
+        kept = position.kept()
+        await self.locks.call_async(lambda _: hold.keeper().write(kept))
+        return outcome
+
+    async def _tried(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
+        """Run the handler; return what it raised."""
+        message = InboxMessage(
+            key=entry.key,
+            body=entry.value,
+            id=f"{entry.sender}-{entry.number}",
+            attempt=position.failures + 1,
+            token=hold.token,
+        )
+        try:
+            async with cancelled_when_lost(hold) if self.cancel else contextlib.nullcontext():
+                await self.handle(message)
+        except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
+            hold.raise_if_lost()
+            return error
+        return None
+
+    async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
+        """Count a failure; None: the message is put aside, and the key goes on."""
+        position.failures += 1
+        said = self.names.inbox, entry.key, position.failures
+        if position.failures < self.rules.attempts:
+            pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
+            position.until = await self.locks.call_async(_wall) + pause
+            _log.warning("inbox %s: a message of %r failed, %d times by now; it holds back the others", *said)
+            return Outcome(again=pause, error=error)
+        if self.rules.on_poison == "stop":
+            position.stopped, position.key = f"{type(error).__name__}: {error}"[:500], entry.key
+            _log.error("inbox %s: %r stands still until it is resumed: a message failed %d times", *said)
+            return Outcome(error=error)
+        putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, position=position, error=error)
+        name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
+        _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, name, exc_info=error)
+        position.passed(entry)
+        return None
+
+
+async def _wall(registry: Registry) -> float:
+    """Return seconds since 1970."""
+    return registry.wall()

@@ -1,0 +1,255 @@
+"""A worker: receives the bells of an inbox and handles its messages, outside of Functions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from singleton.base.errors import ConfigurationError, LockClosed, LockLost, SingletonError
+from singleton.base.naming import log as _log
+from singleton.base.tasks import to_its_end
+from singleton.locking.acquisition import storage_error
+from singleton.locking.lease import as_failure
+from singleton.patterns.ordered.answering import INSURED, answer, put_off
+from singleton.patterns.ordered.bells import bell_in
+from singleton.process.current import runtime
+from singleton.process.onthread import OnThread, at_once
+from singleton.stores.messages import MessageSource
+from singleton.stores.protocol import within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from singleton.base.hold import Hold
+    from singleton.patterns.ordered.service import Service
+    from singleton.patterns.ordered.visit import InboxMessage, Outcome, Rules
+    from singleton.process.calls import LockRuntime
+    from singleton.process.onthread import Locks
+    from singleton.process.registry import Registry
+    from singleton.stores.messages import Taken
+
+_SHORTEST: Final = 0.05
+_LONGEST: Final = 1.0
+"""Seconds between two looks into an empty queue."""
+_AFTER_TROUBLE: Final = 5.0
+_MOST: Final = 32
+_CALL: Final = 10.0
+_FOREIGN: Final = 300
+"""Seconds for which what is no bell is left alone."""
+
+
+@dataclass(slots=True)
+class _ReceivedBell:
+    """The bell that is answered: it is ours for a while, and comes back by itself when this process dies."""
+
+    service: Service
+    locks: Locks
+    known: tuple[str, str]
+
+    async def begin(self) -> None:
+        """See ``Insurance.begin``."""
+
+    async def end(self, again: float | None) -> None:
+        """See ``Insurance.end``. Where somebody else has received it meanwhile, it is theirs."""
+        await self.locks.call_async(lambda registry: put_off(self.service, registry, self.known, again))
+
+
+class InboxWorker:
+    """Handles the messages of an inbox for as long as it runs. Made by ``Inbox.worker``.
+
+    Any number of processes may have one. In a thread of its own: ``with inbox.worker(...)``, or ``start`` and ``stop``.
+    On the running event loop: ``async with inbox.worker(...)``, or ``await worker.run()``. Either once. Sync handlers
+    run on threads of the worker's.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        handler: Callable[[InboxMessage], Any],
+        rules: Rules,
+        *,
+        keys: int,
+        every: float,
+        is_async: bool,
+    ) -> None:
+        self._service = service
+        self._handler = handler
+        self._rules = rules
+        self._keys = keys
+        self._every = every
+        self._is_async = is_async
+        self._stopping = threading.Event()
+        self._started = False
+        self._thread: threading.Thread | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        self._busy: set[asyncio.Task[None]] = set()
+
+    # --- in a thread --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run in a thread of its own, until ``stop``."""
+        self._begin()
+        self._thread = threading.Thread(target=self._main, name=f"inbox {self._service.names.inbox}", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Begin no more messages; let those in hand end, at most so many seconds. Tell whether they have."""
+        self._stopping.set()
+        if self._loop is not None and self._stopped is not None:
+            with suppress(RuntimeError):  # its loop is closed: it has ended
+                self._loop.call_soon_threadsafe(self._stopped.set)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        return self._running is None or self._running.done()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _main(self) -> None:
+        with suppress(LockClosed):
+            asyncio.run(self._run())
+
+    # --- on an event loop ---------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run here, until ``stop``. Cancelling this cancels async handlers; their messages are handled again."""
+        self._begin()
+        await self._run()
+
+    async def __aenter__(self) -> Self:
+        self._begin()
+        self._running = asyncio.get_running_loop().create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._running is not None
+        self.stop()
+        await to_its_end(self._running)
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._started:
+            raise RuntimeError("this worker was started before: make a new one")
+        self._started = True
+
+    async def _run(self) -> None:
+        locks = runtime()
+        self._stopped, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        if self._stopping.is_set():
+            return
+
+        async def look(hold: Hold) -> None:
+            await locks.call_async(partial(self._service.look_if_due, hold, self._every))
+
+        name = f"inbox/{self._service.names.inbox}/look"
+        looking = self._service.client.periodic(name, look, every=self._every)
+        with ThreadPoolExecutor(self._keys, thread_name_prefix=name) as pool:
+            async with looking:
+                try:
+                    await self._receive(locks, pool)
+                finally:
+                    for task in self._busy if not self._stopping.is_set() else ():
+                        task.cancel()
+                    if self._busy:
+                        await asyncio.wait(self._busy)
+
+    async def _receive(self, locks: LockRuntime, pool: ThreadPoolExecutor) -> None:
+        assert self._stopped is not None
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        pause = _SHORTEST
+        try:
+            while not self._stopping.is_set():
+                free, bells = min(self._keys - len(self._busy), _MOST), list["Taken"]()
+                if free:
+                    try:
+                        bells = await locks.call_async(lambda registry: self._taken(registry, free))  # noqa: B023
+                        pause = _SHORTEST if bells else min(2 * pause, _LONGEST)
+                    except LockClosed:
+                        raise
+                    except SingletonError:
+                        _log.exception("inbox %s: no bells could be received", self._service.names.inbox)
+                        pause = _AFTER_TROUBLE
+                for taken in bells:
+                    task = asyncio.get_running_loop().create_task(self._one(locks, pool, taken))
+                    self._busy.add(task)
+                    task.add_done_callback(self._busy.discard)
+                if free and len(bells) == free:
+                    continue
+                waits = {stopped, *self._busy} if not free else {stopped}
+                await asyncio.wait(waits, timeout=pause if free else None, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+
+    async def _taken(self, registry: Registry, most: int) -> list[Taken]:
+        queue = self._service.queue(registry)
+        if not isinstance(queue, MessageSource):
+            raise ConfigurationError(f"nothing can be received from a {type(queue).__name__}")
+        try:
+            return await within(_CALL, queue.take(most, INSURED))
+        except Exception as error:  # noqa: BLE001 - whatever a queue raises
+            failure = as_failure(error)
+        if failure.code == "QueueNotFound":
+            return []
+        raise storage_error(self._service.names.inbox, failure, what="the queue of inbox") from failure
+
+    async def _one(self, locks: LockRuntime, pool: ThreadPoolExecutor, taken: Taken) -> None:
+        """Answer one bell. Whatever goes wrong, it comes again by itself."""
+        inbox, known = self._service.names.inbox, (taken.id, taken.receipt)
+        try:
+            bell = replace(bell_in(taken.text, inbox), again=taken.dequeued - 1)
+        except ConfigurationError as error:
+            _log.error("inbox %s: %s", inbox, error)
+            await locks.call_async(lambda registry: put_off(self._service, registry, known, _FOREIGN))
+            return
+
+        async def called(message: InboxMessage) -> None:
+            if self._is_async:
+                await self._handler(message)
+            else:
+                self._handler(message)
+
+        def answered(where: Locks) -> Coroutine[Any, Any, Outcome]:
+            return answer(
+                self._service,
+                where,
+                bell,
+                called,
+                self._rules,
+                _ReceivedBell(self._service, where, known),
+                stopping=self._stopping.is_set,
+                cancel=self._is_async,
+            )
+
+        try:
+            if self._is_async:
+                outcome = await answered(locks)
+            else:
+                in_context = contextvars.copy_context().run
+                work = asyncio.get_running_loop().run_in_executor(
+                    pool, lambda: in_context(at_once, answered(OnThread(locks)))
+                )
+                await to_its_end(work, cancel=False)
+                outcome = work.result()
+        except LockLost as error:
+            _log.warning("inbox %s: %s stood still here, and goes on elsewhere: %s", inbox, bell.spot, error)
+        except LockClosed:
+            return
+        except SingletonError:
+            _log.exception("inbox %s: %s could not be read", inbox, bell.spot)
+        else:
+            if outcome.error is not None:
+                _log.error("inbox %s: a message failed", inbox, exc_info=outcome.error)
