@@ -122,6 +122,10 @@ class AzureBlobLeaseStore:
         blocks = int(told.append_blob_committed_block_count or 0)
         return Tail(str(told.etag), dict(told.metadata or {}), blocks, blocks >= MOST_BLOCKS, body)
 
+    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
+        """See ``LogStore.label``."""
+        return str((await judged(self._client(name).set_blob_metadata(dict(metadata), **if_it_is(etag))))["etag"])
+
     async def drop(self, name: str, etag: str) -> None:
         """See ``LogStore.drop``."""
         await judged(self._client(name).delete_blob(**if_it_is(etag)))

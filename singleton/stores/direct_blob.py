@@ -117,6 +117,10 @@ class DirectBlobStore:
         blocks = _number(told, "x-ms-blob-committed-block-count") if told.get("x-ms-blob-type") == "AppendBlob" else 0
         return Tail(_etag(told), _metadata(told), blocks, blocks >= MOST_BLOCKS, reply.body)
 
+    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
+        """See ``LogStore.label``."""
+        return _etag(await self._put(name, "comp=metadata", {"If-Match": etag, **_as_headers(metadata)}, 200))
+
     async def drop(self, name: str, etag: str) -> None:
         """See ``LogStore.drop``."""
         await self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202)

@@ -56,5 +56,8 @@ class LogStore(Protocol):
         Where the log has no byte at ``start``, and that is not 0, it is refused (``InvalidRange``).
         """
 
+    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
+        """Replace the metadata if the log has this ETag; return the new one."""
+
     async def drop(self, name: str, etag: str) -> None:
         """Delete the blob if it has this ETag."""

@@ -200,6 +200,15 @@ class MemoryLeaseStore:
         full = blocks >= self.most_blocks
         return Tail(blob.etag, dict(blob.metadata), blocks, full, blob.body[start : start + most])
 
+    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
+        """See ``LogStore.label``. The condition is judged first, as of ``write``."""
+        now = self._begin("label")
+        blob = self._as_known(name, etag)
+        if blob.state(now) in HELD:
+            raise StoreFailure(412, IN_USE)
+        blob.metadata, blob.etag, blob.modified = dict(metadata), self._etag(), int(now)
+        return blob.etag
+
     async def drop(self, name: str, etag: str) -> None:
         """See ``LogStore.drop``."""
         self._erase(name, etag, self._begin("drop"))

@@ -115,3 +115,19 @@ async def a_block_of_the_greatest_length_is_added(place: Place) -> None:
     await store.start_log(name, {})
     assert await store.append(name, bytes(4 * 2**20)) == 0
     assert len((await store.tail(name, 0, 5 * 2**20)).body) == 4 * 2**20
+
+
+@_logs
+async def a_label_is_put_on_a_log_only_as_it_was_seen_and_stays(place: Place) -> None:
+    store, name = keeping_logs(place.store), place.name
+    await store.start_log(name, {"Log": "new"})
+    await store.append(name, b"one")
+    seen = (await store.tail(name, 0, 10)).etag
+    labelled = await store.label(name, {"Log": "read"}, seen)
+    assert labelled != seen
+    assert await refusal(store.label(name, {"Log": "late"}, seen)) == "ConditionNotMet"
+    assert await refusal(store.drop(name, seen)) == "ConditionNotMet"
+    assert await store.append(name, b"two") == 3
+    found = await store.tail(name, 0, 10)
+    assert (dict(found.metadata), found.body, found.blocks) == ({"Log": "read"}, b"onetwo", 2)
+    assert await refusal(store.label(name, {"Log": "late"}, labelled)) == "ConditionNotMet"

@@ -15,7 +15,6 @@ from singleton.patterns.ordered.protocol import LOG_KEY
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.patterns.ordered.position import Position
     from singleton.patterns.ordered.protocol import Names, Store
 
 _ERROR: str = "Error"
@@ -40,11 +39,9 @@ class AsideMessage:
     name: str
 
 
-async def put_aside(
-    store: Store, names: Names, spot: str, entry: Entry, position: Position, error: BaseException
-) -> str:
+async def put_aside(store: Store, names: Names, spot: str, entry: Entry, error: BaseException) -> str:
     """Keep a message that is not to be tried any more, once however often it is asked for; return where."""
-    name = f"{names.asides}{spot}/{position.log}-{position.at:012d}"
+    name = f"{names.asides}{spot}/{entry.sender}-{entry.number}"
     said = {LOG_KEY: "aside", _ERROR: header_safe(f"{type(error).__name__}: {error}")}
 
     async def asked() -> None:

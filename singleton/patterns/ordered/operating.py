@@ -68,7 +68,7 @@ async def resume(service: Service, spot: str, registry: Registry, *, skip: bool)
             for each in entries[: entries.index(entry)]:
                 position.passed(each)
             error = RuntimeError(position.stopped or "skipped by an operator")
-            await put_aside(store, service.names, spot, entry, position, error)
+            await put_aside(store, service.names, spot, entry, error)
             position.passed(entry)
         position.failures, position.until, position.stopped = 0, 0.0, ""
         await keeper.write(position.kept())

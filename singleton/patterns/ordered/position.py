@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from singleton.base.state import Kept
     from singleton.patterns.ordered.entries import Entry
 
-_MOST_SENDERS: Final = 256
+MOST_SENDERS: Final = 256
+"""Senders whose last numbers are kept."""
 
 
 @dataclass(slots=True)
@@ -20,11 +21,11 @@ class Position:
     """Where the reader of one key is.
 
     Attributes:
-        log: id of the log that is read.
+        log: the label of the log that is read; empty: it has none of ours, and is read from its beginning.
         at: offset of the first entry that was not read.
         entries: how many stand before it.
         part: number of the log that is read, behind one that is full; 0: it is the key's first.
-        chain: id of the full log that the part is behind.
+        chain: which full log the part is behind.
         failures: how often the message at ``at`` has failed.
         until: not to be tried before, by the wall clock.
         stopped: why the key stands still; empty: it does not.
@@ -60,7 +61,10 @@ class Position:
 
     def kept(self) -> Kept:
         """Return the state; what says nothing is left out."""
-        return written_as({name: value for name, value in asdict(self).items() if value})
+        said = asdict(self)
+        if not self.log:
+            said["at"] = said["entries"] = 0
+        return written_as({name: value for name, value in said.items() if value})
 
     def is_repeat(self, entry: Entry) -> bool:
         """Tell whether this entry was read before."""
@@ -71,24 +75,23 @@ class Position:
         if not self.is_repeat(entry):
             self.senders.pop(entry.sender, None)
             self.senders[entry.sender] = entry.number
-            while len(self.senders) > _MOST_SENDERS:
+            while len(self.senders) > MOST_SENDERS:
                 del self.senders[next(iter(self.senders))]
+            self.failures, self.until = 0, 0.0
         self.at = entry.end
         self.entries += 1
-        self.failures, self.until = 0, 0.0
 
-    def begin(self, log: str) -> None:
-        """Go to the beginning of another log."""
-        self.log, self.at, self.entries = log, 0, 0
-        self.failures, self.until = 0, 0.0
-
-    def next_part(self) -> None:
-        """Go to what follows a full log."""
-        self.chain = self.chain or self.log
-        self.part += 1
+    def begin(self) -> None:
+        """Go to the beginning of the log, whichever is there."""
         self.log, self.at, self.entries = "", 0, 0
+
+    def next_part(self, chain: str) -> None:
+        """Go to what follows a full log; ``chain``: the first of them, where this is it."""
+        self.chain = self.chain or chain
+        self.part += 1
+        self.begin()
 
     def restart(self) -> None:
         """Go to the key's first log: the parts have ended."""
         self.part, self.chain = 0, ""
-        self.log, self.at, self.entries = "", 0, 0
+        self.begin()

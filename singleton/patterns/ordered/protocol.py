@@ -1,7 +1,7 @@
 r"""The logs of an inbox: where they are, and why nothing is lost, read twice, or read out of order.
 
     inbox/NAME/logs/KEY           the log of a key: an append blob; a message is one block, its entry
-    inbox/NAME/logs/KEY/ID/PART   what follows a log that got full (50,000 blocks), ID being that log's
+    inbox/NAME/logs/KEY/CHAIN/1   what follows a log that got full (50,000 blocks), CHAIN being a hash of its ETag
     inbox/NAME/keys/KEY           the key's lock; its state says how far the log was read
     inbox/NAME/aside/KEY/…        messages that failed too often
 
@@ -14,23 +14,27 @@ after it finds no log, and makes one (``If-None-Match: *``), under the same name
 *there is a log where there is a message that was not read*, no append lands in a place that nobody reads, and a
 listing of the logs (``look``) finds all that waits.
 
-**Another log begins at 0.** Each log has an id of its own in its metadata, written as it is made, which no append
-changes. The state says which log it is about: an offset is never taken for one in another log of the same name.
+**Another log begins at 0.** An offset must never be taken for one in another log of the same name. What a log is made
+with can't tell: the request that made it may arrive a second time, after it was read and deleted. So its reader puts a
+label on it, made at random, on condition of its ETag, and keeps that with the offset. A short log, read at once and of
+128 messages at most, needs none: no offset in it is kept, and where it is read again that begins at 0; what was read is
+known by its senders.
 
 **Repeats.** A request without an answer is sent again, so an entry may be in a log twice, and the first request may
 even arrive late, in the log after. Each entry has the id of its sender (of one process, made at random) and a number
 that only goes up; a sender has one append under way for a key. So an entry whose number is not above the last that was
 read of its sender is a repeat, or a message whose ``send`` raised: it is passed over. The state has the last number of
-each of the 256 senders that were read last. A copy of a process would have the id of its original, and its messages
-would be taken for repeats: a fork makes an id of its own, and so does a process whose clocks have moved against each
-other.
+each of the 256 senders that were read last, so it has those of a short log. A copy of a process would have the id of
+its original, and its messages would be taken for repeats: a fork makes an id of its own, and so does a process whose
+clocks have moved against each other.
 
-**Full logs.** A full log is never appended to again, by anybody: that is what makes a move safe. Its senders go to part
-1, then 2. The first log stays for as long as there are parts: who is new is refused there, and follows. The reader
-ends the last part by a delete, as above, and puts a mark in its place, a blob that is no log: a sender that comes late
-is refused by it (``InvalidBlobType``). Then the first log is deleted, by the reader, or by a sender that met the mark
-while the reader died; and all begin anew. Were a part made again between the delete and the mark, the mark could not be
-put there, and the reader reads on. What a chain leaves behind is deleted a day after: a send ends within half a minute.
+**Full logs.** A full log is never appended to again, by anybody: that is what makes a move safe. Its ETag never
+changes, so a hash of it is the name of its chain. Its senders go to part 1, then 2. The first log stays for as long as
+there are parts: who is new is refused there, and follows. The reader ends the last part by a delete, as above, and puts
+a mark in its place, a blob that is no log: a sender that comes late is refused by it (``InvalidBlobType``). Then the
+first log is deleted, by the reader, or by a sender that met the mark while the reader died; and all begin anew. Were a
+part made again between the delete and the mark, the mark could not be put there, and the reader reads on. What a chain
+leaves behind is deleted a day after: a send ends within half a minute.
 
 **The lease is on the lock, never on a log**: a sender has no lease id, and would be refused. A reader that stands still
 past its lease may delete a log only if it has read all of it and nobody has appended since, and its successor handles
@@ -54,12 +58,20 @@ if TYPE_CHECKING:
     from singleton.stores.logs import LogStore
     from singleton.stores.protocol import ContentStore, LeaseStore
 
+    class HasEtag(Protocol):
+        """A blob as it was seen."""
+
+        @property
+        def etag(self) -> str:
+            """Its ETag then."""
+
     class Store(LogStore, ContentStore, LeaseStore, Protocol):
         """A container with locks, their state, and logs."""
 
 
 LOG_KEY: Final = "SingletonLog"
-"""The key of metadata that has a log's id, or says that a part has ended."""
+"""The key of metadata that has the label of a log, or one of these."""
+NEW: Final = {LOG_KEY: "new"}
 ENDED: Final = "ended"
 _LONGEST_SPOT: Final = 600
 """Characters of a key as it stands in names, at most: a name has 1,024."""
@@ -109,8 +121,13 @@ class Names:
 
 
 def id_in(metadata: Mapping[str, str]) -> str:
-    """Return the id of a log, or that a part has ended."""
+    """Return the label of a log, or that it is new, or that a part has ended."""
     return next((value for key, value in metadata.items() if key.lower() == LOG_KEY.lower()), "")
+
+
+def chain_of(log: HasEtag) -> str:
+    """Return what tells a full log from all others: it has one ETag for ever."""
+    return hashlib.sha256(log.etag.strip('"').encode()).hexdigest()[:16]
 
 
 async def end_chain(store: Store, name: str, chain: str) -> None:
@@ -122,7 +139,7 @@ async def end_chain(store: Store, name: str, chain: str) -> None:
 
     async def asked() -> None:
         found = await store.read(name)
-        if id_in(found.metadata) == chain:
+        if chain_of(found) == chain:
             await store.drop(name, found.etag)
 
     try:

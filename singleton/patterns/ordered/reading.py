@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.patterns.ordered.entries import entries_in, not_understood
-from singleton.patterns.ordered.protocol import ENDED, LOG_KEY, end_chain, id_in
+from singleton.patterns.ordered.position import MOST_SENDERS
+from singleton.patterns.ordered.protocol import ENDED, LOG_KEY, chain_of, end_chain, id_in
 from singleton.stores.logs import BEYOND, LONGEST_BLOCK
 from singleton.stores.protocol import StoreFailure
 
@@ -26,6 +28,8 @@ _AHEAD: Final = 256 * 1024
 """Bytes that are read at once."""
 _CALL: Final = 15.0
 _ANSWER: Final = 30.0
+_FEW: Final = MOST_SENDERS // 2
+"""Entries of a log that is read from its beginning each time, at most: all their senders are remembered."""
 _LOOKS: Final = 5
 """Reads in a row that may find more blocks than entries: each block is one."""
 
@@ -68,21 +72,20 @@ class LogReader:
                     return []
                 await self._end_parts()
                 continue
-            found = id_in(tail.metadata)
-            if found == ENDED:
+            if id_in(tail.metadata) == ENDED:
                 await end_chain(self._store, self._names.log(self._spot), position.chain)
                 position.restart()
                 continue
-            if found != position.log:
-                was_at = position.at
-                position.begin(found)
-                if was_at:
-                    continue
+            if position.log not in ("", id_in(tail.metadata), chain_of(tail)):
+                position.begin()
+                continue
             skipped = min(position.at, 1)
             entries = [*entries_in(tail.body[skipped:], position.at, self._name)]
             if entries:
-                self._seen = tail
-                return entries
+                self._seen = await self._known(tail, is_short=len(tail.body) < most and len(entries) <= _FEW)
+                if self._seen is not None:
+                    return entries
+                continue
             if len(tail.body) == most > _AHEAD or (len(tail.body) < most and len(tail.body) > skipped):
                 raise self._not_understood()
             if len(tail.body) == most:
@@ -101,7 +104,7 @@ class LogReader:
         if seen is None or seen.blocks != position.entries:
             return False
         if seen.full:
-            position.next_part()
+            position.next_part(chain_of(seen))
             return False
         if not await self._dropped(seen.etag):
             return False
@@ -122,6 +125,8 @@ class LogReader:
 
         The byte before is read as well: so there is something to be read, unless it is another log, which is shorter.
         """
+        if not self._position.log:
+            self._position.begin()
         start = max(self._position.at - 1, 0)
         try:
             tail = await self._asked(lambda: self._store.tail(self._name, start, most))
@@ -132,9 +137,31 @@ class LogReader:
                 raise
             tail = None
         if tail is None or (start and not tail.body):
-            self._position.begin("")
+            self._position.begin()
             return await self._tail(most)
         return tail
+
+    async def _known(self, tail: Tail, *, is_short: bool) -> Tail | None:
+        """See to it that the log can be told from all others of its name, before an offset in it is kept.
+
+        A short log needs nothing: it is read from its beginning each time, and what was read is known by its senders.
+        A full one is told by its ETag. Others get a label, once. None: it has changed.
+        """
+        position = self._position
+        if position.log or is_short:
+            return tail
+        if tail.full:
+            position.log = chain_of(tail)
+            return tail
+        label = uuid.uuid4().hex[:16]
+        try:
+            etag = await self._asked(lambda: self._store.label(self._name, {LOG_KEY: label}, tail.etag))
+        except StoreFailure as failure:
+            if failure.meaning not in ("missing", "changed"):
+                raise
+            return None
+        position.log = label
+        return tail._replace(etag=etag)
 
     async def _end_parts(self) -> None:
         """Mark the end of the parts, where the last of them was: unless somebody has made it again."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from singleton.base.tasks import undisturbed
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
-from singleton.patterns.ordered.protocol import LOG_KEY, end_chain, id_in
+from singleton.patterns.ordered.protocol import NEW, chain_of, end_chain
 from singleton.stores.logs import FULL, NO_LOG
 
 if TYPE_CHECKING:
@@ -129,18 +129,23 @@ class Sender:
 
     async def _other(self, spot: str, place: Place, failure: StoreFailure) -> Place | None:
         """Return where to add it, now that it was refused here; None: here, a bit later."""
-        name, log = self._name(spot, place), {LOG_KEY: uuid.uuid4().hex[:16]}
+        name = self._name(spot, place)
         if failure.code == FULL:
-            chain = place.chain or id_in((await self._store.read(name)).metadata)
+            chain = place.chain
+            if not chain:
+                first = await self._store.tail(name, 0, 1)
+                if not first.full:  # it is another by now
+                    return place
+                chain = chain_of(first)
             following = Place(chain, place.part + 1)
-            await self._store.start_log(self._name(spot, following), log)
+            await self._store.start_log(self._name(spot, following), NEW)
             return following
         if failure.code == NO_LOG and place.part:
             await end_chain(self._store, self._names.log(spot), place.chain)
             return Place()
         if failure.meaning == "missing":
             if not place.part:
-                await self._store.start_log(name, log)
+                await self._store.start_log(name, NEW)
             return Place()
         return None
 

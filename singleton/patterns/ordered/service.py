@@ -14,7 +14,7 @@ from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.keeping import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
-from singleton.patterns.ordered.protocol import Names, id_in
+from singleton.patterns.ordered.protocol import Names, chain_of
 from singleton.patterns.ordered.sending import Sender
 from singleton.process.current import provided_account
 from singleton.settings.connection import StorageAccount, checked_connection_string, resolve_queue_account
@@ -157,7 +157,7 @@ class Service:
             if spot != last:
                 last, chain = spot, ""
             if not part:
-                chain = id_in(blob.metadata)
+                chain = chain_of(blob)
                 rung += spot not in held and await self.ring(registry, Bell(self.names.inbox, spot, 1)) is not None
             elif part.partition("/")[0] != chain and blob.modified < self._at - _DAY:
                 await answered(lambda: store.drop(blob.name, blob.etag))  # noqa: B023 - used at once

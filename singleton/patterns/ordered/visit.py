@@ -204,7 +204,7 @@ class Visit:
             position.stopped, position.key = f"{type(error).__name__}: {error}"[:500], entry.key
             _log.error("inbox %s: %r stands still until it is resumed: a message failed %d times", *said)
             return Outcome(error=error)
-        putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, position=position, error=error)
+        putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, error=error)
         name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
         _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, name, exc_info=error)
         position.passed(entry)
