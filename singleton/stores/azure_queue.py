@@ -60,8 +60,14 @@ class AzureMessageStore:
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
         """See ``MessageSource.take``."""
-        pages = self._client.receive_messages(messages_per_page=most, max_messages=most, visibility_timeout=seconds)
-        received = [message async for message in await judged(anext(pages.by_page()))]
+        asking = self._client.receive_messages(messages_per_page=most, max_messages=most, visibility_timeout=seconds)
+
+        async def first_page() -> list[Any]:
+            async for page in asking.by_page():
+                return [message async for message in page]
+            return []  # what the SDK makes of an empty one
+
+        received = await judged(first_page())
         return [Taken(str(m.id), str(m.pop_receipt), str(m.content), int(m.dequeue_count or 1)) for m in received]
 
     async def aclose(self) -> None:
