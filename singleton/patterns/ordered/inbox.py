@@ -102,7 +102,7 @@ class Inbox:
         spot = self._spot(key)
         kind, content = checked_body(key, body)
         entry = Entry("", 0, key, kind, content)
-        return lambda registry: self.service.sender(registry).send(spot, entry)
+        return partial(self.service.send, spot, entry)
 
     # --- handling -----------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ async def resend(service: Service, message: AsideMessage, registry: Registry) ->
     entry = await entry_aside(store, message.name)
     if entry is None:
         raise StorageError(f"{message.name} is not there: it was sent again, or discarded", reason="no such message")
-    await service.sender(registry).send(service.names.spot(entry.key), sent_again(entry, message.name))
+    await service.send(service.names.spot(entry.key), sent_again(entry, message.name), registry)
     await remove_aside(store, message.name)
 
 

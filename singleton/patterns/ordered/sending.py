@@ -47,19 +47,11 @@ class Place(NamedTuple):
 
 
 class Sender:
-    """Sends the messages of one process to one inbox. ``ring`` rings the bell of a spot."""
+    """Sends the messages of one process to one inbox."""
 
-    def __init__(
-        self,
-        store: Store,
-        names: Names,
-        ring: Callable[[str], Awaitable[object]],
-        *,
-        wall: Callable[[], float],
-    ) -> None:
+    def __init__(self, store: Store, names: Names, *, wall: Callable[[], float]) -> None:
         self._store = store
         self._names = names
-        self._ring = ring
         self._wall = wall
         self._id = ""
         self._numbers = itertools.count(1)
@@ -70,10 +62,11 @@ class Sender:
         self._rung: OrderedDict[str, float] = OrderedDict()
 
     @undisturbed
-    async def send(self, spot: str, entry: Entry) -> None:
+    async def send(self, spot: str, entry: Entry, ring: Callable[[str], Awaitable[object]]) -> None:
         """Add a message to its log, under a number of this sender's unless it has one, and ring the bell if needed.
 
-        What has begun goes on to its end. A bell that could not be rung is no error: the message is in the log.
+        What has begun goes on to its end. ``ring`` rings the bell of a spot. That it could not be rung is no error: the
+        message is in the log.
 
         Raises:
             StorageError: it was not sent, or that is not known; then it will not be handled after one that is sent
@@ -87,7 +80,7 @@ class Sender:
         now = asyncio.get_running_loop().time()
         if offset and now - self._rung.get(spot, -_SILENCE) < _SILENCE:
             return
-        if await self._ring(spot):
+        if await ring(spot):
             self._rung.pop(spot, None)
             self._rung[spot] = now
             if len(self._rung) > _REMEMBERED:

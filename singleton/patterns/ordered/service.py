@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.defer.queueplace import Encoding
+    from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.protocol import Store
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _DAY: Final = 86_400
 """Seconds after which what a chain of logs left behind is deleted."""
+
+_senders: weakref.WeakKeyDictionary[Registry, dict[tuple[Place, Names, str], Sender]] = weakref.WeakKeyDictionary()
 
 
 class _Client(BaseClient):
@@ -68,7 +71,6 @@ class Service:
         self._options = options
         self._clients: dict[Any, _Client] = {}
         self._accounts: dict[Any, StorageAccount] = {}
-        self._senders: weakref.WeakKeyDictionary[Registry, Sender] = weakref.WeakKeyDictionary()
 
     @property
     def client(self) -> _Client:
@@ -114,15 +116,17 @@ class Service:
         """Return the queue of bells."""
         return registry.queue(self._account, self._queue)
 
-    def sender(self, registry: Registry) -> Sender:
-        """Return what sends from this process."""
-        if registry not in self._senders:
+    async def send(self, spot: str, entry: Entry, registry: Registry) -> None:
+        """Send a message, and ring the bell if needed. One sender in this process serves all inboxes of this name."""
 
-            async def ring_first(spot: str) -> Sent | None:
-                return await self.ring(registry, Bell(self.names.inbox, spot))
+        async def ring_first(spot: str) -> Sent | None:
+            return await self.ring(registry, Bell(self.names.inbox, spot))
 
-            self._senders[registry] = Sender(self.store(registry), self.names, ring_first, wall=registry.wall)
-        return self._senders[registry]
+        senders = _senders.setdefault(registry, {})
+        key = self.client.place, self.names, self._queue
+        if key not in senders:
+            senders[key] = Sender(self.store(registry), self.names, wall=registry.wall)
+        await senders[key].send(spot, entry, ring_first)
 
     async def ring(self, registry: Registry, bell: Bell, delay: float = 0) -> Sent | None:
         """Ring a bell, in so many seconds."""

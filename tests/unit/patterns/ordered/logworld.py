@@ -89,14 +89,14 @@ class World:
             return True
 
         store: Any = self.network
-        sender = Sender(store, NAMES, ring, wall=asyncio.get_running_loop().time)
+        sender = Sender(store, NAMES, wall=asyncio.get_running_loop().time)
         self.sending += 1
         for number in range(count):
             text = f"{label}{number}"
             began = asyncio.get_running_loop().time()
             kind, body = checked_body("k", text)
             try:
-                await sender.send("k", Entry("", 0, "k", kind, body))
+                await sender.send("k", Entry("", 0, "k", kind, body), ring)
             except Exception:  # noqa: BLE001 - the send failed: it may be there or not
                 self.unsure.append(text)
             else:
