@@ -158,6 +158,22 @@ def others() -> str:
     return "\n".join(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)
 
 
+def ordered() -> str:
+    """Make the tables of inboxes: what their methods, ``ordered`` and workers take, and what a message has."""
+    methods = dict(_members(singleton.Inbox))
+    names = {name.partition("(")[0] for name in methods}
+    sync = {name: text for name, text in methods.items() if name.partition("(")[0][1:] not in names}
+    return "\n".join(
+        [
+            _arguments_of(singleton.ordered),
+            _arguments_of(singleton.Inbox),
+            _member_table("`Inbox`", sync),
+            _member_table("`InboxMessage`", dict(_members(singleton.InboxMessage))),
+            _member_table("`InboxWorker`", dict(_members(singleton.InboxWorker))),
+        ]
+    )
+
+
 def _member_table(head: str, members: dict[str, str]) -> str:
     return table(*((f"`{name}`", text) for name, text in members.items()), heads=(head, ""))
 
@@ -257,6 +273,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "observing": observing,
     "once": once,
     "options": options_table,
+    "ordered": ordered,
     "others": others,
     "patterns": patterns,
 }
