@@ -90,7 +90,7 @@ class Storm:
             self.pauses += 1
         else:
             victim.kill()
-            victim.wait()
+            victim.communicate()
             self.kills += 1
             self.processes[self.processes.index(victim)] = self.start("work", self.body)
 
