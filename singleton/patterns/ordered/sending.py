@@ -72,19 +72,26 @@ class Sender:
             StorageError: it was not sent, or that is not known; then it will not be handled after one that is sent
                 after it.
         """
+        offset = await self._appended(spot, entry)
+        now = asyncio.get_running_loop().time()
+        if not self._is_due(spot, offset, now) or not await ring(spot):
+            return
+        self._rung.pop(spot, None)
+        self._rung[spot] = now
+        if len(self._rung) > _REMEMBERED:
+            self._rung.popitem(last=False)
+
+    def _is_due(self, spot: str, offset: int, now: float) -> bool:
+        """Tell whether a bell is to be rung for a message at this offset."""
+        return not offset or now - self._rung.get(spot, -_SILENCE) >= _SILENCE
+
+    async def _appended(self, spot: str, entry: Entry) -> int:
+        """Add a message to its log, in its turn; return its offset."""
         turn = self._turns.setdefault(spot, asyncio.Lock())
         async with turn:
             if not entry.sender:
                 entry = replace(entry, sender=self._named(), number=next(self._numbers))
-            offset = await self._added(spot, entry.framed())
-        now = asyncio.get_running_loop().time()
-        if offset and now - self._rung.get(spot, -_SILENCE) < _SILENCE:
-            return
-        if await ring(spot):
-            self._rung.pop(spot, None)
-            self._rung[spot] = now
-            if len(self._rung) > _REMEMBERED:
-                self._rung.popitem(last=False)
+            return await self._added(spot, entry.framed())
 
     def _named(self) -> str:
         """Return the id of this sender; another in a copy of the process."""

@@ -151,7 +151,8 @@ class World:
             raise
 
     async def run(self, senders: int, messages: int) -> None:
-        await asyncio.gather(self.read(), *(self.send(chr(97 + n), messages) for n in range(senders)))
+        async with asyncio.timeout(3_000):
+            await asyncio.gather(self.read(), *(self.send(chr(97 + n), messages) for n in range(senders)))
         if self.zombies:
             await asyncio.wait(self.zombies)
         for task in self.zombies:

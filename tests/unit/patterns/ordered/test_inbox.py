@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, ConfigurationError, Inbox, LockLost, current_hold
+from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost, current_hold
 from singleton.patterns.ordered.bells import Bell
 from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.testing import lose, memory, virtual_time
@@ -254,6 +254,38 @@ async def test_a_consumer_whose_lock_is_lost_keeps_nothing_and_takes_no_further_
     assert seen == [0, 1]
     await asyncio.to_thread(inbox.handle, BELL, handle)
     assert seen == [0, 1, 1, 2]
+
+
+@virtual_time
+async def test_a_consumer_that_stood_still_behind_a_message_takes_no_further_one() -> None:
+    inbox, seen, holds = Inbox("orders"), list[Any](), list[Hold]()
+    await send(inbox, k=3)
+    there: Any = store()
+    put = there.put
+
+    async def kept_and_lost(*args: Any) -> Any:
+        etag = await put(*args)
+        lose(holds[0], "expired")
+        return etag
+
+    def handle(message: InboxMessage) -> None:
+        seen.append(message.body)
+        holds.append(current_hold())
+
+    there.put = kept_and_lost
+    with pytest.raises(LockLost):
+        await asyncio.to_thread(inbox.handle, BELL, handle)
+    assert seen == [0]
+
+
+@virtual_time
+async def test_each_new_log_rings_a_bell() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    async with inbox.worker(handler.__call__, look_every=1_000):
+        for number in range(5):
+            await inbox.asend("k", number)
+            await asyncio.sleep(2)
+            assert handler.of("k") == [*range(number + 1)]
 
 
 @virtual_time
