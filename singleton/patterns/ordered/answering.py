@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -70,7 +71,7 @@ async def put_off(service: Service, registry: Registry, known: tuple[str, str] |
     """Have a bell that is ours ring in so many seconds, or delete it; tell whether that was done."""
     if known is None:
         return False
-    queue, seconds = service.queue(registry), round(again or 0)
+    queue, seconds = service.queue(registry), math.ceil(again or 0)
     try:
         await within(_CALL, queue.delete(*known) if again is None else queue.hide(*known, seconds))
     except StoreFailure:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,7 +78,7 @@ async def ring(queue: MessageStore, bell: Bell, encoding: Encoding, delay: float
 
     It may be there twice then; that does not matter.
     """
-    text, seconds = bell.text(encoding), min(max(0, round(delay)), _LONGEST_DELAY)
+    text, seconds = bell.text(encoding), min(max(0, math.ceil(delay)), _LONGEST_DELAY)
     try:
         try:
             return await answered(lambda: queue.send(text, delay=seconds, life=None))

@@ -78,7 +78,7 @@ def entries_in(data: bytes, at: int, name: str) -> Iterator[Entry]:
             stop = line + 1 + int(head["length"])
             if stop >= len(data):
                 return
-            if data[stop : stop + 1] != _LINE:
+            if stop <= line or data[stop : stop + 1] != _LINE:
                 break
             body = data[line + 1 : stop]
             start = stop + 1
