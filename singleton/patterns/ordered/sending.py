@@ -34,9 +34,9 @@ _STEADY: Final = 0.5
 """Seconds by which wall clock and monotonic clock may move against each other between two messages."""
 _REMEMBERED: Final = 4096
 """Keys of which is remembered when their bell was rung."""
-_SILENCE: Final = 30.0
+_SILENCE: Final = _PATIENCE
 """Seconds after which a bell is rung for a message that is not the first in its log: who sent the first may have died
-before it rang."""
+before it rang, or this process may not know that it was: when it gives that up, so much time has passed."""
 
 
 class Place(NamedTuple):
@@ -74,9 +74,11 @@ class Sender:
         """
         offset = await self._appended(spot, entry)
         now = asyncio.get_running_loop().time()
-        if not self._is_due(spot, offset, now) or not await ring(spot):
+        if not self._is_due(spot, offset, now):
             return
         self._rung.pop(spot, None)
+        if not await ring(spot):
+            return
         self._rung[spot] = now
         if len(self._rung) > _REMEMBERED:
             self._rung.popitem(last=False)
@@ -101,10 +103,13 @@ class Sender:
         return self._id
 
     async def _added(self, spot: str, block: bytes) -> int:
-        """Add a block to the log of a spot, whatever becomes of the requests; return its offset."""
+        """Add a block to the log of a spot, whatever becomes of the requests; return its offset.
+
+        0 also where an earlier request may have added it as the first.
+        """
         loop = asyncio.get_running_loop()
         ends, pause = loop.time() + _PATIENCE, _PAUSE
-        place = self._places.get(spot, Place())
+        place, may_be_first = self._places.get(spot, Place()), False
         while True:
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _CALL + len(block) / _BYTES_A_SECOND)):
@@ -113,7 +118,8 @@ class Sender:
                 failure = as_failure(error)
             else:
                 self._found(spot, place)
-                return offset
+                return 0 if may_be_first else offset
+            may_be_first = may_be_first or failure.meaning == "transient"
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _CALL)):
                     found = await self._other(spot, place, failure)

@@ -404,3 +404,28 @@ async def test_a_message_costs_as_many_requests_as_the_documentation_says() -> N
     await send(inbox, k=100)
     told = await cost(inbox.ahandle(BELL, handler.__call__))
     assert told == {"acquire": 1, "get": 1, "tail": 1, "put": 100, "drop": 1, "release": 1}
+
+
+@virtual_time
+async def test_a_key_with_more_messages_than_a_log_holds_goes_on_in_others_which_are_deleted_a_day_after() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    store().most_blocks = 3
+    for number in range(1, 10):
+        await inbox.asend("k", number)
+    logs = [name for name in store().names() if "/logs/" in name]
+    assert len(logs) == 4, "the last part is the fourth log"
+    async with inbox.worker(handler.__call__, look_every=1_000_000):
+        await asyncio.sleep(3)
+        assert handler.of("k") == [*range(10)]
+        await inbox.asend("k", 10)
+        await asyncio.sleep(3)
+        assert handler.of("k") == [*range(11)]
+    left = [name for name in store().names() if "/logs/" in name]
+    assert {name.count("/") for name in left} == {5}, "the first log is gone"
+    assert await inbox.alook() == 0
+    assert [name for name in store().names() if "/logs/" in name] == left, "a sender may still be on its way there"
+    for name in left:
+        store()._blobs[name].modified -= 86_500
+    assert await inbox.alook() == 0
+    assert not [name for name in store().names() if "/logs/" in name]

@@ -141,6 +141,44 @@ def test_a_sender_that_is_cut_off_loses_nothing_that_was_sent_and_sends_nothing_
     run()
 
 
+def test_a_bell_is_rung_where_the_answer_of_the_first_message_of_a_log_was_lost(line: Line) -> None:
+    @virtual_time
+    async def run() -> None:
+        inbox, handler = Inbox("orders"), Handler()
+        await inbox.asend("k", 0)
+        async with inbox.worker(handler.__call__, look_every=1_000):
+            await asyncio.sleep(5)
+        line.breaks(2, last_arrives=True)  # there is no log; it is made; the message is added
+        sending = asyncio.create_task(inbox.asend("k", 1))
+        await asyncio.sleep(0.05)
+        line.mend()
+        await sending
+        async with inbox.worker(handler.__call__, look_every=1_000):
+            await asyncio.sleep(5)
+        assert handler.seen == [0, 1]
+
+    run()
+
+
+def test_a_bell_is_rung_behind_a_message_that_may_be_the_first_of_its_log(line: Line) -> None:
+    @virtual_time
+    async def run() -> None:
+        inbox, handler = Inbox("orders"), Handler()
+        await inbox.asend("k", 0)
+        async with inbox.worker(handler.__call__, look_every=1_000):
+            await asyncio.sleep(5)
+        line.breaks(2, last_arrives=True)
+        with pytest.raises(StorageError):
+            await inbox.asend("k", 1)
+        line.mend()
+        await inbox.asend("k", 2)
+        async with inbox.worker(handler.__call__, look_every=1_000):
+            await asyncio.sleep(5)
+        assert handler.seen == [0, 1, 2]
+
+    run()
+
+
 def test_a_message_whose_answer_was_lost_is_there_once(line: Line) -> None:
     @virtual_time
     async def run() -> None:
