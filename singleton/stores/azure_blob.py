@@ -99,9 +99,9 @@ class AzureBlobLeaseStore:
         try:
             await self._with_container(made)
         except StoreFailure as failure:
-            if failure.code in ("BlobAlreadyExists", "LeaseIdMissing"):
-                return False
-            raise
+            if failure.code != "BlobAlreadyExists":
+                raise
+            return False
         return True
 
     async def append(self, name: str, block: bytes) -> int:
