@@ -44,7 +44,7 @@ async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
     async for spot in service.spots(store):
         name = service.names.lock(spot)
         try:
-            blob, body = await answered(lambda: store.get(name, None, MOST_STATE))  # noqa: B023 - used at once
+            blob, body, _ = await answered(lambda: store.get(name, None, MOST_STATE))  # noqa: B023 - used at once
         except StoreFailure as failure:
             if failure.meaning == "missing":
                 continue
