@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from singleton.base.hold import Hold
+    from singleton.base.state import Crossing
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
 
@@ -59,6 +60,7 @@ class Leadership:
         self._over: SingletonError | None = None
         self._waiting: set[concurrent.futures.Future[Hold]] = set()
         self._process = 0
+        self._crossing: Crossing | None = None
         self._campaign: Campaign | None = None
 
     @property
@@ -136,6 +138,7 @@ class Leadership:
     def _enter(self) -> None:
         if self._process:
             raise RuntimeError(f"leadership {self.name!r} was started before: make a new one")
+        self._crossing = runtime()
         self._process = os.getpid()
 
     def _mine(self) -> bool:
@@ -160,6 +163,7 @@ class Leadership:
     async def _begin(self, registry: Registry) -> None:
         async def ask() -> Hold:
             hold = await self._attempt(registry)
+            hold.crossing = self._crossing
             with self._guard:
                 self._hold = hold
             self._answer(lambda waiting: waiting.set_result(hold))

@@ -401,3 +401,11 @@ def test_who_has_stopped_leads_no_more(thread: LockThread) -> None:
         assert leadership.wait(5) is not None
         assert leadership.hold is not None
     assert leadership.hold is None
+
+
+def test_a_leader_keeps_state_with_its_lock(thread: LockThread) -> None:
+    with LockClient().leadership(JOB) as leadership:
+        hold = leadership.wait(10)
+        assert hold is not None
+        hold.state.write({"cursor": 1})
+        assert hold.state.read() == {"cursor": 1}
