@@ -96,7 +96,7 @@ class State:
         """Replace what is kept. When it returns, the next holder will read this.
 
         Args:
-            value: what JSON has (a tuple is read back as a list), or bytes; at most 8 MiB.
+            value: what JSON has (a tuple is read back as a list; keys are str), or bytes; at most 8 MiB.
 
         Raises:
             TypeError, ValueError: it is neither JSON nor bytes, or too long. Nothing was written.
@@ -133,6 +133,7 @@ def written_as(value: Json | bytes) -> Kept:
         TypeError, ValueError: it can't be.
     """
     kind, body = encoded(value)
+    _check_keys(value)
     if len(body) > MOST_STATE:
         raise ValueError(f"state of {len(body):,} bytes is too long: {MOST_STATE:,} are allowed")
     return Kept(body, {STATE_KEY: kind})
@@ -165,6 +166,20 @@ def encoded(value: Json | bytes) -> tuple[str, bytes]:
         raise ValueError(f"{quoted(value)} can't be kept as JSON: {error}") from None
 
 
+def _check_keys(value: object) -> None:
+    """Refuse keys that JSON would turn into text, and perhaps into a text that is there as well: 1 into "1"."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            for key in each:
+                if not isinstance(key, str):
+                    raise TypeError(f"{quoted(value)} can't be kept: a key is {quoted(key)}, not a str")
+            left.extend(each.values())
+        elif isinstance(each, (list, tuple)):
+            left.extend(each)
+
+
 def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
     """Return the value that was kept; ``default`` where there is none.
 
@@ -181,6 +196,9 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
             return json.loads(kept.body)
     except ValueError:
         kind = "json, and is none"
+    except RecursionError:
+        text = f"lock {lock!r}: what it keeps is nested too deeply for this thread: read it where fewer calls are under way"
+        raise StorageError(text, lock=lock, reason="state not understood") from None
     raise not_understood(lock, kind)
 
 

@@ -17,6 +17,8 @@ def quoted(value: object, limit: int = 80) -> str:
         shown = repr(value)
     except ValueError:  # an int of more digits than Python prints
         return f"a number of more than {limit} digits"
+    except RecursionError:
+        return f"a {type(value).__name__} that is deeply nested"
     return shown if len(shown) <= limit else f"{shown[:limit]}…"
 
 

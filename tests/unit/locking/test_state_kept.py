@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -95,9 +96,12 @@ async def test_bytes_are_read_back_as_bytes_and_json_as_json() -> None:
         ({1, 2}, TypeError),
         (math.nan, ValueError),
         ("\ud800", ValueError),
+        ({1: "a", "1": "b"}, TypeError),
+        ([{"a": ({None: 1},)}], TypeError),
+        (functools.reduce(lambda value, _: [value], range(100_000), 1), ValueError),
         (bytes(MOST_STATE + 1), ValueError),
     ],
-    ids=["an object", "a set", "not a number", "half a pair", "too long"],
+    ids=["object", "set", "no number", "half a pair", "number as key", "key within", "too deep", "too long"],
 )
 def test_what_can_not_be_kept_is_refused_before_anything_is_sent(value: Any, error: type[Exception]) -> None:
     @virtual
@@ -135,6 +139,16 @@ async def test_content_that_nobody_can_understand_is_an_error_that_says_so() -> 
             blob.metadata[STATE_KEY] = marked
         with pytest.raises(StorageError, match=f"marked '{marked}"):
             await read_by(lock)
+
+
+@virtual
+async def test_what_is_nested_too_deeply_for_who_reads_it_is_an_error_that_says_so() -> None:
+    lock = lock_on(network := Network())
+    async with held(lock) as hold:
+        await state_of(hold).awrite([])
+        network.service._blobs[NAME].body = b"[" * 100_000 + b"]" * 100_000
+        with pytest.raises(StorageError, match="nested more deeply"):
+            await state_of(hold).aread()
 
 
 # --- who may ----------------------------------------------------------------------------------------------------------
