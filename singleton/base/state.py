@@ -197,7 +197,9 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
     except ValueError:
         kind = "json, and is none"
     except RecursionError:
-        text = f"lock {lock!r}: what it keeps is nested too deeply for this thread: read it where fewer calls are under way"
+        text = (
+            f"lock {lock!r}: what it keeps is nested too deeply to read here: read it where fewer calls are under way"
+        )
         raise StorageError(text, lock=lock, reason="state not understood") from None
     raise not_understood(lock, kind)
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from singleton.base.failover import TOUCHES
+from singleton.base.naming import speaking_of
 from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
@@ -48,6 +49,10 @@ class User(Protocol):
     @property
     def over(self) -> bool:
         """See ``Section.over``."""
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """See ``Section.ended``."""
 
     def begin_use(self) -> bool:
         """See ``Turn.begin_use``."""
@@ -115,7 +120,7 @@ class SectionState:
         loop, lease = asyncio.get_running_loop(), self._lease
         ends, pause = loop.time() + _PATIENCE, _PAUSE
         if (failover := self._fencing.failover) is not None:
-            seconds = min(seconds, failover / TOUCHES)  # no touch can be sent meanwhile
+            seconds = min(seconds, failover / TOUCHES)  # no touch can be sent while something is written
         while True:
             try:
                 return await self._asked(request, seconds)
@@ -127,21 +132,33 @@ class SectionState:
             pause = min(max(pause, failure.retry_after or 0.0), max(0.0, lease.deadline - loop.time()))
             if loop.time() + pause >= ends:
                 raise storage_error(self._section.lock, failure, what=f"{otherwise}, the state of lock")
-            await asyncio.sleep(pause)
+            await asyncio.wait({self._section.ended}, timeout=pause)
             self._section.raise_if_lost()
             if self._section.over:
                 raise self._section.released()
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
-        """Ask once, for so long; a loss of the hold ends that."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(seconds) as patience:
-            forget = self._section.lost.add_callback(lambda _: patience.reschedule(loop.time()))
-            try:
-                return await request()
-            finally:
-                forget()
+        """Ask once, for so long; a loss of the hold ends that, and its release ends it soon: it waits for this."""
+        loop, ended = asyncio.get_running_loop(), self._section.ended
+
+        def end_in(left: float) -> None:
+            when = patience.when()
+            if when is not None and not patience.expired():
+                patience.reschedule(min(when, loop.time() + left))
+
+        def end_soon(_: object) -> None:
+            end_in(_CALL)
+
+        with speaking_of(self._lease.whose):
+            async with asyncio.timeout(seconds) as patience:
+                forget = self._section.lost.add_callback(lambda _: end_in(0.0))
+                ended.add_done_callback(end_soon)
+                try:
+                    return await request()
+                finally:
+                    ended.remove_done_callback(end_soon)
+                    forget()
 
     def _judge(self, failure: StoreFailure) -> None:
         """Raise what is final."""

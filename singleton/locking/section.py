@@ -153,7 +153,8 @@ class Turn:
             self._uses -= 1
             unused = not self._uses
         if unused and self._used is not None:
-            self._used.set_result(None)
+            if not self._used.done():  # as it is where the lock was closed meanwhile
+                self._used.set_result(None)
             self._used = None
 
     async def unused(self) -> None:
@@ -318,6 +319,11 @@ class Section(Hold):
     def end(self) -> bool:
         """The caller's end: its section is over. False: it was handed on before."""
         return self.turn.end(self.lost)
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the section has been ended on the lock's loop."""
+        return self.turn.ended
 
     def begin_use(self) -> bool:
         """See ``Turn.begin_use``."""

@@ -188,18 +188,17 @@ class FencingCounter:
         """Read the content of the blob, under the lease.
 
         Where a write of content got no answer, the stamp is written first: on condition of the ETag which that write
-        was to meet, so it is done already or never will be.
+        was to meet, so it is done already or never will be. The read itself is not under way in order: touches would
+        wait for it, and for all that are under way at a time.
 
         Raises:
             StoreFailure: as of ``touch``.
         """
-        async with self._in_order():
-            if self._doubtful:
-                await self._rewrite(lease_id, owner, self._told(held))
-            found = await self._contents().get(self._name, lease_id, MOST_STATE)
-            if found.blob.etag != self._etag:
-                self._take_over(found.blob)
-            return kept_in(found)
+        if self._doubtful:
+            async with self._in_order():
+                if self._doubtful:
+                    await self._rewrite(lease_id, owner, self._told(held))
+        return kept_in(await self._contents().get(self._name, lease_id, MOST_STATE))
 
     async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> float:
         """Write the stamp of this hold again, perhaps with content, whatever became of the write before."""

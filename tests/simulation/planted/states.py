@@ -83,8 +83,8 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="who waits for state is not told of the loss",
         file=CONTENT,
-        old="            forget = self._section.lost.add_callback(lambda _: patience.reschedule(loop.time()))\n",
-        new="            forget = self._section.lost.add_callback(lambda _: None)\n",
+        old="lost.add_callback(lambda _: end_in(0.0))\n",
+        new="lost.add_callback(lambda _: None)\n",
         breaks="a body stays inside after its lease has ended",
         among="state",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import math
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,13 +11,14 @@ import pytest
 
 from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, StorageError, StorageUnavailable
 from singleton.base.hold import Hold
+from singleton.base.naming import Invocation, speaking_of
 from singleton.base.state import MOST_STATE, STATE_KEY, State
 from singleton.locking.fence.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.semaphores import Host
-from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, virtual
+from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, virtual, virtual_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -40,6 +40,13 @@ class Here:
 
 def state_of(hold: Hold) -> State:
     return State(hold.lock, hold.keeper(), Here())
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 async def read_by(lock: Lock) -> Any:
@@ -98,7 +105,7 @@ async def test_bytes_are_read_back_as_bytes_and_json_as_json() -> None:
         ("\ud800", ValueError),
         ({1: "a", "1": "b"}, TypeError),
         ([{"a": ({None: 1},)}], TypeError),
-        (functools.reduce(lambda value, _: [value], range(100_000), 1), ValueError),
+        (deep(100_000), ValueError),
         (bytes(MOST_STATE + 1), ValueError),
     ],
     ids=["object", "set", "no number", "half a pair", "number as key", "key within", "too deep", "too long"],
@@ -330,6 +337,55 @@ async def test_who_gives_the_lock_back_uses_it_no_more_even_while_another_use_is
     assert not network.sent("put")
 
 
+@pytest.mark.parametrize("trouble", [LOST_REQUEST, answered(503, retry_after=14.0)], ids=["silence", "retry-after"])
+def test_a_release_waits_for_a_use_that_gets_no_answer_no_longer_than_for_another_request(trouble: Fate) -> None:
+    @virtual
+    async def run() -> None:
+        network = Network()
+        hold = await lock_on(network).acquire()
+        network.always("get", trouble)
+        reading = asyncio.create_task(state_of(hold).aread())
+        await asyncio.sleep(1)
+        await release(hold)
+        assert now() < 6.5
+        with pytest.raises(LockLost, match="released"):
+            await reading
+
+    run()
+
+
+@virtual
+async def test_a_lock_may_be_closed_while_a_write_is_joined() -> None:
+    network = Network()
+    lock = lock_on(network)
+    hold = await lock.acquire()
+    network.plan("put", LOST_REQUEST)
+    network.plan("release", LOST_REQUEST, LOST_REQUEST)
+    writing = asyncio.create_task(state_of(hold).awrite(bytes(5_000_000)))
+    await asyncio.sleep(1)
+    releasing = asyncio.create_task(release(hold))
+    await asyncio.sleep(0.5)
+    lock._server.cancel()  # type: ignore[union-attr] # as closing does when five seconds are over
+    await lock.aclose()
+    with pytest.raises(LockLost, match="released"):
+        await writing
+    await releasing
+
+
+@virtual
+async def test_who_stood_still_past_time_out_and_lease_is_told_without_noise(caplog: pytest.LogCaptureFixture) -> None:
+    network = Network()
+    hold = await lock_on(network).acquire()
+    network.always("put", LOST_REQUEST)
+    writing = asyncio.create_task(state_of(hold).awrite(1))
+    await asyncio.sleep(1)
+    virtual_loop().now += 40.0
+    with pytest.raises(LockLost):
+        await writing
+    assert [record.levelname for record in caplog.records if record.levelname == "ERROR"] == []
+    await release(hold)
+
+
 @virtual
 async def test_storage_that_does_not_answer_ends_a_write_while_the_hold_stays_good() -> None:
     network = Network()
@@ -370,6 +426,36 @@ async def test_owner_touches_and_state_are_written_one_after_the_other() -> None
         assert len(network.sent("write")) > 5
         assert await state_of(hold).aread() == 59
         assert not [request for request in network.requests if request.call == "read"]  # none met another's ETag
+
+
+@pytest.mark.parametrize(("readers", "seconds"), [(1, 0.93), (8, 0.2)])
+def test_reads_leave_room_for_touches(readers: int, seconds: float) -> None:
+    @virtual
+    async def run() -> None:
+        network = Network()
+        async with held(lock_on(network, failover=3.0)) as hold:
+            network.always("get", Fate(up=seconds / 2, down=seconds / 2))
+
+            async def read() -> None:
+                while now() < 20.0:
+                    await state_of(hold).aread()
+
+            await asyncio.gather(*(read() for _ in range(readers)))
+            hold.raise_if_lost()
+
+    run()
+
+
+@virtual
+async def test_a_write_says_of_the_holder_what_stood_there_whoever_asks_for_it() -> None:
+    network = Network()
+    with speaking_of(Invocation("its id", function="its function")):
+        hold = await lock_on(network).acquire()
+    for asking in (None, Invocation("another id", function="another function")):
+        with speaking_of(asking):
+            await state_of(hold).awrite(1)
+        assert (await network.service.read(NAME)).metadata["SingletonFunction"] == "its function"
+    await release(hold)
 
 
 @virtual

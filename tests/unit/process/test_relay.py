@@ -18,6 +18,8 @@ from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired
 from singleton.locking import relay
 from singleton.locking.lease import Lease
+from singleton.locking.section import Section
+from singleton.process.current import runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.lock_thread import LockThread
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.locking.relay import Relay
-    from singleton.stores.protocol import Content
+    from singleton.process.registry import Registry
 
 LOCK = "relayed"
 
@@ -166,20 +168,12 @@ def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_ru
 ) -> None:
     """Else the write would be done in the next section, whose lease is the same."""
     locks, order = LockClient(), []
-    began, go_on = threading.Event(), threading.Event()
-    get, put = MemoryLeaseStore.get, MemoryLeaseStore.put
-
-    async def slow_get(self: MemoryLeaseStore, *args: Any) -> Content:
-        began.set()
-        while not go_on.is_set():  # noqa: ASYNC110 - set by another thread
-            await asyncio.sleep(0.001)
-        return await get(self, *args)
+    put = MemoryLeaseStore.put
 
     async def noted_put(self: MemoryLeaseStore, *args: Any) -> str:
         order.append("written")
         return await put(self, *args)
 
-    monkeypatch.setattr(MemoryLeaseStore, "get", slow_get)
     monkeypatch.setattr(MemoryLeaseStore, "put", noted_put)
 
     def follow() -> None:
@@ -190,14 +184,20 @@ def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_ru
         next_one = threading.Thread(target=follow)
         next_one.start()
         eventually(lambda: running(thread) == 1)
-        reader, writer = threading.Thread(target=hold.state.read), threading.Thread(target=hold.state.write, args=(1,))
-        reader.start()
-        assert began.wait(10)
+        assert isinstance(hold, Section)
+        assert hold.fencing is not None
+        turn = hold.turn
+        in_order = hold.fencing._in_order()
+        runtime().call(lambda _: in_order.acquire())  # as another request for its blob has it
+        writer = threading.Thread(target=hold.state.write, args=(1,))
         writer.start()
-        turn = relay_of(thread).turn
-        eventually(lambda: turn is not None and turn._uses == 2)
-        threading.Timer(0.1, go_on.set).start()
-    for each in (next_one, reader, writer):
+        eventually(lambda: turn._uses == 1)
+
+        async def go_on(_: Registry) -> None:
+            in_order.release()
+
+        threading.Timer(0.1, runtime().call, args=(go_on,)).start()
+    for each in (next_one, writer):
         each.join(10)
     assert order == ["written", "next"]
     with locks.lock(LOCK) as hold:
