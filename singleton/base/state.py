@@ -23,6 +23,8 @@ OUTCOME: Final = "once"
 UNTIL_KEY: Final = "SingletonUntil"
 """The key beside it of state that is of no use from then on, by the service's clock: seconds since 1970. A sweep may
 delete it then."""
+NOT_UNDERSTOOD: Final = "state not understood"
+"""The reason of an error over content that can't be read as what it is marked as."""
 
 Json: TypeAlias = "bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None"
 
@@ -197,10 +199,8 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
     except ValueError:
         kind = "json, and is none"
     except RecursionError:
-        text = (
-            f"lock {lock!r}: what it keeps is nested too deeply to read here: read it where fewer calls are under way"
-        )
-        raise StorageError(text, lock=lock, reason="state not understood") from None
+        text = f"lock {lock!r}: its state is nested too deeply to read here: read it where fewer calls are under way"
+        raise StorageError(text, lock=lock, reason=NOT_UNDERSTOOD) from None
     raise not_understood(lock, kind)
 
 
@@ -209,5 +209,5 @@ def not_understood(lock: str, kind: str) -> StorageError:
     return StorageError(
         f"lock {lock!r}: the content of its blob is marked {kind[:40]!r}: another version, or somebody else, wrote it",
         lock=lock,
-        reason="state not understood",
+        reason=NOT_UNDERSTOOD,
     )

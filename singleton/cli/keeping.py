@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from singleton.base.errors import LockNotAcquired
-from singleton.base.state import MOST_STATE, STATE_KEY, Kept, read_as
+from singleton.base.errors import LockNotAcquired, StorageError
+from singleton.base.state import MOST_STATE, NOT_UNDERSTOOD, STATE_KEY, Kept, read_as
 from singleton.cli.lines import say
 from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
@@ -20,6 +20,7 @@ from singleton.locking.holder import answered
 from singleton.stores.protocol import ContentStore, StoreFailure
 
 if TYPE_CHECKING:
+    from singleton.base.hold import Hold
     from singleton.stores.protocol import LeaseStore
 
 _CALL: Final = 20.0
@@ -65,7 +66,7 @@ def _remove(session: Session, name: str, timeout: float) -> int:
             say(f"nothing was removed: {error}", err=True)
         return 1
     try:
-        there = hold.state.read(_NOTHING) is not _NOTHING
+        there = _is_there(hold)
         if there:
             hold.state.remove()
     finally:
@@ -75,6 +76,16 @@ def _remove(session: Session, name: str, timeout: float) -> int:
     else:
         say(f"removed what was kept with lock {name}" if there else f"nothing is kept with lock {name}")
     return 0
+
+
+def _is_there(hold: Hold) -> bool:
+    """Tell whether something is kept, also what nobody understands."""
+    try:
+        return hold.state.read(_NOTHING) is not _NOTHING
+    except StorageError as error:
+        if error.reason != NOT_UNDERSTOOD:
+            raise
+        return True
 
 
 def _as_dict(name: str, kept: Kept, value: Any) -> dict[str, Any]:

@@ -86,3 +86,5 @@ def test_content_that_nobody_can_understand_is_an_error_and_no_traceback(
     assert locks("state", LOCK) == 3
     assert "marked" in locks.err
     assert "Traceback" not in locks.err
+    assert locks.json("state", LOCK, "--remove") == {"lock": LOCK, "removed": True}
+    assert kept() == "nothing"
