@@ -154,7 +154,7 @@ async def test_what_is_nested_too_deeply_for_who_reads_it_is_an_error_that_says_
     async with held(lock) as hold:
         await state_of(hold).awrite([])
         network.service._blobs[NAME].body = b"[" * 100_000 + b"]" * 100_000
-        with pytest.raises(StorageError, match="nested more deeply"):
+        with pytest.raises(StorageError, match="nested too deeply"):
             await state_of(hold).aread()
 
 
