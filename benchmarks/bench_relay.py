@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.measuring import heading, machine, say, table
 from singleton import AsyncLockClient, LockClient
 from singleton.process.current import provide_runtime
 from singleton.process.registry import Registry
@@ -18,6 +18,7 @@ from singleton.stores.memory import MemoryLeaseStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from benchmarks.measuring import Tables
     from singleton.stores.protocol import LeaseStore
 
 _ACCOUNT: Final = "UseDevelopmentStorage=true"
@@ -46,16 +47,18 @@ class _Counting(MemoryLeaseStore):
         return await super().write(name, lease_id, metadata, etag)
 
 
-def main() -> None:
-    """Print what each kind of crowd gets done."""
-    sys.stdout.write("sections of one process on one lock (storage in memory)\n")
-    for number in _TASKS:
-        _measure(f"{number:,} tasks on one loop", partial(_run_tasks, number))
-    for number in _THREADS:
-        _measure(f"{number} threads", partial(_threads, number))
+def main() -> Tables:
+    """Measure what each kind of crowd gets done."""
+    heading("Sections of one process on one lock (storage in memory)")
+    say(machine())
+    crowds = [(f"{number:,} tasks of one loop", partial(_run_tasks, number)) for number in _TASKS]
+    crowds += [(f"{number} threads", partial(_threads, number)) for number in _THREADS]
+    rows = [("sections of one lock", "a second", "CPU µs", "calls"), *(_measured(what, run) for what, run in crowds)]
+    table(rows)
+    return {"relay": rows}
 
 
-def _measure(what: str, run: Callable[[int], None]) -> None:
+def _measured(what: str, run: Callable[[int], None]) -> tuple[str, ...]:
     store = _Counting()
     runtime = Runtime(Registry(lambda _: _as_store(store)))
     provide_runtime(lambda: runtime)
@@ -69,8 +72,7 @@ def _measure(what: str, run: Callable[[int], None]) -> None:
     finally:
         provide_runtime(None)
         runtime.close()
-    each = f"{1e6 * used / sections:.0f} µs of a processor, {store.asked / sections:.4f} storage calls each"
-    sys.stdout.write(f"  {what:24} {sections / took:8,.0f} a second   {each}\n")
+    return what, f"{sections / took:,.0f}", f"{1e6 * used / sections:.0f}", f"{store.asked / sections:.4f}"
 
 
 def _as_store(store: _Counting) -> LeaseStore:

@@ -30,6 +30,8 @@ from singleton.locking.timing import Timing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.measuring import Rows, Tables
+
 _SETTLED: Final = 20.0
 """Seconds of virtual time after which every host of a fleet holds its lock."""
 
@@ -91,7 +93,7 @@ def run_fleet(hosts: int, seconds: float, *, polling: bool = False) -> Pace:
     return Pace(hosts, seconds, ended - began, after - before)
 
 
-def bench_fleets(rounds: int) -> None:
+def bench_fleets(rounds: int) -> Rows:
     """A thousand hosts and ten thousand, in turn."""
     heading("Fleets under virtual time")
     say(machine())
@@ -100,14 +102,15 @@ def bench_fleets(rounds: int) -> None:
         small.append(run_fleet(1_000, 300.0))
         large.append(run_fleet(10_000, 60.0))
         mixed.append(run_fleet(1_000, 300.0, polling=True))
-    rows: list[Sequence[str]] = [("hosts", "host-seconds a second of one core", "µs a call")]
+    rows: Rows = [("hosts", "host-seconds a second of one core", "µs a call")]
     rows += [_row(paces, what) for paces, what in ((small, "renew"), (large, "renew"), (mixed, "half of them poll"))]
     table(rows)
     factors = [one.host_seconds / ten.host_seconds for one, ten in zip(small, large, strict=True)]
     say(f"  A host-second of 10,000 hosts costs {statistics.median(factors):.2f} times one of 1,000.")
+    return rows
 
 
-def _row(paces: Sequence[Pace], what: str) -> Sequence[str]:
+def _row(paces: Sequence[Pace], what: str) -> tuple[str, ...]:
     rates = [pace.host_seconds for pace in paces]
     cost = statistics.median(pace.cpu / pace.calls for pace in paces) * 1e6
     return (
@@ -150,10 +153,11 @@ def _scenarios_a_second(jobs: int, seed: int) -> float:
     return (after - before) / (ended - began)
 
 
-def main(rounds: int = 3) -> None:
+def main(rounds: int = 3) -> Tables:
     """Run both."""
-    bench_fleets(rounds)
+    rows = bench_fleets(rounds)
     bench_scenarios(rounds)
+    return {"virtual": rows}
 
 
 if __name__ == "__main__":

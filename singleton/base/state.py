@@ -89,6 +89,7 @@ class State:
 
         Raises:
             LockLost: the hold is lost or was released.
+            LockClosed: the locks of this process were closed, or it is a fork of the one that has the lock.
             StorageError: the storage refuses, or what lies there is not to be understood.
             StorageUnavailable: the storage does not answer.
         """
@@ -103,6 +104,7 @@ class State:
         Raises:
             TypeError, ValueError: it is neither JSON nor bytes, or too long. Nothing was written.
             LockLost: the hold is lost or was released. It was not written after that.
+            LockClosed: as of ``read``.
             StorageError: the storage refuses.
             StorageUnavailable: the storage does not answer. Whether it was written is not known; write again, or let
                 the next holder go by what it reads.
