@@ -131,7 +131,7 @@ def test_progress_on_a_pipe_is_lines_with_an_estimate(
 ) -> None:
     monkeypatch.setattr(explore_cli, "_BETWEEN_LINES", 0.0)
     _, output = explored(sim, scenarios=60)
-    assert re.search(r"^25 of 60 scenarios, \d+ a second, \d+ s left$", output, re.MULTILINE)
+    assert re.search(r"^20 of 60 scenarios, \d+ a second, \d+ s left$", output, re.MULTILINE)
     assert re.search(r"^60 of 60 scenarios, \d+ a second, 0 s left$", output, re.MULTILINE)
 
 

@@ -168,7 +168,7 @@ def test_requests_are_those_that_went_over_the_network(
             return found
 
         assert sent()["ok"] >= 2
-        assert sent()["404"] >= 2, "each lock's blob was made"
+        assert sent()["404"] >= 1, "the first lock was not there yet"
         wait_until(lambda: sent() == counted(), within=10)
 
 
