@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from singleton.base.errors import (
     ConfigurationError,
     LockClosed,
@@ -20,26 +18,6 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import Hold
 from singleton.decorator import singleton
 from singleton.functions.invocation import current_hold
-
-if TYPE_CHECKING:
-    from singleton.base.holder import Holder
-    from singleton.client import AsyncLockClient, LockClient
-    from singleton.clients.leadership import Leadership
-    from singleton.clients.worker import PeriodicWorker
-    from singleton.functions.contention import Contention
-    from singleton.functions.durable import start_singleton
-    from singleton.observing.observe import observe
-    from singleton.operating.breaking import Broken
-    from singleton.operating.lifting import Lifted
-    from singleton.operating.locks import LockInfo
-    from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
-    from singleton.patterns.once.declared import once
-    from singleton.patterns.once.operation import AsyncOperation, Operation
-    from singleton.patterns.ordered.inbox import Inbox
-    from singleton.patterns.ordered.trigger import ordered
-    from singleton.patterns.ordered.visit import InboxMessage
-    from singleton.patterns.ordered.worker import InboxWorker
-    from singleton.settings.options import SingletonOptions
 
 __all__ = [
     "AsyncLockClient",
@@ -103,7 +81,10 @@ _LATER = {
     "ordered": "singleton.patterns.ordered.trigger",
     "start_singleton": "singleton.functions.durable",
 }
-"""Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator."""
+"""Imported when first asked for: a worker imports every module at its start, and most apps need only the decorator.
+
+``__init__.pyi`` has the same names for type checkers.
+"""
 
 
 def __getattr__(name: str) -> object:

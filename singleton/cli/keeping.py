@@ -15,9 +15,9 @@ from singleton.cli.looking import lock_named
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import counted, holder_dict, span_of, write_json
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.stamps import metadata_value
 from singleton.locking.holder import answered
 from singleton.stores.protocol import ContentStore, StoreFailure
+from singleton.stores.stamps import metadata_value
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold

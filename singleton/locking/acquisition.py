@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.naming import log as _log
-from singleton.locking.fence.mark import good_for
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.touch import Touches
 from singleton.locking.turns import Turns
+from singleton.stores.mark import good_for
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
 if TYPE_CHECKING:
     import random
 
-    from singleton.locking.fence.fencing import FencingCounter
+    from singleton.locking.fencing import FencingCounter
     from singleton.locking.timing import Timing
 
 

@@ -10,15 +10,15 @@ from singleton.base.naming import speaking_of
 from singleton.base.state import MOST_STATE, Kept
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.mark import good_for
 from singleton.locking.lease import as_failure
+from singleton.stores.mark import good_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.base.errors import LockLost
     from singleton.base.hold import LossSignal
-    from singleton.locking.fence.fencing import FencingCounter
+    from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.holder import Holder
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.fencing import SECTIONS
-from singleton.locking.fence.stamps import (
+from singleton.locking.fencing import SECTIONS
+from singleton.locking.lease import as_failure
+from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
+from singleton.stores.stamps import (
     FUNCTION_KEY,
     HELD_KEY,
     HOST_KEY,
@@ -19,8 +21,6 @@ from singleton.locking.fence.stamps import (
     metadata_value,
     recorded_epoch,
 )
-from singleton.locking.lease import as_failure
-from singleton.stores.protocol import BlobState, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Final
 
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.stamps import EPOCH_KEY, lifted_epoch
 from singleton.locking.holder import answered
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
+from singleton.stores.stamps import EPOCH_KEY, lifted_epoch
 
 _CALL: Final = 5.0
 _TRY: Final = 30.0

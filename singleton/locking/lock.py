@@ -29,7 +29,7 @@ from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
 from singleton.base.tasks import being_cancelled
 from singleton.locking.acquisition import Acquisition, storage_error
-from singleton.locking.fence.fencing import FencingCounter
+from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
 from singleton.locking.relay import Relay
 from singleton.locking.section import Gate, Section, Turn

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import LossSignal
     from singleton.base.naming import Invocation
-    from singleton.locking.fence.fencing import FencingCounter
+    from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.locking.line import Line
 

@@ -17,7 +17,7 @@ from singleton.base.holder import Holder
 from singleton.base.mutex import new_mutex
 from singleton.base.naming import current
 from singleton.locking.content import SectionState
-from singleton.locking.fence.stamps import this_host
+from singleton.stores.stamps import this_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from singleton.base.mutex import Mutex
     from singleton.base.naming import Invocation
     from singleton.base.state import Keeper
-    from singleton.locking.fence.fencing import FencingCounter
+    from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
 

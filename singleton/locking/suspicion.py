@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from singleton.locking.fence.mark import MARK_KEY, read_mark, silent_for
-from singleton.locking.fence.stamps import EPOCH_KEY, metadata_value, written_epoch
+from singleton.stores.mark import MARK_KEY, read_mark, silent_for
+from singleton.stores.stamps import EPOCH_KEY, metadata_value, written_epoch
 
 if TYPE_CHECKING:
     from singleton.stores.protocol import BlobState

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 from singleton.base.failover import TOUCHES
 from singleton.base.naming import speaking_of
 from singleton.base.tasks import being_cancelled
-from singleton.locking.fence.mark import good_for
 from singleton.locking.lease import as_failure
+from singleton.stores.mark import good_for
 
 if TYPE_CHECKING:
-    from singleton.locking.fence.fencing import FencingCounter
+    from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.stores.protocol import StoreFailure
 

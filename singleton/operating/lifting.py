@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from singleton.base.errors import StorageError
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
-from singleton.locking.fence.stamps import recorded_epoch
 from singleton.locking.lifting import lift_epoch
 from singleton.operating.going import Counts, Going
 from singleton.operating.keeping import keeping_of
 from singleton.operating.locks import lock_info, parts_of
+from singleton.stores.stamps import recorded_epoch
 
 if TYPE_CHECKING:
     from singleton.stores.keeping import Listed

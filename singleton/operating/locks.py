@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.layouts.reading import NameParts, read_name
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
-from singleton.locking.fence.stamps import STAMP_KEYS
 from singleton.locking.holder import recorded
 from singleton.stores.protocol import HELD
+from singleton.stores.stamps import STAMP_KEYS
 
 if TYPE_CHECKING:
     from singleton.base.holder import Holder

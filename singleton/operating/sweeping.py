@@ -3,7 +3,7 @@
 A blob is deleted by one request that has no lease id and names the ETag that was listed. The service refuses it while
 anybody has the lease, and where anything was written since. So no hold is lost by it. Whoever asks for the lock next
 finds no blob and makes it again, which costs that one a call or two, and nothing else: its tokens go on from the second
-in which it is made (``locking/fence/fencing.py``), and to keep that second a new one, nothing is deleted that was
+in which it is made (``locking/fencing.py``), and to keep that second a new one, nothing is deleted that was
 modified less than a minute ago.
 
 Last-Modified is no sign of use: leases never change it. A lock that is used daily without a stamp may be swept.
@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from singleton.base.state import expired
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.stamps import CONTENT_KEYS, STAMP_KEYS, recorded_epoch
 from singleton.locking.holder import answered
 from singleton.operating.going import Counts, Going
 from singleton.operating.listing import find
 from singleton.operating.locks import parts_of
 from singleton.stores.keeping import IN_USE
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import CONTENT_KEYS, STAMP_KEYS, recorded_epoch
 
 if TYPE_CHECKING:
     from singleton.stores.keeping import Listed, LockKeeping

@@ -38,7 +38,7 @@ time.sleep(60)
 STORM = """
 import json, random, sys, time
 from singleton import LockClient, SingletonOptions
-from singleton.locking.fence import fencing
+from singleton.locking import fencing
 connection, container, journal, number, failover, until = sys.argv[1:]
 if failover == "older":  # it keeps what it does not know
     fencing.STAMP_KEYS -= {"singletonfailover"}

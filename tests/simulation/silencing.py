@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from simulator.virtual.workloads import failovers
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
-from singleton.locking.fence.mark import MARK_KEY
-from singleton.locking.fence.stamps import EPOCH_KEY
+from singleton.stores.mark import MARK_KEY
+from singleton.stores.stamps import EPOCH_KEY
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.locking.fence.mark import MARK_KEY
-from singleton.locking.fence.stamps import EPOCH_KEY
+from singleton.stores.mark import MARK_KEY
+from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

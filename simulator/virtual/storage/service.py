@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.storage.network import Request
-from singleton.locking.fence.stamps import EPOCH_KEY
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, StoreFailure
+from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
     import asyncio

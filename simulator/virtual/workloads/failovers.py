@@ -19,8 +19,8 @@ from simulator.virtual.workloads.jobs import Job, message, without_options
 from simulator.virtual.workloads.leaders import Election, start_election
 from singleton import singleton
 from singleton.base.hold import Hold
-from singleton.locking.fence.stamps import EPOCH_KEY
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -9,10 +9,10 @@ from singleton.base.clock import now
 from singleton.base.errors import ConfigurationError
 from singleton.base.state import MOST_STATE, Kept
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.stamps import kept_in
 from singleton.locking.holder import answered
 from singleton.patterns.once.results import outcome_in
 from singleton.stores.protocol import ContentStore, StoreFailure
+from singleton.stores.stamps import kept_in
 
 if TYPE_CHECKING:
     from singleton.patterns.once.results import Outcome

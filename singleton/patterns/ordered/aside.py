@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from singleton.locking.acquisition import storage_error
-from singleton.locking.fence.stamps import header_safe
 from singleton.locking.holder import answered
 from singleton.operating.keeping import keeping_of
 from singleton.patterns.ordered.entries import Entry, entries_in
 from singleton.patterns.ordered.protocol import LOG_KEY
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import header_safe
 
 if TYPE_CHECKING:
     from singleton.patterns.ordered.protocol import Names, Store

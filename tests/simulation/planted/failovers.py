@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-MARK = "singleton/locking/fence/mark.py"
+MARK = "singleton/stores/mark.py"
 SUSPICION = "singleton/locking/suspicion.py"
 TAKEOVER = "singleton/locking/takeover.py"
 TOUCH = "singleton/locking/touch.py"
-FENCING = "singleton/locking/fence/fencing.py"
+FENCING = "singleton/locking/fencing.py"
 LEASE = "singleton/locking/lease.py"
 ACQUISITION = "singleton/locking/acquisition.py"
 LOCK = "singleton/locking/lock.py"
@@ -265,7 +265,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch that finds itself is not made again",
-        file="singleton/locking/fence/fencing.py",
+        file="singleton/locking/fencing.py",
         old="self._name))\n        return await self._put(lease_id, owner, self._epoch, held, kept)\n",
         new="self._name))\n        return asyncio.get_running_loop().time()\n",
         breaks="the deadline counts from a look, and not from a touch that succeeded",
@@ -283,7 +283,7 @@ FAILOVERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a copy is noticed by clocks that go forward only",
-        file="singleton/locking/fence/fencing.py",
+        file="singleton/locking/fencing.py",
         old="return abs(self._clocks - before) <= _STEADY",
         new="return self._clocks - before <= _STEADY",
         breaks="two copies of a process give the same token",

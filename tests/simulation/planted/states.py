@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-FENCING = "singleton/locking/fence/fencing.py"
-STAMPS = "singleton/locking/fence/stamps.py"
+FENCING = "singleton/locking/fencing.py"
+STAMPS = "singleton/stores/stamps.py"
 CONTENT = "singleton/locking/content.py"
 SECTION = "singleton/locking/section.py"
 _KEPT = "tests/unit/locking/test_state_kept.py"

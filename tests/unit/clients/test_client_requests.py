@@ -14,9 +14,9 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.locking.fence.stamps import OWNER_KEY, this_host
 from singleton.process.door import Door
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import OWNER_KEY, this_host
 from tests.support.lock_thread import LockThread, an_app
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockClient, LockNotAcquired, ScopeError, current_hold, singleton
-from singleton.locking.fence.stamps import EPOCH_KEY, FUNCTION_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY
 from singleton.settings.options import SingletonOptions
+from singleton.stores.stamps import EPOCH_KEY, FUNCTION_KEY, HELD_KEY, HOST_KEY, OWNER_KEY, PID_KEY
 from singleton.testing.states import written
 from tests.support.lock_thread import FOREIGN, Context, LockThread, a_job, an_app, call, guard_of
 

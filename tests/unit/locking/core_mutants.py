@@ -27,7 +27,7 @@ from tests.unit.locking import test_lock_unknown as unknown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FENCING = "locking.fence.fencing"
+FENCING = "locking.fencing"
 Killed = tuple[Mutant, "Callable[[], object]"]
 
 

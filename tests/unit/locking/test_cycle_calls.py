@@ -13,12 +13,12 @@ import pytest
 
 from singleton.base.errors import StorageError
 from singleton.locking.acquisition import Guess
-from singleton.locking.fence.fencing import SECTIONS
-from singleton.locking.fence.stamps import EPOCH_KEY, OWNER_KEY
+from singleton.locking.fencing import SECTIONS
 from singleton.locking.holder import holder, recorded
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
 from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.stamps import EPOCH_KEY, OWNER_KEY
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, occupy, section, settled, virtual
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired
-from singleton.locking.fence.mark import MARK_KEY
-from singleton.locking.fence.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
 from singleton.locking.timing import Timing
+from singleton.stores.mark import MARK_KEY
 from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
     NAME,

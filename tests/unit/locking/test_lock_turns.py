@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton.base.errors import LockNotAcquired
-from singleton.locking.fence.fencing import SECTIONS
+from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, held, lock_on, now, section, settled, until, virtual

@@ -13,7 +13,7 @@ from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, S
 from singleton.base.hold import Hold
 from singleton.base.naming import Invocation, speaking_of
 from singleton.base.state import MOST_STATE, STATE_KEY, State
-from singleton.locking.fence.fencing import SECTIONS
+from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered

@@ -15,9 +15,9 @@ from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.naming import Invocation, under_way
 from singleton.functions.attempts import acquire_by_attempts
 from singleton.layouts.layout import Attempts
-from singleton.locking.fence.stamps import this_host
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.stamps import this_host
 from tests.support.inline import InlineHost
 from tests.support.network import LOST_REQUEST, answered
 from tests.support.world import eventually, foreign_id, now, occupy, until, virtual

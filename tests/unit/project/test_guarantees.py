@@ -55,7 +55,7 @@ def test_the_checks_of_the_oracle_that_are_named_are_made() -> None:
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
-    from singleton.locking.fence.fencing import SECTIONS
+    from singleton.locking.fencing import SECTIONS
     from singleton.locking.lease import MARGIN
     from singleton.settings.options import SingletonOptions
 

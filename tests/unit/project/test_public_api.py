@@ -38,7 +38,7 @@ BUDGET = 0.025
 def test_all_names_what_is_there_and_nothing_else() -> None:
     imported = {
         alias.asname or alias.name
-        for node in ast.walk(ast.parse(Path(singleton.__file__).read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(Path(singleton.__file__).with_suffix(".pyi").read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("singleton")
         for alias in node.names
     }

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 
 from singleton.base.naming import current
 from singleton.base.state import MOST_STATE
-from singleton.locking.fence.mark import MARK_KEY, written_mark
-from singleton.locking.fence.stamps import (
+from singleton.stores.mark import MARK_KEY, written_mark
+from singleton.stores.protocol import BlobState, ContentStore, LeaseStore, StoreFailure
+from singleton.stores.stamps import (
     EPOCH_KEY,
     EPOCHS_A_SECOND,
     FUNCTION_KEY,
@@ -43,7 +44,6 @@ from singleton.locking.fence.stamps import (
     tells_of_content,
     this_host,
 )
-from singleton.stores.protocol import BlobState, ContentStore, LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

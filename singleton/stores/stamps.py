@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
-from singleton.locking.fence.mark import MARK_KEY
+from singleton.stores.mark import MARK_KEY
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
