@@ -659,7 +659,7 @@ def test_epochs_are_lifted_except_those_of_locks_that_somebody_has(thread: LockT
     assert locks("lift-epochs", "--function", "ship") == 0
     assert locks.out.startswith("2 of 4 blobs lifted, in ")
     assert "2  not a lock of that function with tokens" in locks.out
-    assert epoch(thread, "locks/app/ship.2") > 1_000_000
+    assert epoch(thread, "locks/app/ship.2") > 7
     assert epoch(thread, "locks/app/other") == 7
     assert thread.leased() == set()
 
