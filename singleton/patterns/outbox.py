@@ -299,4 +299,9 @@ def told(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - somebody else's code
         text = ""
-    return _CREDENTIALS.sub("***", f"{type(error).__name__}: {text}")[:_ERROR]
+    return storable(_CREDENTIALS.sub("***", f"{type(error).__name__}: {text}")[:_ERROR])
+
+
+def storable(text: str) -> str:
+    """Return a text without what not every database takes: no note of a failure may fail for it."""
+    return text.encode(errors="replace").decode().replace("\0", "?")

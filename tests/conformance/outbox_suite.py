@@ -90,6 +90,19 @@ def poison_is_kept_with_its_error_and_the_key_goes_on(engine: Engine) -> None:
     assert outbox.poisoned() == []
 
 
+def an_error_that_no_database_takes_holds_up_nobody(engine: Engine) -> None:
+    outbox, got = made(engine), list[str]()
+    add(engine, outbox, "a1", "b1")
+
+    def send(message: Message) -> None:
+        if message.body == "a1":
+            raise OSError("in \0 and \udcff")
+        got.append(message.body)
+
+    OutboxRelay(outbox, send).work(held())
+    assert (got, column(engine, outbox.table, "error")) == (["b1"], ["OSError: in ? and ?", None])
+
+
 def poison_stops_its_key_where_that_is_wanted_until_somebody_says_what_becomes_of_it(engine: Engine) -> None:
     outbox, bad = made(engine), {"a1", "c1"}
     receiver = Receiver(refuses=lambda each: each.body in bad)
@@ -218,6 +231,7 @@ SCENARIOS: tuple[Any, ...] = (
     a_second_message_of_one_id_is_refused,
     a_message_that_fails_waits_longer_each_time_and_its_key_with_it,
     poison_is_kept_with_its_error_and_the_key_goes_on,
+    an_error_that_no_database_takes_holds_up_nobody,
     poison_stops_its_key_where_that_is_wanted_until_somebody_says_what_becomes_of_it,
     a_process_that_ends_in_the_middle_of_each_attempt_does_not_try_for_ever,
     a_relay_that_was_paused_past_its_lease_writes_nothing,

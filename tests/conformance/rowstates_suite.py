@@ -133,6 +133,29 @@ def a_smaller_token_claims_nothing_where_a_greater_one_was(engine: Engine) -> No
     assert column(engine, rows.table, "token") == [7, 6]
 
 
+def a_smaller_token_writes_nothing_where_a_greater_one_was_whatever_the_version(engine: Engine) -> None:
+    rows = made(engine, 2)
+    one, other = rows.claim(2, token=held(5))
+    with engine.begin() as connection:  # an operator set this row back by hand, its version with it
+        back = {"status": "Pending", "version": 0, "claimed_at": None}
+        connection.execute(update(rows.table).where(rows.table.c.id == "0").values(back))
+    (again,) = rows.claim(token=held(6))
+    assert again.version == one.version
+    for late in (rows.done, rows.renew, rows.give_back, lambda claim: rows.failed(claim, "late")):
+        with pytest.raises(StaleClaim):
+            late(one)
+    rows.done(again)
+    rows.done(other)
+
+
+def an_error_that_no_database_takes_is_kept_as_far_as_it_can_be(engine: Engine) -> None:
+    rows = made(engine, 2)
+    one, other = rows.claim(2)
+    rows.failed(one, OSError("in \0 and \udcff"))
+    rows.failed(other, "in \0")
+    assert column(engine, rows.table, "error") == ["OSError: in ? and ?", "in ?"]
+
+
 def a_table_of_the_users_own_may_have_names_of_its_own(engine: Engine) -> None:
     table = Table(
         "invoices",
@@ -193,6 +216,8 @@ SCENARIOS: tuple[Any, ...] = (
     a_row_that_was_left_in_processing_before_there_was_a_time_is_stuck,
     what_was_not_begun_can_be_given_back_and_long_work_renews,
     a_smaller_token_claims_nothing_where_a_greater_one_was,
+    a_smaller_token_writes_nothing_where_a_greater_one_was_whatever_the_version,
+    an_error_that_no_database_takes_is_kept_as_far_as_it_can_be,
     a_table_of_the_users_own_may_have_names_of_its_own,
     a_mapped_class_will_do,
 )

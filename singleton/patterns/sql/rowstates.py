@@ -1,7 +1,7 @@
 """Rows that go ``Pending → Processing → Done`` in the user's SQL database, each claimed by one at a time (S-13).
 
 Every claim of a row raises its version, and every write of a claimer asks for the version that it has: a claimer that
-was slow, and whose row somebody else has claimed since, is refused. With a hold's token, a claim also asks that no
+was slow, and whose row somebody else has claimed since, is refused. With a hold's token, each of them also asks that no
 greater one was at the row.
 """
 
@@ -14,7 +14,7 @@ from sqlalchemy import Table, and_, false, literal, null, or_, select, update
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
 from singleton.base.words import did_you_mean, quoted
-from singleton.patterns.outbox import fencing_token, told, whole
+from singleton.patterns.outbox import fencing_token, storable, told, whole
 from singleton.patterns.rows import Claim, StaleClaim
 from singleton.patterns.sql.clock import Now
 from singleton.patterns.sql.engines import (
@@ -102,7 +102,7 @@ class _RowStates(Generic[_E]):
         if self._where is not None:
             found = found.where(self._where)
         if token is not None:
-            found = found.where(or_(column["token"].is_(None), column["token"] <= token))
+            found = found.where(self._seen_none_above(token))
         if connection.dialect.name in _SKIP_LOCKED:
             found = found.with_for_update(skip_locked=True)
         else:  # a write comes first: where a database has one writer at a time, others wait here, and read what is true
@@ -143,11 +143,16 @@ class _RowStates(Generic[_E]):
     def _is(self, claim: Claim) -> ColumnElement[bool]:
         return and_(*(self.table.c[name] == value for name, value in claim.key.items()))
 
+    def _seen_none_above(self, token: int) -> ColumnElement[bool]:
+        return or_(self._column["token"].is_(None), self._column["token"] <= token)
+
     # --- what a claimer writes ----------------------------------------------------------------------------------------
 
     def _write(self, connection: Executes, claim: Claim, values: dict[Column[Any], Any]) -> None:
         column = self._column
         mine = and_(self._is(claim), column["version"] == claim.version, column["status"] == self._state["processing"])
+        if claim.token is not None:
+            mine = and_(mine, self._seen_none_above(claim.token))
         if changed(connection, update(self.table).where(mine).values(values)) != 1:
             raise StaleClaim(
                 f"row {dict(claim.key)!r} of {self.table.fullname!r} is not in the hands of claim {claim.version} any "
@@ -159,7 +164,7 @@ class _RowStates(Generic[_E]):
         return self._set(status=self._state["done"], claimed_at=null(), error=null())
 
     def _failure(self, claim: Claim, error: object, retry_in: Seconds) -> dict[Column[Any], Any]:
-        text = told(error) if isinstance(error, BaseException) else str(error)
+        text = told(error) if isinstance(error, BaseException) else storable(str(error))
         wait = seconds(retry_in, "retry_in")
         if claim.attempt >= self._attempts:
             return self._set(status=self._state["failed"], claimed_at=null(), error=text)
