@@ -108,6 +108,7 @@ async def answer(
         rules=rules,
         handle=handle,
         begins=insurance.begin,
+        again=bool(bell.again),
         stopping=stopping,
         cancel=cancel,
     )

@@ -35,7 +35,7 @@ class Bell:
     Attributes:
         inbox: of which inbox.
         spot: of which key, as it stands in names.
-        again: how often its key was in use when it came.
+        again: how often it came before: its key was in use, or who answered it died.
     """
 
     inbox: str

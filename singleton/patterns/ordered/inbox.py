@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
@@ -12,6 +11,7 @@ from singleton.base.words import quoted
 from singleton.patterns.ordered import operating
 from singleton.patterns.ordered.answering import SpareBell, answer
 from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.calling import call, call_async, is_async
 from singleton.patterns.ordered.entries import Entry, checked_body
 from singleton.patterns.ordered.service import Service
 from singleton.patterns.ordered.visit import OnPoison, Rules
@@ -124,15 +124,17 @@ class Inbox:
             attempts, on_poison: as of ``ordered``.
 
         Raises:
-            ConfigurationError: it is no bell of this inbox.
+            ConfigurationError: it is no bell of this inbox, or the handler is a coroutine function.
             Exception: the handler's error. Its message is tried again after a while: the bell may be deleted.
             LockLost: the key's lock was lost meanwhile; the key goes on elsewhere.
             StorageError: the storage refuses, or does not answer.
         """
         rules = checked_rules(attempts, on_poison)
+        if is_async(handler):
+            raise ConfigurationError("handler is a coroutine function: give a plain one, or await ahandle")
 
         async def on_this_thread(message: InboxMessage) -> None:
-            handler(message)
+            call(handler, message)
 
         at_once(self._answered(OnThread(runtime()), bell, on_this_thread, rules, cancel=False))
 
@@ -148,7 +150,7 @@ class Inbox:
         rules = checked_rules(attempts, on_poison)
 
         async def awaited(message: InboxMessage) -> None:
-            await handler(message)
+            await call_async(handler, message)
 
         await self._answered(runtime(), bell, awaited, rules, cancel=True)
 
@@ -198,10 +200,8 @@ class Inbox:
         if not callable(handler):
             raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or coroutine function")
         _check_number("keys", keys)
-        is_async = inspect.iscoroutinefunction(handler)
-        return InboxWorker(
-            self.service, handler, rules, keys=keys, every=seconds(look_every, "look_every", above=0), is_async=is_async
-        )
+        every = seconds(look_every, "look_every", above=0)
+        return InboxWorker(self.service, handler, rules, keys=keys, every=every, is_async=is_async(handler))
 
     # --- operating ----------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class Position:
         entries: how many stand before it.
         part: number of the log that is read, behind one that is full; 0: it is the key's first.
         chain: which full log the part is behind.
-        failures: how often the message at ``at`` has failed.
+        failures: how often the message at ``at`` has failed, or was begun for a second time or a further one.
         until: not to be tried before, by the wall clock.
         stopped: why the key stands still; empty: it does not.
         key: the key, where that was needed.

@@ -23,6 +23,7 @@ from singleton.functions.triggers import (
 )
 from singleton.patterns.ordered.answering import SpareBell, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.calling import call
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.process.current import runtime
 from singleton.process.onthread import OnThread, at_once
@@ -46,7 +47,8 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
 
     Args:
         inbox: the inbox.
-        attempts: how often a message is tried, at least 1. One that fails holds back its key for 1 s, then 2, 4 and so
+        attempts: how often a message is tried, at least 1; deaths of its process count, but for the first. One that
+            fails holds back its key for 1 s, then 2, 4 and so
             on up to a minute, and its invocation fails.
         on_poison: what follows the last attempt. ``"skip"``: the message is put aside (``Inbox.aside``), and the key
             goes on. ``"stop"``: the key stands still until ``Inbox.resume``.
@@ -137,7 +139,7 @@ class _Call:
         """Handle what the bell tells of, on this thread."""
 
         async def body(message: InboxMessage) -> None:
-            self._bound(message)()
+            call(self._bound(message))
 
         at_once(self._answered(OnThread(runtime()), body, cancel=False))
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
+_NO_END: Final = "its process died, or lost the key, in the middle of each attempt"
 
 OnPoison = Literal["skip", "stop"]
 
@@ -40,7 +41,7 @@ class InboxMessage:
         key: its key.
         body: what was sent: JSON, or bytes.
         id: the same each time that it is tried.
-        attempt: 1 at first; greater after its handler failed. After a crash it is the same again.
+        attempt: 1 at first; greater after its handler failed. After its first crash it is the same again.
         token: fencing token of the key's lock, for the resource that is written.
     """
 
@@ -91,6 +92,7 @@ class Visit:
         spot: the key as it stands in names.
         handle: the handler.
         begins: is called before the first message is handled.
+        again: whether the one before this may have ended in the middle of a message.
         stopping: whether to end behind the message in hand.
         cancel: whether an async handler is cancelled when the lock is lost.
     """
@@ -103,6 +105,7 @@ class Visit:
     rules: Rules
     handle: Callable[[InboxMessage], Awaitable[None]]
     begins: Callable[[], Awaitable[None]]
+    again: bool = False
     stopping: Callable[[], bool] = lambda: False
     cancel: bool = False
 
@@ -136,8 +139,8 @@ class Visit:
         if position.stopped:
             _log.warning("inbox %s: %s stands still: %s", self.names.inbox, self.spot, position.stopped)
             return Outcome()
-        if (left := position.until - at) > 0:
-            return Outcome(again=min(left, _LONGEST_PAUSE))
+        if 0 < (left := position.until - at) <= _LONGEST_PAUSE:  # more was said by another clock
+            return Outcome(again=left)
         reader: LogReader | None = None
         ends = now() + self.rules.slice
 
@@ -164,23 +167,34 @@ class Visit:
     async def _one(self, hold: Hold, position: Position, entry: Entry) -> Outcome | None:
         """Handle one message and keep that it is; None: go on."""
         hold.raise_if_lost()
-        error = await self._tried(hold, position, entry)
+        error: Exception | None = RuntimeError(_NO_END)
+        if position.failures < self.rules.attempts:
+            attempt = position.failures + 1
+            if self.again or position.failures:  # if this process dies of it, the attempt has been counted
+                position.failures = attempt
+                await self._keep(hold, position)
+            self.again = False
+            error = await self._tried(hold, entry, attempt)
+            position.failures = attempt
         outcome = None
         if error is None:
             position.passed(entry)
         else:
             outcome = await self._failed(position, entry, error)
-        kept = position.kept()
-        await self.locks.call_async(lambda _: hold.keeper().write(kept))
+        await self._keep(hold, position)
         return outcome
 
-    async def _tried(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
+    async def _keep(self, hold: Hold, position: Position) -> None:
+        kept = position.kept()
+        await self.locks.call_async(lambda _: hold.keeper().write(kept))
+
+    async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:
         """Run the handler; return what it raised."""
         message = InboxMessage(
             key=entry.key,
             body=entry.value,
             id=f"{entry.sender}-{entry.number}",
-            attempt=position.failures + 1,
+            attempt=attempt,
             token=hold.token,
         )
         try:
@@ -192,8 +206,7 @@ class Visit:
         return None
 
     async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
-        """Count a failure; None: the message is put aside, and the key goes on."""
-        position.failures += 1
+        """Say what follows a failure; None: the message is put aside, and the key goes on."""
         said = self.names.inbox, entry.key, position.failures
         if position.failures < self.rules.attempts:
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)

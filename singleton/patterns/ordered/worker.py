@@ -18,6 +18,7 @@ from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
 from singleton.patterns.ordered.answering import INSURED, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
+from singleton.patterns.ordered.calling import call
 from singleton.process.current import runtime
 from singleton.process.onthread import OnThread, at_once
 from singleton.stores.messages import MessageSource
@@ -220,7 +221,7 @@ class InboxWorker:
             if self._is_async:
                 await self._handler(message)
             else:
-                self._handler(message)
+                call(self._handler, message)
 
         def answered(where: Locks) -> Coroutine[Any, Any, Outcome]:
             return answer(

@@ -12,6 +12,7 @@ from singleton.patterns.ordered import reading
 from tests.support.mutants import Mutant, applied
 from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered import test_inbox as inbox
+from tests.unit.patterns.ordered import test_ordered_calling as calling
 from tests.unit.patterns.ordered import test_ordered_functions as functions
 from tests.unit.patterns.ordered.logworld import World
 from tests.unit.patterns.ordered.test_ordered_logs import SHAPES
@@ -29,7 +30,7 @@ COMPARED = 'position.log not in ("", id_in(tail.metadata), chain_of(tail))'
 MARKED = "if await self._asked(lambda: self._store.create(name, {LOG_KEY: ENDED})) is None:"
 SHORT = "if position.log or is_short:"
 NEXT = "        self.part += 1\n        self.begin()"
-CHECKED = "        hold.raise_if_lost()\n        error ="
+CHECKED = "        hold.raise_if_lost()\n        error: "
 FORGOTTEN = "self.failures, self.until = 0, 0.0\n        self.at"
 
 LOGS = [
@@ -47,12 +48,20 @@ LOGS = [
 
 OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
     (
-        Mutant("a lost lock is not noticed before a message", VISIT, CHECKED, "        error ="),
+        Mutant("a lost lock is not noticed before a message", VISIT, CHECKED, "        error: "),
         inbox.test_a_consumer_that_stood_still_behind_a_message_takes_no_further_one,
     ),
     (
         Mutant("a bell that finds its key in use is dropped", ANSWERING, "again=bell.pause", "again=None"),
         inbox.test_a_bell_that_finds_its_key_in_use_rings_again_later,
+    ),
+    (
+        Mutant("an attempt is counted behind the message", VISIT, "if self.again or position.failures:", "if False:"),
+        calling.test_a_message_that_kills_its_process_each_time_is_put_aside_and_the_rest_goes_on,
+    ),
+    (
+        Mutant("what came again counts for all that follows", VISIT, "            self.again = False\n", ""),
+        calling.test_a_bell_that_came_again_costs_one_request_more,
     ),
     (
         Mutant("no bell for a dead consumer", VISIT, "                await self.begins()\n", ""),

@@ -1,0 +1,40 @@
+"""How handlers are called: what one has begun is over before its message counts as handled."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from singleton.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def is_async(handler: object) -> bool:
+    """Tell whether a handler is a coroutine function, or an object that is called as one."""
+    call = getattr(handler, "__call__", None)  # noqa: B004 - what it is matters, not whether it is
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
+def call(handler: Callable[..., Any], *arguments: Any) -> None:
+    """Call a sync handler.
+
+    Raises:
+        ConfigurationError: what it returned would go on, or begin, behind the message.
+    """
+    returned = handler(*arguments)
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise ConfigurationError(
+            f"the handler returned a {type(returned).__name__}, which nobody awaits: give a coroutine function (async "
+            "def) to worker, ahandle or @ordered"
+        )
+
+
+async def call_async(handler: Callable[..., Any], *arguments: Any) -> None:
+    """Call an async handler; a plain function has done its work when it returns."""
+    returned = handler(*arguments)
+    if inspect.isawaitable(returned):
+        await returned

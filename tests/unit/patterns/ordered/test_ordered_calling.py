@@ -1,0 +1,152 @@
+"""Handlers of an inbox: what they return, and what becomes of a message of which their process dies."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import ConfigurationError, Inbox
+from singleton.patterns.ordered import visit
+from singleton.patterns.ordered.bells import Bell
+from singleton.testing import virtual_time
+from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from singleton import InboxMessage
+
+AGAIN = Bell("orders", "k", 1).text("base64")
+
+
+async def ship(message: InboxMessage, seen: list[Any]) -> None:
+    await asyncio.sleep(0)
+    seen.append(message.body)
+
+
+async def dies(inbox: Inbox, handler: Callable[[InboxMessage], Any], bell: str) -> None:
+    """Answer a bell; the handler cancels all that it is in, as if its process had died."""
+    task = asyncio.create_task(inbox.ahandle(bell, handler))
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
+class Deadly:
+    """A handler whose process dies of one message; what it is given is in ``tried``."""
+
+    def __init__(self) -> None:
+        self.tried: list[tuple[Any, int]] = []
+
+    async def __call__(self, message: InboxMessage) -> None:
+        self.tried.append((message.body, message.attempt))
+        if message.body == 1:
+            raise asyncio.CancelledError
+
+
+@virtual_time
+async def test_a_message_that_kills_its_process_each_time_is_put_aside_and_the_rest_goes_on() -> None:
+    inbox, handler = Inbox("orders"), Deadly()
+    await send(inbox, k=3)
+    for bell in (BELL, AGAIN, AGAIN, AGAIN):
+        await dies(inbox, handler, bell)
+    assert handler.tried == [(0, 1), (1, 1), (1, 1), (1, 2), (1, 3)], "the first death may have been before it began"
+    await inbox.ahandle(AGAIN, handler, attempts=3)
+    assert handler.tried[5:] == [(2, 1)]
+    (kept,) = await inbox.aaside()
+    assert (kept.body, "its process died" in kept.error) == (1, True)
+
+
+@virtual_time
+async def test_a_key_stops_at_a_message_that_kills_its_process_each_time_where_it_is_told_to() -> None:
+    inbox, handler = Inbox("orders"), Deadly()
+    await send(inbox, k=3)
+    for bell in (BELL, AGAIN, AGAIN):
+        await dies(inbox, handler, bell)
+    with pytest.raises(RuntimeError, match="its process died"):
+        await inbox.ahandle(AGAIN, handler, attempts=2, on_poison="stop")
+    (still,) = await inbox.astopped()
+    assert (still.failures, "its process died" in still.error) == (2, True)
+    await inbox.aresume("k", skip=True)
+    await inbox.ahandle(BELL, handler)
+    assert handler.tried[4:] == [(2, 1)]
+
+
+@virtual_time
+async def test_what_a_process_died_of_before_is_forgotten_once_it_is_done() -> None:
+    inbox, seen = Inbox("orders"), list[Any]()
+    await send(inbox, k=6)
+
+    async def handle(message: InboxMessage) -> None:
+        seen.append(message.body)
+        if seen.count(message.body) < 3:
+            raise asyncio.CancelledError
+
+    for _ in range(12):
+        await dies(inbox, handle, AGAIN)
+    await inbox.ahandle(AGAIN, handle, attempts=3)
+    assert seen == [body for body in range(6) for _ in range(3)]
+    assert await inbox.aaside() == []
+
+
+@virtual_time
+async def test_a_bell_that_came_again_costs_one_request_more() -> None:
+    inbox = Inbox("orders")
+    await send(inbox, k=5)
+    await inbox.ahandle(AGAIN, Handler().__call__)
+    assert store().calls["put"] == 5 + 1
+
+
+@virtual_time
+async def test_a_failure_that_was_noted_by_a_clock_that_is_ahead_holds_nobody_back_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox, handler = Inbox("orders"), Handler(fails=lambda _: True)
+    await inbox.asend("k", 0)
+
+    async def ahead(registry: Any) -> float:
+        return registry.wall() + 3600.0  # type: ignore[no-any-return]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(visit, "_wall", ahead)
+        with pytest.raises(ValueError, match="no 0"):
+            await inbox.ahandle(BELL, handler.__call__)
+    handler.fails = lambda _: False
+    async with inbox.worker(handler.__call__):
+        await asyncio.sleep(15)
+    assert handler.of("k") == [0, 0]
+
+
+@virtual_time
+async def test_a_worker_awaits_whatever_is_called_as_a_coroutine_function() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await send(inbox, k=2)
+    async with inbox.worker(handler):
+        await asyncio.sleep(2)
+    assert handler.of("k") == [0, 1]
+
+
+@virtual_time
+async def test_a_sync_handler_whose_work_nobody_awaits_has_failed() -> None:
+    inbox, seen = Inbox("orders"), list[Any]()
+    await inbox.asend("k", 0)
+    async with inbox.worker(lambda message: ship(message, seen), attempts=2):
+        await asyncio.sleep(10)
+    assert seen == []
+    (kept,) = await inbox.aaside()
+    assert (kept.body, "give a coroutine function" in kept.error) == (0, True)
+
+
+@virtual_time
+async def test_handle_refuses_a_coroutine_function_and_ahandle_takes_both_kinds() -> None:
+    inbox, seen = Inbox("orders"), list[Any]()
+    await inbox.asend("k", 0)
+    with pytest.raises(ConfigurationError, match="await ahandle"):
+        await asyncio.to_thread(inbox.handle, BELL, Handler().__call__)
+    await inbox.ahandle(BELL, lambda message: ship(message, seen))
+    await inbox.asend("k", 1)
+    plain: Any = lambda message: seen.append(message.body)  # noqa: E731
+    await inbox.ahandle(BELL, plain)
+    assert seen == [0, 1]
+    assert not [name for name in store().names() if "/logs/" in name]
