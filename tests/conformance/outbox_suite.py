@@ -185,6 +185,29 @@ def nothing_is_sent_once_the_hold_is_lost(engine: Engine) -> None:
     assert column(engine, outbox.table, "state") == ["sent", "pending"]  # it was sent, and nobody else was there
 
 
+def nothing_is_sent_that_was_counted_while_the_hold_was_lost(engine: Engine) -> None:
+    outbox, hold, receiver = made(engine), held(), Receiver()
+    add(engine, outbox, "a1")
+    attempt = outbox.attempt
+
+    def stands_still(message: Message, /) -> bool:
+        counted = attempt(message)
+        hold.lost.fire("expired")
+        return counted
+
+    outbox.attempt = stands_still  # type: ignore[method-assign]
+    with pytest.raises(LockLost):
+        OutboxRelay(outbox, receiver).work(hold)
+    assert receiver.got == []
+
+
+def messages_without_a_key_wait_for_nobody(engine: Engine) -> None:
+    outbox, receiver = made(engine), Receiver(refuses=lambda message: message.body == "1")
+    add(engine, outbox, "1", "2", "a1")
+    OutboxRelay(outbox, receiver).work(held())
+    assert receiver.got == ["2", "a1"]
+
+
 def it_is_not_a_messages_turn_while_an_earlier_one_of_its_key_is_pending(engine: Engine) -> None:
     outbox = made(engine)
     add(engine, outbox, "a1", "a2", "b1")
@@ -237,6 +260,8 @@ SCENARIOS: tuple[Any, ...] = (
     a_relay_that_was_paused_past_its_lease_writes_nothing,
     a_relay_that_is_overtaken_while_it_sends_ends_its_batch_as_lost,
     nothing_is_sent_once_the_hold_is_lost,
+    nothing_is_sent_that_was_counted_while_the_hold_was_lost,
+    messages_without_a_key_wait_for_nobody,
     it_is_not_a_messages_turn_while_an_earlier_one_of_its_key_is_pending,
     what_was_sent_is_deleted_after_a_while,
     ids_and_keys_are_values_and_never_sql,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import Column, Double, Integer, MetaData, String, Table, insert, update
+from sqlalchemy import Column, Double, Integer, MetaData, String, Table, insert, select, update
 from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
 
 from singleton.patterns.rows import Claim, StaleClaim
@@ -54,6 +55,25 @@ def a_row_that_is_stuck_is_claimed_again_and_its_old_claimer_refused(engine: Eng
     rows.done(new)
     with pytest.raises(StaleClaim):
         rows.done(new)
+
+
+def a_row_that_somebody_has_claimed_since_it_was_read_is_not_claimed(engine: Engine) -> None:
+    # As on a database in which claimers do not wait for one another.
+    rows = made(engine, 1)
+    with engine.begin() as connection:
+        read = connection.execute(select(rows.table)).mappings().one()
+    (claim,) = rows.claim()
+    with engine.begin() as connection:
+        assert rows._claimed(connection, read, None) is None
+    rows.done(claim)
+
+
+def claimers_side_by_side_never_get_the_same_row_and_none_fails(engine: Engine) -> None:
+    rows = made(engine, 60)
+    with ThreadPoolExecutor(4) as pool:
+        claimers = [pool.submit(lambda: list(iter(lambda: rows.claim(2), []))) for _ in range(4)]
+        taken = [claim.key["id"] for each in claimers for batch in each.result(60) for claim in batch]
+    assert len(taken) == len(set(taken)) == 60
 
 
 def the_effect_and_done_are_one_transaction(engine: Engine) -> None:
@@ -210,6 +230,8 @@ def a_mapped_class_will_do(engine: Engine) -> None:
 SCENARIOS: tuple[Any, ...] = (
     a_row_is_claimed_by_one_and_goes_to_done,
     a_row_that_is_stuck_is_claimed_again_and_its_old_claimer_refused,
+    a_row_that_somebody_has_claimed_since_it_was_read_is_not_claimed,
+    claimers_side_by_side_never_get_the_same_row_and_none_fails,
     the_effect_and_done_are_one_transaction,
     a_row_that_fails_comes_again_after_its_rest_and_is_failed_in_the_end,
     a_row_whose_claimers_all_die_is_failed_and_holds_up_nobody,
