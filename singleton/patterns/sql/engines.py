@@ -27,51 +27,45 @@ Executes: TypeAlias = "Connection | Session | scoped_session[Any]"
 AsyncExecutes: TypeAlias = "AsyncConnection | AsyncSession"
 _AT_CONNECT: Final = "_on_connect_isolation_level"
 """Where a dialect keeps what ``create_engine(isolation_level=…)`` was given."""
-_SYNC: Final = (Connection, Session, scoped_session)
 
 
 def checked_engine(engine: object) -> Engine:
-    """Refuse what is no sync engine; what it is may hold a password, so it is not shown."""
-    if not isinstance(engine, Engine):
-        raise ConfigurationError(
-            f"engine is a value of type {type(engine).__name__}: give an Engine (create_engine); "
-            "for an AsyncEngine there are AsyncSqlOutbox and AsyncRowStates"
-        )
-    return engine
+    """Refuse what is no sync engine."""
+    if isinstance(engine, Engine):
+        return engine
+    others = "for an AsyncEngine there are AsyncSqlOutbox and AsyncRowStates"
+    raise _refused("engine", engine, f"an Engine (create_engine); {others}")
 
 
 def checked_async_engine(engine: object) -> AsyncEngine:
     """Refuse what is no async engine."""
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    if not isinstance(engine, AsyncEngine):
-        raise ConfigurationError(
-            f"engine is a value of type {type(engine).__name__}: give an AsyncEngine (create_async_engine); "
-            "for an Engine there are SqlOutbox and RowStates"
-        )
-    return engine
+    if isinstance(engine, AsyncEngine):
+        return engine
+    others = "for an Engine there are SqlOutbox and RowStates"
+    raise _refused("engine", engine, f"an AsyncEngine (create_async_engine); {others}")
 
 
 def checked_connection(connection: object) -> Executes:
     """Refuse what has no transaction of the user's."""
-    if not isinstance(connection, _SYNC):
-        raise ConfigurationError(
-            f"connection is a value of type {type(connection).__name__}: give the Session or Connection of your "
-            "transaction"
-        )
-    return connection
+    if isinstance(connection, Connection | Session | scoped_session):
+        return connection
+    raise _refused("connection", connection, "the Session or Connection of your transaction")
 
 
 def checked_async_connection(connection: object) -> AsyncExecutes:
     """Refuse what has no transaction of the user's."""
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-    if not isinstance(connection, AsyncConnection | AsyncSession):
-        raise ConfigurationError(
-            f"connection is a value of type {type(connection).__name__}: give the AsyncSession or AsyncConnection of "
-            "your transaction"
-        )
-    return connection
+    if isinstance(connection, AsyncConnection | AsyncSession):
+        return connection
+    raise _refused("connection", connection, "the AsyncSession or AsyncConnection of your transaction")
+
+
+def _refused(what: str, value: object, instead: str) -> ConfigurationError:
+    """Say what to give. What was given may hold a password, so it is not shown."""
+    return ConfigurationError(f"{what} is a value of type {type(value).__name__}: give {instead}")
 
 
 def refuse_autocommit(engine: Engine | AsyncEngine) -> None:
