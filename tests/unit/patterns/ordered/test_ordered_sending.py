@@ -1,0 +1,91 @@
+"""Senders of an inbox: one process's tasks side by side, copies of a process, and what nobody could ring."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from typing import Any
+
+import pytest
+
+from singleton import AsyncLockClient, Inbox, StorageUnavailable
+from singleton.patterns.ordered.entries import Entry
+from singleton.patterns.ordered.protocol import Names
+from singleton.patterns.ordered.sending import Sender
+from singleton.stores.memory_queue import MemoryMessageStore
+from singleton.stores.protocol import StoreFailure
+from singleton.testing import virtual_time
+from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
+
+
+@virtual_time
+async def test_tasks_that_send_at_once_lose_nothing_however_long_each_request_takes() -> None:
+    inbox, handler, rng = Inbox("orders"), Handler(takes=0), random.Random(1)
+    await inbox.asend("k", -1)
+    there: Any = store()
+    append = there.append
+
+    async def slow(*args: Any) -> int:
+        await asyncio.sleep(rng.random())
+        return await append(*args)  # type: ignore[no-any-return]
+
+    there.append = slow
+    await asyncio.gather(*(inbox.asend("k", number) for number in range(30)))
+    await inbox.ahandle(BELL, handler.__call__)
+    assert handler.of("k") == [-1, *range(30)]
+
+
+@virtual_time
+async def test_a_copy_of_a_process_sends_under_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved, rung = 0.0, list[str]()
+    await Inbox("orders").asend("other", 0)
+    sender = Sender(store(), Names("orders"), wall=lambda: asyncio.get_running_loop().time() + moved)
+
+    async def ring(spot: str) -> None:
+        rung.append(spot)
+
+    async def sender_of_next() -> str:
+        await sender.send("k", Entry("", 0, "k", "json", b"1"), ring)
+        lines = (await store().tail(Names("orders").log("k"), 0, 2**20)).body.splitlines()
+        return lines[-2].decode().partition('"from":"')[2].partition('"')[0]
+
+    first = await sender_of_next()
+    await asyncio.sleep(1000)
+    assert await sender_of_next() == first
+    moved = 2.0  # this machine was resumed from an image, and its wall clock set
+    second = await sender_of_next()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    third = await sender_of_next()
+    assert len({first, second, third}) == 3
+    assert await sender_of_next() == third
+
+
+@virtual_time
+async def test_a_bell_stays_where_no_other_can_be_rung_for_a_key_that_has_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox = Inbox("orders")
+    await inbox.asend("k", 0)
+
+    async def refuses(*_: Any, **__: Any) -> Any:
+        raise StoreFailure(403, detail="not now")
+
+    async with AsyncLockClient().lock("inbox/orders/keys/k"):
+        monkeypatch.setattr(MemoryMessageStore, "send", refuses)
+        with pytest.raises(StorageUnavailable, match="could not be rung"):
+            await inbox.ahandle(BELL, Handler().__call__)
+
+
+@virtual_time
+async def test_what_a_key_still_has_to_read_is_never_deleted_however_old_it_is() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    store().most_blocks = 3
+    await send(inbox, k=10)
+    for name in store().names():
+        store()._blobs[name].modified -= 1_000_000
+    assert await inbox.alook() == 1
+    async with inbox.worker(handler.__call__):
+        await asyncio.sleep(5)
+    assert handler.of("k") == [0, *range(10)]
