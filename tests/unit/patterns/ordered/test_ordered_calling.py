@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import ConfigurationError, Inbox
+from singleton import ConfigurationError, Inbox, LockLost, current_hold
 from singleton.patterns.ordered import visit
 from singleton.patterns.ordered.bells import Bell
-from singleton.testing import virtual_time
+from singleton.testing import lose, virtual_time
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
 
 if TYPE_CHECKING:
@@ -96,6 +96,20 @@ async def test_a_bell_that_came_again_costs_one_request_more() -> None:
     await send(inbox, k=5)
     await inbox.ahandle(AGAIN, Handler().__call__)
     assert store().calls["put"] == 5 + 1
+
+
+@virtual_time
+async def test_a_message_that_fails_once_its_lock_is_lost_is_its_successors() -> None:
+    inbox = Inbox("orders")
+    await inbox.asend("k", 0)
+
+    def handle(_: InboxMessage) -> None:
+        lose(current_hold(), "stolen")
+        raise ValueError
+
+    with pytest.raises(LockLost):
+        await asyncio.to_thread(inbox.handle, BELL, handle, attempts=1)
+    assert await inbox.aaside() == []
 
 
 @virtual_time
