@@ -211,11 +211,13 @@ class InboxWorker:
         """Answer one bell. Whatever goes wrong, it comes again by itself."""
         inbox, known = self._service.names.inbox, (taken.id, taken.receipt)
         try:
-            bell = replace(bell_in(taken.text, inbox), again=taken.dequeued - 1)
+            bell = bell_in(taken.text, inbox)
         except ConfigurationError as error:
             _log.error("inbox %s: %s", inbox, error)
             await locks.call_async(lambda registry: put_off(self._service, registry, known, _FOREIGN))
             return
+
+        bell = replace(bell, again=bell.again + taken.dequeued - 1)
 
         async def called(message: InboxMessage) -> None:
             if self._is_async:

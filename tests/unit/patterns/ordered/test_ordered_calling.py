@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from singleton import ConfigurationError, Inbox, LockLost, current_hold
 from singleton.patterns.ordered import visit
 from singleton.patterns.ordered.bells import Bell
 from singleton.testing import lose, virtual_time
-from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
+from tests.unit.patterns.ordered.test_inbox import BELL, Handler, queue, send, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,35 @@ async def test_a_bell_that_came_again_costs_one_request_more() -> None:
     await send(inbox, k=5)
     await inbox.ahandle(AGAIN, Handler().__call__)
     assert store().calls["put"] == 5 + 1
+
+
+@virtual_time
+@pytest.mark.parametrize("found_by", ["its bell", "a look"])
+async def test_workers_that_die_of_a_message_each_time_put_it_aside(found_by: str) -> None:
+    inbox, handler = Inbox("orders"), Deadly()
+    await send(inbox, k=3)
+
+    class Dies:
+        async def __call__(self, message: InboxMessage) -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await handler(message)
+                return
+            died.set()
+            await asyncio.Event().wait()
+
+    for _ in range(4):
+        died = asyncio.Event()
+        worker = asyncio.create_task(inbox.worker(Dies(), attempts=3, look_every=1_000_000).run())
+        await died.wait()
+        worker.cancel()
+        await asyncio.wait({worker})
+        if found_by == "a look":
+            await asyncio.sleep(1)
+            queue()._messages.clear()
+            await inbox.alook()
+    async with inbox.worker(handler, attempts=3, look_every=1_000_000):
+        await asyncio.sleep(60)
+    assert handler.tried == [(0, 1), (1, 1), (1, 1), (1, 2), (1, 3), (2, 1)]
 
 
 @virtual_time
