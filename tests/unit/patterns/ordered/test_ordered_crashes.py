@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,6 +138,31 @@ def test_a_sender_that_is_cut_off_loses_nothing_that_was_sent_and_sends_nothing_
         await handled_by_all(inbox, handler)
         assert [body for body in handler.seen if body != unsure] == sent
         assert handler.seen == sorted({*handler.seen})
+
+    run()
+
+
+@pytest.mark.parametrize("last_arrives", [False, True])
+@pytest.mark.parametrize("after", range(8))
+def test_an_operator_who_is_cut_off_sends_what_was_put_aside_once(
+    line: Line, after: int, *, last_arrives: bool
+) -> None:
+    @virtual_time
+    async def run() -> None:
+        inbox, failing, handler = Inbox("orders"), Handler(fails=0), Handler()
+        await inbox.asend("k", 0)
+        await inbox.ahandle(BELL, failing.__call__, attempts=1)
+        (kept,) = await inbox.aaside()
+        line.breaks(after, last_arrives=last_arrives)
+        with contextlib.suppress(StorageError):
+            await inbox.aresend(kept)
+        line.mend()
+        await handled_by_all(inbox, handler)
+        for left in await inbox.aaside():
+            await inbox.aresend(left)
+        await handled_by_all(inbox, handler)
+        assert handler.seen == [0]
+        assert await inbox.aaside() == []
 
     run()
 
