@@ -18,7 +18,8 @@ listing of the logs (``look``) finds all that waits.
 with can't tell: the request that made it may arrive a second time, after it was read and deleted. So its reader puts a
 label on it, made at random, on condition of its ETag, and keeps that with the offset. A short log, read at once and of
 128 messages at most, needs none: no offset in it is kept, and where it is read again that begins at 0; what was read is
-known by its senders.
+known by its senders. So it is with the first 256 KiB of another, of 128 senders at most, while so much is added that no
+label gets through.
 
 **Repeats.** A request without an answer is sent again, so an entry may be in a log twice, and the first request may
 even arrive late, in the log after. Each entry has the id of its sender (of one process, made at random) and a number

@@ -29,7 +29,7 @@ _AHEAD: Final = 256 * 1024
 _CALL: Final = 15.0
 _ANSWER: Final = 30.0
 _FEW: Final = MOST_SENDERS // 2
-"""Entries of a log that is read from its beginning each time, at most: all their senders are remembered."""
+"""Entries, or senders, of a log that is read from its beginning each time, at most: all senders are remembered."""
 _LOOKS: Final = 5
 """Reads in a row that may find more blocks than entries: each block is one."""
 
@@ -82,7 +82,7 @@ class LogReader:
             skipped = min(position.at, 1)
             entries = [*entries_in(tail.body[skipped:], position.at, self._name)]
             if entries:
-                self._seen = await self._known(tail, is_short=len(tail.body) < most and len(entries) <= _FEW)
+                self._seen = await self._known(tail, entries, is_short=len(tail.body) < most and len(entries) <= _FEW)
                 if self._seen is not None:
                     return entries
                 continue
@@ -141,11 +141,12 @@ class LogReader:
             return await self._tail(most)
         return tail
 
-    async def _known(self, tail: Tail, *, is_short: bool) -> Tail | None:
+    async def _known(self, tail: Tail, entries: list[Entry], *, is_short: bool) -> Tail | None:
         """See to it that the log can be told from all others of its name, before an offset in it is kept.
 
         A short log needs nothing: it is read from its beginning each time, and what was read is known by its senders.
-        A full one is told by its ETag. Others get a label, once. None: it has changed.
+        A full one is told by its ETag. Others get a label, once. Where senders are always faster than that, the log
+        goes without for now, if all who sent these are remembered. None: it has changed.
         """
         position = self._position
         if position.log or is_short:
@@ -159,7 +160,8 @@ class LogReader:
         except StoreFailure as failure:
             if failure.meaning not in ("missing", "changed"):
                 raise
-            return None
+            is_busy = failure.meaning == "changed" and len({each.sender for each in entries}) <= _FEW
+            return tail if is_busy else None
         position.log = label
         return tail._replace(etag=etag)
 

@@ -155,11 +155,11 @@ class Visit:
                 await self.begins()
                 begun = True
             for entry in entries:
+                if self.stopping() or now() >= ends:
+                    return Outcome(again=0)
                 if position.is_repeat(entry):
                     position.passed(entry)
                     continue
-                if self.stopping() or now() >= ends:
-                    return Outcome(again=0)
                 if (outcome := await self._one(hold, position, entry)) is not None:
                     return outcome
         return Outcome()

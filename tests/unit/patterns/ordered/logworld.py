@@ -158,6 +158,7 @@ class World:
         for task in self.zombies:
             if not task.cancelled():
                 task.exception()
+        await self.network.rest()  # what a zombie asked for last
 
     def judge(self) -> None:
         """Everything that was acknowledged was handled, once, and in order."""

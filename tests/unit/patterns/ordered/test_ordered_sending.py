@@ -37,6 +37,43 @@ async def test_tasks_that_send_at_once_lose_nothing_however_long_each_request_ta
 
 
 @virtual_time
+async def test_senders_that_never_rest_keep_nobody_from_reading() -> None:
+    inbox, handler, rng = Inbox("orders"), Handler(takes=0), random.Random(1)
+    await inbox.asend("k", 0)
+    there: Any = store()
+    for name in ("append", "tail", "label"):
+        setattr(there, name, far_away(getattr(there, name), rng))
+
+    async def ring(_: str) -> None:
+        return
+
+    async def process() -> None:
+        sender = Sender(there, Names("orders"), wall=asyncio.get_running_loop().time)
+        while True:
+            await sender.send("k", Entry("", 0, "k", "json", b"1"), ring)
+
+    sending = [asyncio.create_task(process()) for _ in range(20)]
+    await asyncio.sleep(3)
+    async with inbox.worker(handler.__call__):
+        await asyncio.sleep(5)
+        for each in sending:
+            each.cancel()
+        await asyncio.wait(sending)
+        assert len(handler.seen) > 100
+
+
+def far_away(request: Any, rng: random.Random) -> Any:
+    async def asked(*args: Any) -> Any:
+        await asyncio.sleep(rng.uniform(0.003, 0.02))
+        try:
+            return await request(*args)
+        finally:
+            await asyncio.sleep(rng.uniform(0.003, 0.02))
+
+    return asked
+
+
+@virtual_time
 async def test_a_copy_of_a_process_sends_under_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     moved, rung = 0.0, list[str]()
     await Inbox("orders").asend("other", 0)
