@@ -81,6 +81,7 @@ class World:
         self.kept = Position().kept()
         self.zombies: set[asyncio.Task[Any]] = set()
         self.sending = 0
+        self.forgotten: list[str] = []
 
     async def send(self, label: str, count: int) -> None:
         """Send messages one after the other, as one process."""
@@ -122,7 +123,11 @@ class World:
 
     async def _visit(self, reader: LogReader, position: Position) -> bool:
         try:
-            while entries := await self._more(reader):
+            while True:
+                asked = asyncio.get_running_loop().time()
+                entries = await self._more(reader)
+                if not entries:
+                    break
                 for entry in entries:
                     if not position.is_repeat(entry):
                         self.handled.append(entry.value)  # a reader that dies between these two repeats it
@@ -135,9 +140,15 @@ class World:
                         await asyncio.sleep(0.001)
                     else:
                         position.passed(entry)
+            self._is_read_to_its_end(asked)
             return True
         except Exception:  # noqa: BLE001 - the storage did not answer
             return False
+
+    def _is_read_to_its_end(self, asked: float) -> None:
+        """Note what was there when a reader asked for more, and was told that there is none: its bell is dropped."""
+        handled = {*self.handled}
+        self.forgotten += [text for _, ended, text in self.sent if ended < asked and text not in handled]
 
     async def _more(self, reader: LogReader) -> list[Entry]:
         """Have the reader go on; one that is given up may stall, and go on beside the next."""
@@ -167,6 +178,7 @@ class World:
         assert {*firmly} <= {text for *_, text in self.sent} | {*self.unsure}, "handled, but not sent"
         missing = {text for *_, text in self.sent} - {*firmly}
         assert not missing, f"lost: {missing}"
+        assert not self.forgotten, f"a bell was dropped before these were handled: {self.forgotten}"
         place = {text: number for number, text in enumerate(firmly)}
         for began, _, later in self.sent:
             for _, ended, earlier in self.sent:

@@ -14,6 +14,7 @@ from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered import test_inbox as inbox
 from tests.unit.patterns.ordered import test_ordered_calling as calling
 from tests.unit.patterns.ordered import test_ordered_functions as functions
+from tests.unit.patterns.ordered import test_ordered_sending as sending
 from tests.unit.patterns.ordered.logworld import World
 from tests.unit.patterns.ordered.test_ordered_logs import SHAPES
 
@@ -29,7 +30,6 @@ CHANGED = 'return failure.meaning == "missing"'
 COMPARED = 'position.log not in ("", id_in(tail.metadata), chain_of(tail))'
 MARKED = "if await self._asked(lambda: self._store.create(name, {LOG_KEY: ENDED})) is None:"
 SHORT = "if position.log or is_short:"
-NEXT = "        self.part += 1\n        self.begin()"
 CHECKED = "        hold.raise_if_lost()\n        error: "
 FORGOTTEN = "self.failures, self.until = 0, 0.0\n        self.at"
 
@@ -38,11 +38,9 @@ LOGS = [
     Mutant("a log that has changed counts as gone", READING, CHANGED, "return True"),
     Mutant("an offset is kept without a label", READING, SHORT, f"position.log = 'x'\n        {SHORT}"),
     Mutant("labels are not compared", READING, COMPARED, "False"),
-    Mutant("a part for a log that is not full", SENDING, "if not first.full:", "if False:"),
     Mutant("any first log is taken for the chain's", PROTOCOL, "if chain_of(found) == chain:", "if True:"),
     Mutant("the last part is not marked", READING, MARKED, "if not name:"),
     Mutant("what follows a full log is not read", READING, "if seen.full:", "if False:"),
-    Mutant("the offset of another part is kept", POSITION, NEXT, "        self.part += 1"),
 ]
 """Found by random worlds of lost, late and doubled requests."""
 
@@ -70,6 +68,14 @@ OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
     (
         Mutant("a repeat forgets failures", POSITION, f"    {FORGOTTEN}", FORGOTTEN),
         inbox.test_a_message_that_fails_holds_its_key_back_and_is_put_aside_and_the_rest_goes_on,
+    ),
+    (
+        Mutant("a part for a log that is not full", SENDING, "if not first.full:", "if False:"),
+        sending.test_a_message_that_a_full_log_refused_is_found_in_the_log_that_is_there_by_then,
+    ),
+    (
+        Mutant("no turn", SENDING, "self._turns.setdefault(spot, asyncio.Lock())", "asyncio.Lock()"),
+        sending.test_tasks_that_send_at_once_lose_nothing_however_long_each_request_takes,
     ),
     (
         Mutant("no bell for the first message of a log", SENDING, "return not offset or now", "return now"),

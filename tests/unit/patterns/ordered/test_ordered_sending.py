@@ -37,6 +37,31 @@ async def test_tasks_that_send_at_once_lose_nothing_however_long_each_request_ta
 
 
 @virtual_time
+async def test_a_message_that_a_full_log_refused_is_found_in_the_log_that_is_there_by_then() -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    there: Any = store()
+    there.most_blocks = 3
+    await send(inbox, k=2)
+    tail = there.tail
+
+    async def later(*args: Any) -> Any:
+        there.tail = tail
+        async with inbox.worker(handler.__call__):
+            await asyncio.sleep(1)
+        sender = Sender(there, Names("orders"), wall=asyncio.get_running_loop().time)
+        await sender.send("k", Entry("", 0, "k", "json", b'"new"'), unheard)
+        return await tail(*args)
+
+    there.tail = later
+    await inbox.asend("k", "late")
+    async with inbox.worker(handler.__call__):
+        await inbox.alook()
+        await asyncio.sleep(5)
+    assert handler.of("k") == [0, 0, 1, "new", "late"]
+
+
+@virtual_time
 async def test_senders_that_never_rest_keep_nobody_from_reading() -> None:
     inbox, handler, rng = Inbox("orders"), Handler(takes=0), random.Random(1)
     await inbox.asend("k", 0)
@@ -44,13 +69,10 @@ async def test_senders_that_never_rest_keep_nobody_from_reading() -> None:
     for name in ("append", "tail", "label"):
         setattr(there, name, far_away(getattr(there, name), rng))
 
-    async def ring(_: str) -> None:
-        return
-
     async def process() -> None:
         sender = Sender(there, Names("orders"), wall=asyncio.get_running_loop().time)
         while True:
-            await sender.send("k", Entry("", 0, "k", "json", b"1"), ring)
+            await sender.send("k", Entry("", 0, "k", "json", b"1"), unheard)
 
     sending = [asyncio.create_task(process()) for _ in range(20)]
     await asyncio.sleep(3)
@@ -60,6 +82,10 @@ async def test_senders_that_never_rest_keep_nobody_from_reading() -> None:
             each.cancel()
         await asyncio.wait(sending)
         assert len(handler.seen) > 100
+
+
+async def unheard(_: str) -> None:
+    return
 
 
 def far_away(request: Any, rng: random.Random) -> Any:
