@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.measuring import heading, machine, say, table
 from simulator.azurite.server import Azurite
 from singleton import Inbox
 from singleton.process.current import shutdown
 from singleton.stores.counting import count_requests
 
 if TYPE_CHECKING:
+    from benchmarks.measuring import Rows, Tables
     from singleton import InboxMessage
 
 _ROUNDS: Final = ((1, 500), (20, 50))
 """Keys, and messages of each."""
 
 
-def main() -> None:
-    """Print what a sender and a worker get done, in one process."""
+def main() -> Tables:
+    """Measure what a sender and a worker get done, in one process."""
+    heading("Messages in order (on the emulator)")
+    say(machine())
+    rows: Rows = [("messages", "a second", "requests each", "of these")]
     asked: Counter[str] = Counter()
     end = count_requests(lambda operation, _: asked.update([operation]))
     try:
         with Azurite() as azurite:
             for keys, messages in _ROUNDS:
-                asyncio.run(_measure(Inbox(f"bench-{keys}", azurite.connection_string), keys, messages, asked))
+                inbox = Inbox(f"bench-{keys}", azurite.connection_string)
+                rows += asyncio.run(_measured(inbox, keys, messages, asked))
     finally:
         end()
         shutdown()
+    table(rows)
+    return {"ordered": rows}
 
 
-async def _measure(inbox: Inbox, keys: int, messages: int, asked: Counter[str]) -> None:
+async def _measured(inbox: Inbox, keys: int, messages: int, asked: Counter[str]) -> Rows:
     whole, done, left = keys * messages, asyncio.Event(), keys * messages
 
     async def handle(_: InboxMessage) -> None:
@@ -49,15 +56,17 @@ async def _measure(inbox: Inbox, keys: int, messages: int, asked: Counter[str]) 
     asked.clear()
     began = time.perf_counter()
     await asyncio.gather(*(send(f"key-{number}") for number in range(keys)))
-    _say(f"{keys} keys, sent", whole, time.perf_counter() - began, asked)
+    sent = _row(f"sent, keys: {keys}", whole, time.perf_counter() - began, asked)
     asked.clear()
     began = time.perf_counter()
     async with inbox.worker(handle, keys=20):
         await done.wait()
         took = time.perf_counter() - began
-    _say(f"{keys} keys, handled", whole, took, asked)
+    return [sent, _row(f"handled, keys: {keys}", whole, took, asked)]
 
 
-def _say(what: str, messages: int, took: float, asked: Counter[str]) -> None:
-    each = ", ".join(f"{name} {count / messages:.2f}" for name, count in asked.most_common())
-    sys.stdout.write(f"  {what:18} {messages / took:6,.0f} a second; requests a message: {each}\n")
+def _row(what: str, messages: int, took: float, asked: Counter[str]) -> tuple[str, ...]:
+    each = ", ".join(
+        f"{name} {count / messages:.2f}" for name, count in asked.most_common() if count / messages >= 0.01
+    )
+    return what, f"{messages / took:,.0f}", f"{asked.total() / messages:.2f}", each

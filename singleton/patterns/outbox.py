@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from singleton.base.errors import ConfigurationError, LockLost
+from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from datetime import timedelta
 
-    from singleton.base.hold import Hold
     from singleton.client import AsyncLockClient, LockClient
     from singleton.clients.checking import Seconds
     from singleton.clients.worker import PeriodicWorker
@@ -281,6 +281,8 @@ def _refuse_awaitable(returned: object, told_so: str) -> None:
 
 def fencing_token(hold: Hold) -> int:
     """Return the token of a hold; 0 while locking is switched off."""
+    if not isinstance(hold, Hold):
+        raise ConfigurationError(f"hold is {quoted(hold)}: give a hold, as current_hold() has")
     if hold.token is None and hold.lease_id is not None:
         raise ConfigurationError(f"the hold of {hold.lock!r} has no fencing token: leave fencing_tokens on")
     return hold.token or 0

@@ -270,7 +270,10 @@ class Inbox:
         await self._ado(partial(operating.discard, self.service, message))
 
     def _spot(self, key: str) -> str:
-        return self.service.names.spot(_checked_text("key", key))
+        try:
+            return self.service.names.spot(_checked_text("key", key))
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(f"key is {quoted(key)}: give a text that UTF-8 has") from error
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)

@@ -77,6 +77,12 @@ def test_a_message_that_can_not_be_is_refused(engine: Engine, given: dict[str, A
         outbox.add(**{"connection": connection, "body": "x", **given})
 
 
+def test_a_relay_needs_a_hold(engine: Engine) -> None:
+    nobody: Any = None
+    with pytest.raises(ConfigurationError, match="hold is None: give a hold"):
+        OutboxRelay(SqlOutbox(engine), print).work(nobody)
+
+
 async def test_async_connections_are_told_from_sync_ones(engine: Engine) -> None:
     other = create_async_engine("sqlite+aiosqlite://")
     with (

@@ -360,6 +360,7 @@ WRONG: list[tuple[str, Callable[[], Any]]] = [
     ("encoding is 'utf8'", lambda: Inbox("orders", encoding="utf8")),  # type: ignore[arg-type]
     ("connection is ' '", lambda: Inbox("orders", " ")),
     ("key is ''", lambda: Inbox("orders").send("", 1)),
+    (r"key is '\\udcff'", lambda: Inbox("orders").send("\udcff", 1)),
     ("attempts is 0", lambda: Inbox("orders").worker(print, attempts=0)),
     ("on_poison is 'drop'", lambda: Inbox("orders").worker(print, on_poison="drop")),  # type: ignore[arg-type]
     ("keys is True", lambda: Inbox("orders").worker(print, keys=True)),
