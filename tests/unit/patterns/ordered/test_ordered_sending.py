@@ -152,3 +152,18 @@ async def test_what_a_key_still_has_to_read_is_never_deleted_however_old_it_is()
     async with inbox.worker(handler.__call__):
         await asyncio.sleep(5)
     assert handler.of("k") == [0, *range(10)]
+
+
+@virtual_time
+async def test_a_bell_that_could_not_be_rung_is_rung_with_the_next_message() -> None:
+    await Inbox("orders").asend("other", 0)
+    sender = Sender(store(), Names("orders"), wall=asyncio.get_running_loop().time)
+    answers, rung = [False, True, True], list[str]()
+
+    async def ring(spot: str) -> bool:
+        rung.append(spot)
+        return answers[len(rung) - 1]
+
+    for count in (1, 2, 2):
+        await sender.send("k", Entry("", 0, "k", "json", b"1"), ring)
+        assert len(rung) == count
