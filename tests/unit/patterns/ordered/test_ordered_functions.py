@@ -178,3 +178,15 @@ def test_in_a_worker_a_wrong_declaration_fails_at_each_call(monkeypatch: pytest.
     declared: Any = ordered(Inbox("orders"), attempts=0)(failing)
     with pytest.raises(ConfigurationError, match="attempts is 0"):
         declared(message=None)
+
+
+@virtual_time
+async def test_a_plain_function_that_returns_a_coroutine_has_failed() -> None:
+    def ship(message: InboxMessage) -> Any:
+        return asyncio.sleep(0, message.body)
+
+    function: Any = ordered(Inbox("orders"))(ship)
+    await Inbox("orders").asend("k", 0)
+    with pytest.raises(ConfigurationError, match="give a coroutine function"):
+        await asyncio.to_thread(function, bell())
+    assert await Inbox("orders").alook() == 1, "its message is still there"
