@@ -91,7 +91,7 @@ class Calls:
         self._refuse_itself("release")
         if self._passed_on(hold):
             return
-        if (given_back := self._release(hold, self.registry.release)) is not None:
+        if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 self._wait(given_back)
 
@@ -99,7 +99,7 @@ class Calls:
         """Release from a coroutine. The caller's cancellation does not stop it."""
         if self._passed_on(hold):
             return
-        if (given_back := self._release(hold, self.registry.release)) is not None:
+        if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
                 await _awaited(given_back)
 
@@ -173,7 +173,7 @@ class Calls:
         if not answer.cancel() and answer.exception() is None:
             for hold in holds_in(answer.result()):
                 if not self._passed_on(hold):
-                    self._release(hold, self.registry.drop)
+                    self._release(hold, dropped=True)
 
     def _passed_on(self, hold: Hold) -> bool:
         """End a section by handing its lock on to a runner; False: it is to be ended on the lock thread."""
@@ -181,17 +181,20 @@ class Calls:
             return False
         return hold.hand_on is not None and hold.hand_on(hold)
 
-    def _release(
-        self, hold: Hold, way: Callable[[Hold], Coroutine[Any, Any, None]]
-    ) -> concurrent.futures.Future[None] | None:
-        """Begin to release; None where there is nothing to do."""
+    def _release(self, hold: Hold, *, dropped: bool = False) -> concurrent.futures.Future[None] | None:
+        """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
         if hold.lost.reason == "closed":
             return None
         given_back: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def begin() -> None:
+            if dropped or not self.registry.end(hold, lambda: given_back.set_result(None)):
+                self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
+
         with self._door:
             if self.phase is Phase.OVER:
                 return None
-            self._start(way(hold), given_back)
+            self._soon(begin)
         return given_back
 
     def _move(self, before: Phase, after: Phase, then: Callable[[], None] = lambda: None) -> bool:
@@ -223,12 +226,18 @@ class Calls:
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
         gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
-        def begin() -> None:
-            task = self._begun(coro)
-            future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
-            task.add_done_callback(lambda task: self._ended(task, future, undo, gone))
+        self._soon(lambda: self._begin(coro, future, undo, gone))
 
-        self._soon(begin)
+    def _begin(
+        self,
+        coro: Coroutine[Any, Any, _T],
+        future: concurrent.futures.Future[_T],
+        undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
+        gone: Callable[[BaseException], object] = lambda _: None,
+    ) -> None:
+        task = self._begun(coro)
+        future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
+        task.add_done_callback(lambda task: self._ended(task, future, undo, gone))
 
     def _ended(
         self,

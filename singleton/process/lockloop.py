@@ -35,12 +35,9 @@ class LockLoop(asyncio.SelectorEventLoop):
     """An asyncio loop on a clock that counts suspended time."""
 
     def __init__(self) -> None:
-        self._clock = suspend_aware_clock()
+        # In place of a method, for it is asked dozens of times for each lock; from any thread.
+        self.time = suspend_aware_clock()  # type: ignore[method-assign]
         super().__init__(_AttentiveSelector())
-
-    def time(self) -> float:
-        """Return seconds of a clock that counts suspended time; may be called from any thread."""
-        return self._clock()
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.

@@ -174,6 +174,22 @@ class Registry:
             self._tails.add(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 
+    def end(self, hold: Hold, then: Callable[[], object]) -> bool:
+        """End a section without a task for it, and call ``then`` as ``release`` would return; False: ``release`` must.
+
+        That is so of a hold which is not a section under way, or is kept for longer than its section.
+        """
+        if not isinstance(hold, Section) or hold in self._not_before or hold.over or not hold.end():
+            return False
+        lock = hold.lock
+
+        def settled() -> None:
+            _log.debug("lock %s: released", lock)
+            then()
+
+        hold.turn.when_settled(hold.lost, settled)
+        return True
+
     async def drop(self, hold: Hold) -> None:
         """Give back at once what its caller never got."""
         self._not_before.pop(hold, None)

@@ -65,6 +65,15 @@ class RecordingRegistry(Registry):
         await super().release(hold)
         self._forget(hold)
 
+    def end(self, hold: Hold, then: Callable[[], object]) -> bool:
+        """See ``Registry.end``."""
+
+        def ended() -> None:
+            self._forget(hold)
+            then()
+
+        return super().end(hold, ended)
+
     async def drop(self, hold: Hold) -> None:
         """See ``Registry.drop``."""
         await super().drop(hold)

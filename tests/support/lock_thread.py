@@ -60,8 +60,8 @@ class LockThread:
     def push_clock(self, seconds: float) -> None:
         """Let the lock thread's clock jump, as it does when a suspended machine wakes up."""
         loop = self.runtime._loop
-        clock = loop._clock
-        loop._clock = lambda: clock() + seconds
+        clock = loop.time
+        loop.time = lambda: clock() + seconds  # type: ignore[method-assign]
         loop.call_soon_threadsafe(lambda: None)
 
     def taken_by_another_process(self, lock: str) -> None:
