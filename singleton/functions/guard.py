@@ -71,7 +71,8 @@ class Guard(Declaration):
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
 
         async def answered() -> Any:
-            return self._finished(call, await body())
+            with always_answered(call.function):
+                return self._finished(call, await body())
 
         return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
 
@@ -84,8 +85,7 @@ class Guard(Declaration):
     ) -> Any:
         _ = self._observed
         if not self.enabled:
-            with self._inside(call, Hold(call.lock, owner=call.owner)):
-                return await body()
+            return await self._inside(call, Hold(call.lock, owner=call.owner), body, cancel=False)
         locks = locks_of()
         try:
             hold = await self._enter(call, locks)
@@ -106,12 +106,37 @@ class Guard(Declaration):
         self, locks: Locks, hold: Hold, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
     ) -> Any:
         try:
-            with self._holding(call, hold), self._inside(call, hold):
-                async with cancelled_when_lost(hold, enabled=cancel):
-                    return await body()
+            self._report("acquired", call, hold)
+            remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
+            try:
+                hold.raise_if_lost()
+                if (listening := around(call.owner)) is not None:  # a thread that waited can't be cancelled
+                    listening.raise_if_lost()
+                result = await self._inside(call, hold, body, cancel=cancel)
+                hold.raise_if_lost()
+                return result
+            finally:
+                remove()
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
+
+    async def _inside(
+        self, call: Call, hold: Hold, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
+    ) -> Any:
+        """Make the hold current, and bracket the body with events: what a verdict judges."""
+        outcome = "error"
+        with current(hold):
+            tell("body_started", call, hold)
+            try:
+                async with cancelled_when_lost(hold, enabled=cancel):
+                    result = await body()
+                outcome = "ok"
+                return result
+            finally:
+                tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
+                if hold.lease_id is None:
+                    hold.lost.freeze()
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
         """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
@@ -219,35 +244,6 @@ class Guard(Declaration):
     def _report(self, kind: EventKind, call: Call, hold: Hold, reason: str | None = None) -> None:
         """Tell what became of the hold: of a lock that this invocation has for itself."""
         tell(kind, call, hold, reason)
-
-    @contextlib.contextmanager
-    def _holding(self, call: Call, hold: Hold) -> Iterator[None]:
-        """Report the hold, and fail an invocation whose body ended without it."""
-        self._report("acquired", call, hold)
-        remove = hold.lost.add_callback(lambda reason: self._report("lost", call, hold, reason))
-        try:
-            hold.raise_if_lost()
-            if (listening := around(call.owner)) is not None:  # a thread that waited can't be cancelled
-                listening.raise_if_lost()
-            yield
-            hold.raise_if_lost()
-        finally:
-            remove()
-
-    @contextlib.contextmanager
-    def _inside(self, call: Call, hold: Hold) -> Iterator[None]:
-        """Make the hold current, and bracket the body with events: what a verdict judges."""
-        outcome = "error"
-        with current(hold):
-            tell("body_started", call, hold)
-            try:
-                with always_answered(call.function):
-                    yield
-                outcome = "ok"
-            finally:
-                tell("body_ended", call, hold, "lost" if hold.lost.is_set() else outcome)
-                if hold.lease_id is None:
-                    hold.lost.freeze()
 
 
 def _runtime() -> LockRuntime:

@@ -79,8 +79,6 @@ class Wheel:
         self._watched -= 1
         if not self._watched:
             self._tickets.clear()
-            if not self._turning:
-                self._set_timer()
 
     def _add(self, what: Watched, when: float) -> None:
         self._made = what.ticket = self._made + 1
@@ -90,17 +88,17 @@ class Wheel:
             heapify(self._tickets)
 
     def _set_timer(self) -> None:
-        """Set the timer for the earliest ticket that is somebody's."""
+        """Set the timer for the earliest ticket that is somebody's. An earlier one stays: that costs less."""
         tickets = self._tickets
         while tickets and tickets[0][1] != tickets[0][2].ticket:
             heappop(tickets)
         when = tickets[0][0] if tickets else math.inf
-        if when == self._set_for:
+        if when >= self._set_for:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._set_for = when
-        self._timer = None if when == math.inf else asyncio.get_running_loop().call_at(when, self._turn)
+        self._timer = asyncio.get_running_loop().call_at(when, self._turn)
 
     def _turn(self) -> None:
         """Look at all whose time has come."""

@@ -656,15 +656,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="entered after a loss",
         file=GUARD,
-        old="            hold.raise_if_lost()\n            if (listening",
-        new="            if (listening",
+        old="                hold.raise_if_lost()\n                if (listening",
+        new="                if (listening",
         breaks="a body begins although the lock was lost before it",
     ),
     Mutant(
         name="success without the lock",
         file=GUARD,
-        old="            yield\n            hold.raise_if_lost()\n",
-        new="            yield\n",
+        old="                hold.raise_if_lost()\n                return result\n",
+        new="                return result\n",
         breaks="an invocation succeeds although its lock was lost",
     ),
     Mutant(
@@ -684,10 +684,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="body before its lock",
         file=GUARD,
-        old="            with self._holding(call, hold), self._inside(call, hold):\n"
-        "                async with cancelled_when_lost",
-        new="            with self._inside(call, hold), self._holding(call, hold):\n"
-        "                async with cancelled_when_lost",
+        old='            self._report("acquired", call, hold)\n',
+        new='            tell("body_started", call, hold)\n            self._report("acquired", call, hold)\n',
         breaks="a body's start is told before its lock is",
         by=("tests/unit/functions/test_decorator_body.py",),
         why="only the order of two events at one instant changes",
@@ -754,12 +752,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="guards that don't guard",
         file=GUARD,
-        old="        if not self.enabled:\n"
-        "            with self._inside(call, Hold(call.lock, owner=call.owner)):\n"
-        "                return await body()\n",
-        new="        if self.enabled:\n"
-        "            with self._inside(call, Hold(call.lock, owner=call.owner)):\n"
-        "                return await body()\n",
+        old="        if not self.enabled:\n            return await self._inside(",
+        new="        if self.enabled:\n            return await self._inside(",
         breaks="bodies run without locks",
     ),
     # --- the service's model ---

@@ -46,8 +46,8 @@ WHEELS: tuple[Mutant, ...] = (
     Mutant(
         name="wheel keeps its timer when an earlier ticket comes",
         file=WHEEL,
-        old="        if when == self._set_for:\n",
-        new="        if when == self._set_for or when < self._set_for < math.inf:\n",
+        old="        if when >= self._set_for:\n",
+        new="        if self._set_for < math.inf:\n",
         breaks="a lease that is due before all others is renewed, or lost, too late",
     ),
     Mutant(
