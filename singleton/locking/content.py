@@ -141,10 +141,11 @@ class SectionState:
     async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
         """Ask once, for so long; a loss of the hold ends that, and its release ends it soon: it waits for this."""
         loop, ended = asyncio.get_running_loop(), self._section.ended
+        over = False
 
         def end_in(left: float) -> None:
             when = patience.when()
-            if when is not None and not patience.expired():
+            if when is not None and not over and not patience.expired():
                 patience.reschedule(min(when, loop.time() + left))
 
         def end_soon(_: object) -> None:
@@ -157,6 +158,7 @@ class SectionState:
                 try:
                     return await request()
                 finally:
+                    over = True  # the callback may be on its way
                     ended.remove_done_callback(end_soon)
                     forget()
 

@@ -194,7 +194,7 @@ class Calls:
         with self._door:
             if self.phase is Phase.OVER:
                 return None
-            self._soon(begin)
+            self._soon(lambda: self._loop.call_soon(begin))  # after what was asked for before, which began as a task
         return given_back
 
     def _move(self, before: Phase, after: Phase, then: Callable[[], None] = lambda: None) -> bool:

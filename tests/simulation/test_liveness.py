@@ -37,13 +37,11 @@ BUGS = {
     "cancellation swallowed": Mutant(
         "a cancelled caller is given what it waited for",
         "functions.guard",
-        "                async with cancelled_when_lost(hold, enabled=cancel):\n"
-        "                    return await body()\n",
-        "                async with cancelled_when_lost(hold, enabled=cancel):\n"
+        "                    result = await body()\n",
         "                    try:\n"
-        "                        return await body()\n"
+        "                        result = await body()\n"
         "                    except __import__('asyncio').CancelledError:\n"
-        "                        return None\n",
+        "                        result = None\n",
     ),
 }
 

@@ -69,7 +69,7 @@ def first_found(*workloads: str) -> str:
         ("leases that exclude nobody", "two bodies of one lock ran at the same time"),
         ("deadline ignored", "two bodies of one lock ran at the same time"),
         ("token not increased", "out of order"),
-        ("body before its lock", "without holding the lock"),
+        ("a lock that nobody is told of", "without holding the lock"),
     ],
 )
 def test_the_verdict_finds_a_planted_bug_without_the_oracle(name: str, words: str) -> None:

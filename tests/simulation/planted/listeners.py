@@ -204,8 +204,9 @@ LISTENERS: tuple[Mutant, ...] = (
         name="a cancellation is taken for a loss",
         file=CANCELLING,
         old="        if ours and task.uncancel() <= cancelled_before:\n",
-        new="        if ours or task.uncancel() <= cancelled_before:\n",
-        breaks="somebody cancels an invocation, and is told that it goes on",
+        new="        if not ours:\n            task.uncancel()\n            raise RuntimeError from cancellation\n"
+        "        if ours and task.uncancel() <= cancelled_before:\n",
+        breaks="somebody cancels an invocation, and is told that it failed",
     ),
     Mutant(
         name="a body begins as its process listens no longer",

@@ -47,7 +47,7 @@ WHEELS: tuple[Mutant, ...] = (
         name="wheel keeps its timer when an earlier ticket comes",
         file=WHEEL,
         old="        if when >= self._set_for:\n",
-        new="        if self._set_for < math.inf:\n",
+        new="        if self._set_for < math.inf or when == math.inf:\n",
         breaks="a lease that is due before all others is renewed, or lost, too late",
     ),
     Mutant(

@@ -13,8 +13,10 @@ from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, S
 from singleton.base.hold import Hold
 from singleton.base.naming import Invocation, speaking_of
 from singleton.base.state import MOST_STATE, STATE_KEY, State
+from singleton.locking.content import SectionState
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
+from singleton.locking.section import Section
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.semaphores import Host
@@ -384,6 +386,21 @@ async def test_who_stood_still_past_time_out_and_lease_is_told_without_noise(cap
         await writing
     assert [record.levelname for record in caplog.records if record.levelname == "ERROR"] == []
     await release(hold)
+
+
+@virtual
+async def test_a_release_in_the_instant_of_an_answer_makes_no_noise(caplog: pytest.LogCaptureFixture) -> None:
+    hold = await lock_on(Network()).acquire()
+    assert isinstance(hold, Section)
+    keeper = hold.keeper()
+    assert isinstance(keeper, SectionState)
+
+    async def answered_as_it_ends() -> bool:
+        return hold.end()
+
+    assert await keeper._asked(answered_as_it_ends, 5.0)
+    await asyncio.sleep(1)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @virtual
