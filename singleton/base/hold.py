@@ -175,9 +175,10 @@ class Hold:
         waited: seconds from asking for it to getting it (W-98).
         lost: the loss signal.
         crossing: the way to where its lock lives; None before its caller has it.
+        stateless: why ``state`` is refused to the body of a pattern that keeps its own there; empty: it is not.
     """
 
-    __slots__ = ("__weakref__", "crossing", "lease_id", "lock", "lost", "owner", "token", "waited")
+    __slots__ = ("__weakref__", "crossing", "lease_id", "lock", "lost", "owner", "stateless", "token", "waited")
 
     def __init__(self, lock: str, *, owner: str = "", token: int | None = None, lease: Leased | None = None) -> None:
         self.lock = lock
@@ -187,6 +188,7 @@ class Hold:
         self.waited = 0.0
         self.lost = LossSignal(lease)
         self.crossing: Crossing | None = None
+        self.stateless = ""
 
     def __repr__(self) -> str:
         state = f"lost: {self.lost.reason}" if self.lost.is_set() else "released" if self.lost.ended else "held"
@@ -197,9 +199,11 @@ class Hold:
         """The state kept with the lock, in its blob.
 
         Raises:
-            ConfigurationError: no state is kept with this lock: locking is switched off, it is a semaphore, or it has
-                no fencing tokens.
+            ConfigurationError: no state is kept with this lock: locking is switched off, it is a semaphore, it has no
+                fencing tokens, or a pattern keeps its own there.
         """
+        if self.stateless:
+            raise self._stateless(self.stateless)
         if self.crossing is None:
             raise self._stateless("locking is switched off")
         return State(self.lock, self.keeper(), self.crossing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base import naming
 from singleton.functions.guard import Guard
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from singleton.process.onthread import Locks
 
 _log = naming.log
+
+_TAKEN: Final = (
+    "the result of @once is kept there. For state of your own put @singleton below it, whose hold that is then"
+)
 
 
 class OnceLayout(Layout):
@@ -73,7 +77,9 @@ class OnceGuard(Guard):
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks, found: Look
     ) -> Any:
         """Run the body, and keep its outcome, unless another invocation did so before this one had the lock."""
-        keeper = current_hold().keeper()
+        hold = current_hold()
+        hold.stateless = _TAKEN
+        keeper = hold.keeper()
         outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))
         if outcome is not None:
             return _replayed(call, outcome)

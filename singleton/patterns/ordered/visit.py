@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _NO_END: Final = "its process died, or lost the key, in the middle of each attempt"
+_TAKEN: Final = "how far its inbox is read is kept there. For state of your own take a lock of your own"
 
 OnPoison = Literal["skip", "stop"]
 
@@ -122,6 +123,7 @@ class Visit:
             hold = None
         if hold is None:
             return Outcome(again=0, busy=True)
+        hold.stateless = _TAKEN
         try:
             with current(hold):
                 return await self._under(hold)

@@ -115,6 +115,31 @@ def test_the_hold_is_there_for_its_token(thread: LockThread, kind: str) -> None:
     assert isinstance(invoked(job(kind, lambda _: current_hold().token), msg='{"Id": 7}'), int)
 
 
+@both
+def test_its_hold_keeps_no_state_as_the_result_is_kept_there(thread: LockThread, kind: str) -> None:
+    def body(_: str) -> None:
+        current_hold().state.write({"half": "done"})
+
+    with pytest.raises(ConfigurationError, match=r"the result of @once is kept there.*@singleton below"):
+        invoked(job(kind, body), msg='{"Id": 7}')
+    assert invoked(job(kind, lambda _: "later"), msg='{"Id": 7}') == "later"  # what failed has left nothing there
+
+
+def test_a_body_that_keeps_state_between_its_tries_has_a_lock_for_that_below(thread: LockThread) -> None:
+    @once(key="Id")
+    @one_at_a_time(scope="Id")
+    def ship(msg: str) -> Any:
+        state = current_hold().state
+        state.write(done := state.read(default=0) + 1)
+        if done == 1:
+            raise OSError
+        return done
+
+    with pytest.raises(OSError):  # noqa: PT011 - it has no text
+        invoked(ship, msg='{"Id": 7}')
+    assert [invoked(ship, msg='{"Id": 7}') for _ in range(2)] == [2, 2]
+
+
 def test_a_repeat_is_told_in_the_log(thread: LockThread, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "singleton")
     ship = job("sync", lambda _: "done")

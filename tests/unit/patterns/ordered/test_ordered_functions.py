@@ -63,6 +63,22 @@ def queue_app(kind: str, order: str, body: Any, **arguments: Any) -> Any:
     return found.get_user_function()
 
 
+@virtual_time
+async def test_a_body_has_no_part_in_the_state_of_its_keys_lock() -> None:
+    refused: list[str] = []
+
+    def body(message: InboxMessage) -> None:
+        with pytest.raises(ConfigurationError) as error:
+            current_hold().state.write({"cursor": message.body})
+        refused.append(str(error.value))
+
+    function = queue_app("async", "below", body)
+    await Inbox("orders").asend("k", 1)
+    await function(message=bell(), context=Context())
+    (said,) = refused
+    assert said.startswith("lock 'inbox/orders/keys/k' keeps no state: how far its inbox is read is kept there.")
+
+
 @pytest.mark.parametrize("order", ["below", "above"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_function_gets_the_messages_of_a_bells_key(kind: str, order: str) -> None:
