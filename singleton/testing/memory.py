@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lease import Lease
+from singleton.process.calls import Calls
 from singleton.process.current import provide_runtime
 from singleton.process.onthread import at_once
 from singleton.process.runtime import Runtime
@@ -62,6 +63,12 @@ class MemoryLocks:
             if self.started is None:
                 self.started = self._start(self.registry)
             return self.started
+
+    def forget(self) -> None:
+        """Hold nothing, in a forked child: nobody is there who would answer."""
+        self._door = threading.Lock()
+        if isinstance(self.started, Calls):
+            self.started.forget()
 
     def do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine that waits for nothing on the loop of the locks, from anywhere."""
@@ -197,3 +204,12 @@ def memory_locks() -> Iterator[None]:
     finally:
         if isinstance(locks.started, Runtime):
             locks.started.close()
+
+
+def _after_fork() -> None:
+    for locks in _in_use:
+        locks.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -17,6 +17,7 @@ import pytest
 from singleton import LockClient, LockClosed, LockLost
 from singleton.process import current
 from singleton.stores.memory import MemoryLeaseStore
+from singleton.testing import memory_locks
 from tests.support.lock_thread import an_app
 
 if TYPE_CHECKING:
@@ -137,6 +138,15 @@ def test_a_child_has_locks_of_its_own_and_its_children_too(locks: LockClient) ->
 
     with locks.lock("job"):
         assert in_a_child(in_turn) == "done"
+
+
+def test_a_child_of_a_process_with_locks_in_memory_holds_nothing_and_waits_for_nobody() -> None:
+    with memory_locks(), LockClient().lock("job") as hold:
+        hold.state.write("parent")
+        assert in_a_child(lambda: hold.state.write("child")) == "closed"
+        assert in_a_child(hold.state.read) == "closed"
+        assert in_a_child(hold.raise_if_lost) == "lost"
+        assert hold.state.read() == "parent"
 
 
 @pytest.mark.process
