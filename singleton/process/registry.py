@@ -171,6 +171,7 @@ class Registry:
         if due is None or due <= asyncio.get_running_loop().time():
             await _give_back(hold)
         elif hold not in self._tails:
+            hold.lost.freeze()  # its lock is kept, and it is over
             self._tails.add(hold)
             self.accompany(asyncio.get_running_loop().create_task(self._release_at(due, hold)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import AsyncLockClient, ConfigurationError, LockClient, SingletonOptions
+from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -107,6 +107,19 @@ async def test_releasing_again_does_not_end_it_sooner() -> None:
         async with locks.lock(JOB):
             await locks.release(hold)
             assert set(service.leased()) == {JOB}
+
+
+def test_the_hold_is_over_with_its_block_though_its_lock_is_kept(thread: LockThread) -> None:
+    locks = LockClient(options=SingletonOptions(lock_acquisition_min_polling_interval=0.01))
+    with locks.lock(JOB, at_least=0.5) as hold:
+        hold.state.write("inside")
+    for use in (lambda: hold.state.write("later"), hold.state.read, hold.raise_if_lost):
+        with pytest.raises(LockLost, match="released"):
+            use()
+    assert not hold.lost.wait()
+    with locks.lock(JOB) as following:
+        assert following.state.read() == "inside"
+    assert not hold.lost.is_set()
 
 
 @virtual
