@@ -12,7 +12,7 @@ import pytest
 from singleton.base.errors import ConfigurationError, LockLost, StorageDenied, StorageError, StorageUnavailable
 from singleton.base.hold import Hold
 from singleton.base.naming import Invocation, speaking_of
-from singleton.base.state import MOST_STATE, STATE_KEY, State
+from singleton.base.state import MOST_STATE, STATE_KEY, UNTIL_KEY, Kept, State
 from singleton.locking.content import SectionState
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import Lock, release
@@ -195,6 +195,22 @@ async def test_the_service_refuses_whoever_lost_the_lease_whatever_his_clock_say
             await use
     assert hold.lost.reason == "stolen"
     assert service.calls["put"] == 1  # the read was not even sent
+    await release(hold)
+
+
+@virtual
+async def test_a_read_too_is_refused_by_the_service_once_the_lease_is_gone() -> None:
+    """What a successor has written is not for who was paused past his lease, and believes in it."""
+    service = MemoryLeaseStore()
+    hold = await lock_on(Network(service)).acquire()
+    await state_of(hold).awrite("mine")
+    await service.break_(NAME)
+    async with held(lock_on(Network(service), seed=2)) as successor:
+        await state_of(successor).awrite("his")
+        assert not hold.lost.is_set()
+        with pytest.raises(LockLost):
+            await state_of(hold).aread()
+    assert hold.lost.is_set()
     await release(hold)
 
 
@@ -473,6 +489,26 @@ async def test_a_write_says_of_the_holder_what_stood_there_whoever_asks_for_it()
             await state_of(hold).awrite(1)
         assert (await network.service.read(NAME)).metadata["SingletonFunction"] == "its function"
     await release(hold)
+
+
+@virtual
+async def test_a_write_in_a_short_hold_tells_of_no_long_one() -> None:
+    network = Network()
+    hold = await lock_on(network).acquire()
+    await asyncio.sleep(3)
+    await state_of(hold).awrite(1)
+    assert (await network.service.read(NAME)).metadata["SingletonHeld"] == "0"  # its successor may leave that as it is
+    await release(hold)
+
+
+@virtual
+async def test_state_that_replaces_what_was_to_expire_does_not_expire() -> None:
+    service = MemoryLeaseStore()
+    async with held(lock_on(service)) as hold:
+        await hold.keeper().write(Kept(b"{}", {STATE_KEY: "once", UNTIL_KEY: "1"}))
+        await state_of(hold).awrite(1)
+    metadata = (await service.read(NAME)).metadata
+    assert (metadata[STATE_KEY], UNTIL_KEY in metadata) == ("json", False)
 
 
 @virtual

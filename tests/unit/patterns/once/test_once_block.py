@@ -16,6 +16,7 @@ from singleton import (
     Operation,
     ResultNotKept,
     ScopeError,
+    StorageDenied,
     StorageError,
     StorageUnavailable,
     once,
@@ -253,6 +254,29 @@ def test_a_result_is_never_replaced(thread: LockThread) -> None:
         assert "done" in repr(operation)
 
 
+def test_finish_says_at_once_that_a_result_cant_be_kept(thread: LockThread) -> None:
+    with LockClient() as locks, once(locks, "42") as operation:
+        with pytest.raises(ResultNotKept):
+            operation.finish(object())
+        assert operation.done
+
+
+@virtual
+async def test_of_two_results_at_a_time_one_is_refused() -> None:
+    async with hosts(1) as (host,):
+
+        async def twice(locks: AsyncLockClient) -> Any:
+            async with once(locks, "42") as operation:
+                finishing = operation.finish("first"), operation.finish("second")
+                first, second = await asyncio.gather(*finishing, return_exceptions=True)
+                assert first is None
+                assert isinstance(second, RuntimeError)
+            return operation.result
+
+        assert await host.run(twice) == "first"
+        assert await host.run(lambda locks: once(locks, "42").run(Work())) == "first"
+
+
 def test_something_else_in_the_locks_blob_is_an_error_and_stays_there(thread: LockThread) -> None:
     with LockClient() as locks:
         with locks.lock("once/42") as hold:
@@ -314,6 +338,16 @@ async def test_storage_that_fails_is_an_error_before_anything_is_done() -> None:
         host.network.heal()
         host.network.plan("get", answered(503, "ServerBusy"))
         assert await host.run(lambda locks: once(locks, "42").run(work)) == {"receipt": 1}
+
+
+@virtual
+async def test_who_may_not_read_what_is_kept_does_nothing() -> None:
+    work = Work()
+    async with hosts(1) as (host,):
+        host.network.plan("get", answered(403, "AuthorizationPermissionMismatch"))
+        with pytest.raises(StorageDenied):
+            await host.run(lambda locks: once(locks, "42").run(work))
+    assert work.done == 0
 
 
 @virtual

@@ -100,6 +100,12 @@ def test_one_that_comes_meanwhile_is_refused_where_it_is_told_to(thread: LockThr
 
 
 @both
+def test_the_first_gets_what_a_repeat_will_get(thread: LockThread, kind: str) -> None:
+    ship = job(kind, lambda _: ("a", (1, 2)))
+    assert [invoked(ship, msg='{"Id": 7}') for _ in range(2)] == [["a", [1, 2]]] * 2
+
+
+@both
 def test_a_body_that_outlives_its_lease_fails_and_its_result_is_not_kept(thread: LockThread, kind: str) -> None:
     def outlive(_: str) -> str:
         thread.push_clock(60)
