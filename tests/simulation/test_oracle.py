@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -346,8 +345,8 @@ def _returned(ledger: once.Ledger, call: once.Call, result: object) -> None:
 
 def _did(ledger: once.Ledger, host: Host, owner: str) -> once.Call:
     call = ledger.begin(host.machine, owner, "key")
-    operation: Any = SimpleNamespace(_hold=Hold("once/charge/key", lease=Belief(IDS[0], host.now() + 14.0)))
-    assert ledger.effect(call, operation) == len(ledger.effects["key"])
+    hold = Hold("once/charge/key", lease=Belief(IDS[0], host.now() + 14.0))
+    assert ledger.effect(call, hold) == len(ledger.effects["key"])
     return call
 
 

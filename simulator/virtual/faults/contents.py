@@ -1,4 +1,4 @@
-"""The faults of state that is kept with a lock: worlds of the workload ``state`` have them beside all others."""
+"""The faults of state that is kept with a lock: worlds of ``state`` and of ``once`` have them beside all others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FATES: Final = {
 class StateDisturbed(NetworkFault, kind="state disturbed"):
     """What a host asks of the content of blobs goes wrong in one way for some seconds."""
 
-    of: ClassVar[tuple[str, ...]] = ("state",)
+    of: ClassVar[tuple[str, ...]] = ("state", "once")
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_CALLS), "fate": tuple(_FATES)}
     seconds: float = about(0.5, 2, 4, 8, 20, 40)
     call: str = drawn("put", lambda rng: rng.choice(("put", "put", "put", *_CALLS)))

@@ -1,6 +1,7 @@
 """The workload ``once``: operations by key on all hosts, whose effects a resource counts, and what must come of them.
 
-Some fail after their effect, some are cancelled, some wait for only so long; each effect has a result of its own.
+Those of some keys are done by functions, the rest by blocks. Some fail after their effect, some are cancelled,
+some wait for only so long; each effect has a result of its own.
 
 two results        two that returned normally returned different results for one key
 no effect          one returned a result that no effect had
@@ -19,17 +20,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.workloads.bodies import inside
+from simulator.virtual.workloads.jobs import Context, without_options
 from simulator.virtual.worlds.resource import Refused
-from singleton import AsyncLockClient, LockClient, SingletonOptions, once
+from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
+    from singleton.patterns.once.declared import OnRepeat
     from singleton.patterns.once.operation import BaseOperation
 
 _NAME: Final = "charge"
@@ -53,6 +57,11 @@ class _Plan:
     fails: bool
     sync: bool
     cancel_after: float | None
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function does it: of one key all or none."""
+        return int(self.key.rpartition("-")[2]) % 3 == 1
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +108,32 @@ def _clients() -> tuple[AsyncLockClient, LockClient]:
     return AsyncLockClient(options=SingletonOptions()), LockClient(options=SingletonOptions())
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a function is given."""
+
+    caller: _Caller
+    call: Call
+    plan: _Plan
+
+
+@cache
+def _function(timeout: float | None, *, sync: bool) -> Callable[..., Any]:
+    """Return a function that does operations: whichever it is, those of one key are the same."""
+
+    async def charge_async(work: _Work) -> int:
+        return await work.caller.charge(work.call, work.plan, current_hold())
+
+    def charge(work: _Work) -> int:
+        return work.caller.charge_sync(work.call, work.plan, current_hold())
+
+    charge_async.__name__ = charge.__name__
+    policy: OnRepeat = "raise" if timeout == 0 else "wait"
+    with without_options():
+        declare = once(key=lambda work: work.plan.key, keep=_KEEP, on_contention=policy, timeout=timeout or None)
+        return declare(charge if sync else charge_async)
+
+
 @dataclass(slots=True)
 class _Caller:
     world: World
@@ -122,38 +157,56 @@ class _Caller:
     async def _call(self, call: Call, plan: _Plan) -> None:
         outcome = "cancelled"
         try:
-            result = await (Baton.run(lambda: self._do_sync(call, plan)) if plan.sync else self._do(call, plan))
+            if plan.sync:
+                result = await Baton.run(lambda: self._do_sync(call, plan))
+            else:
+                result = await self._do(call, plan)
             outcome = "ok"
             self.ledger.returned(call, result)
         except (SingletonError, Refused, _Fails) as error:
             outcome = type(error).__name__
         finally:
             self.ledger.under_way[call.machine, call.key] -= 1
+            self.world.oracle.callers.ended(self.machine, call.owner, outcome)
             self.world.oracle.reached[f"invocation: {outcome}"] += 1
 
+    async def charge(self, call: Call, plan: _Plan, hold: Hold) -> int:
+        """Do it in a coroutine; return the number of its effect."""
+        await _rest(hold, plan.before, careful=plan.careful)
+        effect = self.ledger.effect(call, hold)
+        await _rest(hold, plan.after, careful=plan.careful)
+        _end(plan)
+        return effect
+
+    def charge_sync(self, call: Call, plan: _Plan, hold: Hold) -> int:
+        """Do it on a thread."""
+        Baton.wait(_rest(hold, plan.before, careful=plan.careful))
+        effect = self.ledger.effect(call, hold)
+        Baton.wait(_rest(hold, plan.after, careful=plan.careful))
+        _end(plan)
+        return effect
+
     async def _do(self, call: Call, plan: _Plan) -> Any:
+        if plan.by_function:
+            work, context = _Work(self, call, plan), Context("charge", call.owner)
+            return await _function(plan.timeout, sync=False)(work, context=context)
         async with once(
             _clients()[0], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner
         ) as operation:
             if not operation.done:
                 hold = _hold(operation)
                 with inside(self.world, self.machine, hold) if plan.careful else nullcontext():
-                    await _rest(hold, plan.before, careful=plan.careful)
-                    effect = self.ledger.effect(call, operation)
-                    await _rest(hold, plan.after, careful=plan.careful)
-                    _end(plan)
+                    effect = await self.charge(call, plan, hold)
                 await operation.finish(effect)  # what hangs here is no body's work
         return operation.result
 
     def _do_sync(self, call: Call, plan: _Plan) -> Any:
+        if plan.by_function:
+            work, context = _Work(self, call, plan), Context("charge", call.owner)
+            return _function(plan.timeout, sync=True)(work, context=context)
         with once(_clients()[1], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner) as operation:
             if not operation.done:
-                hold = _hold(operation)
-                Baton.wait(_rest(hold, plan.before, careful=plan.careful))
-                effect = self.ledger.effect(call, operation)
-                Baton.wait(_rest(hold, plan.after, careful=plan.careful))
-                _end(plan)
-                operation.finish(effect)
+                operation.finish(self.charge_sync(call, plan, _hold(operation)))
         return operation.result
 
 
@@ -187,13 +240,14 @@ class Ledger:
     effects: dict[str, list[Call]] = field(default_factory=dict)
     results: dict[str, list[Call]] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
+    """Keys."""
     under_way: Counter[tuple[Machine | None, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         delete = self.world.service.delete
 
         def noted(name: str) -> None:
-            self.deleted.add(name)
+            self.deleted.add(name.rpartition("/")[2])
             delete(name)
 
         self.world.service.delete = noted  # type: ignore[method-assign]
@@ -208,9 +262,9 @@ class Ledger:
         self.under_way[machine, key] += 1
         return Call(machine, owner, key, self.world.loop.now)
 
-    def effect(self, call: Call, operation: BaseOperation) -> int:
+    def effect(self, call: Call, hold: Hold) -> int:
         """Have the effect, under the operation's token; return its number."""
-        self.world.resource.write(_hold(operation))
+        self.world.resource.write(hold)
         done = self.effects.setdefault(call.key, [])
         done.append(call)
         call.effect = len(done)
@@ -235,5 +289,5 @@ class Ledger:
         self.world.oracle.reached["results found"] += call.effect is None
 
     def _blame(self, check: str, call: Call, text: str) -> None:
-        if f"once/{_NAME}/{call.key}" not in self.deleted:
+        if call.key not in self.deleted:
             self.world.oracle.blame(check, f"{call.owner} {text}, for {call.key}")

@@ -14,6 +14,7 @@ FENCING = "singleton/locking/fencing.py"
 SWEEPING = "singleton/operating/sweeping.py"
 BLOCK_TESTS = "tests/unit/patterns/once/test_once_block.py"
 FUNCTION_TESTS = "tests/unit/patterns/once/test_once_functions.py"
+FUNCTION_SCHEDULES = "tests/unit/patterns/once/test_once_function_schedules.py"
 SCHEDULES = "tests/unit/patterns/once/test_once_schedules.py"
 
 ONCE: tuple[Mutant, ...] = (
@@ -71,6 +72,61 @@ ONCE: tuple[Mutant, ...] = (
         breaks="a result that may have been kept is replaced by another",
         by=(BLOCK_TESTS,),
         why="it takes a body that goes on after its finish has failed",
+    ),
+    Mutant(
+        name="functions don't look for what was done meanwhile",
+        file=GUARD,
+        old="outcome = found.outcome_in(call.lock, await locks.call_async(lambda _: keeper.glance()))",
+        new="outcome = None",
+        breaks="an invocation that waited does again what it waited for",
+        among="once",
+    ),
+    Mutant(
+        name="functions return what may not be kept",
+        file=GUARD,
+        old="        await locks.call_async(lambda _: keeper.write(kept))\n        if outcome.unkept is None:",
+        new=(
+            "        with __import__('contextlib').suppress(Exception):\n"
+            "            await locks.call_async(lambda _: keeper.write(kept))\n        if outcome.unkept is None:"
+        ),
+        breaks="an invocation returns a result, and the next one another",
+        among="once",
+    ),
+    Mutant(
+        name="functions return what a repeat will not",
+        file=GUARD,
+        old="            return outcome.result  # what a repeat will get",
+        new="            return result",
+        breaks="the first gets a tuple, and a repeat a list",
+        by=(FUNCTION_TESTS,),
+        why="the results of worlds are numbers",
+    ),
+    Mutant(
+        name="results of functions are kept for a week",
+        file=GUARD,
+        old="found.service_time + self.keep",
+        new="found.service_time + 7 * 86_400",
+        breaks="a declaration's keep has no effect",
+        by=(FUNCTION_SCHEDULES,),
+        why="a world lasts for minutes, and results for days",
+    ),
+    Mutant(
+        name="a body writes where its result is kept",
+        file=GUARD,
+        old="        hold.stateless = _TAKEN\n",
+        new="",
+        breaks="a body that keeps a checkpoint and fails can never be tried again",
+        by=(FUNCTION_TESTS,),
+        why="bodies of worlds keep no checkpoints",
+    ),
+    Mutant(
+        name="two results at a time",
+        file=OPERATION,
+        old='        self._failure = LockLost("finish was interrupted", lock=self.lock, reason="interrupted")\n',
+        new="",
+        breaks="one result is written over another",
+        by=(BLOCK_TESTS,),
+        why="it takes a body that finishes twice",
     ),
     Mutant(
         name="results never expire",
