@@ -66,3 +66,13 @@ async def more_content_than_was_asked_for_is_no_answer(place: Place) -> None:
     await store.put(name, A, {}, (await place.store.read(name)).etag, bytes(101))
     assert len((await store.get(name, A, 101)).body) == 101
     assert await outcome(store.get(name, A, 100)) == "None transient"
+
+
+@_content
+async def content_is_refused_to_a_lease_that_is_gone(place: Place) -> None:
+    store, name = holding(place.store), place.name
+    await store.put(name, A, {}, (await place.store.read(name)).etag, b"kept")
+    assert await outcome(store.get(name, B, 10)) == "412 lost", "a get under another's lease"
+    await place.store.release(name, A)
+    assert await outcome(store.get(name, A, 10)) == "412 lost", "a get under a lease that was given back"
+    assert (await store.get(name, None, 10)).body == b"kept"
