@@ -176,8 +176,7 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
     """
     if policy not in ("skip", "defer"):
         return
-    is_http = any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
-    if is_http and policy == "skip":
+    if is_http(trigger, arguments) and policy == "skip":
         raise ConfigurationError(
             f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
             "must answer, or its caller gets status 500. Use 'wait' or 'raise', or answer 409 yourself: call "
@@ -205,6 +204,11 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
             'the output a parameter of its own, such as arg_name="out" with out: func.Out[str], and set that instead '
             f"of returning; or use {otherwise}"
         )
+
+
+def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:
+    """Tell whether an HTTP request triggers this invocation; its trigger may be unknown."""
+    return any(map(_is_request, arguments.values())) if trigger is None else trigger.type.lower() == _HTTP
 
 
 def _is_request(value: object) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 _WEEK: Final = timedelta(days=7)
-OnRepeat: TypeAlias = Literal["wait", "raise"]
+OnRepeat: TypeAlias = Literal["wait", "raise", "conflict"]
 """What to do while another one is at it."""
 
 
@@ -86,8 +86,8 @@ def once(
         name: what is done, such as ``"charge"``: equal keys of other names are other operations. Only with a client; in
             the decorator it is the function.
         keep: how long the result is kept, seconds or a ``timedelta`` above 0. Later the key is as new.
-        on_contention: while another one is at it: ``"wait"``, or ``"raise"`` ``LockNotAcquired``. Only in the
-            decorator: a block with ``timeout=0`` asks once.
+        on_contention: while another one is at it: ``"wait"``; ``"raise"`` ``LockNotAcquired``; or ``"conflict"``, with
+            which an HTTP function answers 409. Only in the decorator: a block with ``timeout=0`` asks once.
         timeout: seconds to wait for it. Default: as for ``@singleton``; with a client for as long as it takes.
         connection: see ``@singleton``. Only in the decorator.
         owner: who asks, as for ``lock``. Only with a client.

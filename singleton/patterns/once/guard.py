@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base import naming
+from singleton.base.errors import LockNotAcquired
 from singleton.functions.guard import Guard
 from singleton.functions.invocation import current_hold, in_its_name
+from singleton.functions.triggers import is_http
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.looking import look
 from singleton.patterns.once.names import Key, once_name
@@ -49,10 +52,17 @@ class OnceLayout(Layout):
 
 @dataclass(frozen=True, kw_only=True)
 class OnceGuard(Guard):
-    """A declaration of ``@once``: the lock is held around each invocation that finds no outcome."""
+    """A declaration of ``@once``: the lock is held around each invocation that finds no outcome.
+
+    Attributes:
+        key: of the operation.
+        keep: seconds for which its outcome is kept.
+        answers: whether an HTTP request that is refused is answered, with 409 Conflict.
+    """
 
     key: Key = field(repr=False)
     keep: float
+    answers: bool = False
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         return [self.key.of(arguments, self.trigger)]
@@ -71,7 +81,12 @@ class OnceGuard(Guard):
         async def unless_done() -> Any:
             return await self._unless_done(call, body, locks, found)
 
-        return await super()._run(call, unless_done, lambda: locks, cancel=cancel)
+        try:
+            return await super()._run(call, unless_done, lambda: locks, cancel=cancel)
+        except LockNotAcquired as error:
+            if self.answers and error.lock == call.lock and is_http(self.trigger, call.arguments):
+                return _conflict()
+            raise
 
     async def _unless_done(
         self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]], locks: Locks, found: Look
@@ -96,6 +111,13 @@ class OnceGuard(Guard):
             extra=call.fields,
         )
         return result
+
+
+def _conflict() -> Any:
+    """Answer a request while another one with its key is under way."""
+    return importlib.import_module("azure.functions").HttpResponse(
+        "another request with this key is under way: send it again later", status_code=409, headers={"Retry-After": "1"}
+    )
 
 
 def _replayed(call: Call, outcome: Outcome) -> Any:

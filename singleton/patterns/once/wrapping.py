@@ -17,6 +17,7 @@ from singleton.functions.triggers import (
     check_guardable,
     find_trigger,
     is_builder,
+    is_http,
     refuse_replayed,
     replace_user_function,
     trigger_of,
@@ -69,7 +70,7 @@ def declaring(
             scope=None,
             scope_id="",
             level="function",
-            on_contention=on_contention,
+            on_contention="wait" if on_contention == "wait" else "raise",
             timeout=None if timeout is None else seconds(timeout, "timeout", above=0),
             connection=connection,
             options=options,
@@ -79,6 +80,7 @@ def declaring(
             find_trigger=trigger,
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
+            answers=on_contention == "conflict",
         )
 
     return declare
@@ -89,10 +91,15 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
         check_guardable(target, None if trigger is None else trigger.type)
     if hasattr(target, _MARK):
         raise ConfigurationError(f"@once is declared twice on {target.__qualname__}")
-    if on_contention not in ("wait", "raise"):
+    if on_contention not in ("wait", "raise", "conflict"):
         raise ConfigurationError(
-            f"on_contention is {quoted(on_contention)}: @once has 'wait' and 'raise'. An invocation that ended without "
-            "a result would be lost where the one that is at it fails"
+            f"on_contention is {quoted(on_contention)}: @once has 'wait', 'raise' and 'conflict'. An invocation that "
+            "ended without a result would be lost where the one that is at it fails"
+        )
+    if on_contention == "conflict" and trigger is not None and not is_http(trigger, {}):
+        raise ConfigurationError(
+            f"on_contention='conflict' answers HTTP requests, and {target.__qualname__} has a {trigger.type}: use "
+            "'raise', which fails the invocation, so that it is tried again"
         )
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")

@@ -100,6 +100,35 @@ def test_one_that_comes_meanwhile_is_refused_where_it_is_told_to(thread: LockThr
 
 
 @both
+def test_a_request_that_comes_meanwhile_is_answered_with_409_where_it_is_told_to(thread: LockThread, kind: str) -> None:
+    charge = job(kind, lambda _: func.HttpResponse("paid", status_code=201), on_contention="conflict")
+    thread.taken_by_another_process("once/app/ship/7")
+    refused = invoked(charge, msg=request(body=b'{"Id": 7}'))
+    assert (refused.status_code, refused.headers["Retry-After"]) == (409, "1")
+    with pytest.raises(LockNotAcquired):  # no HTTP
+        invoked(charge, msg='{"Id": 7}')
+    thread.given_back_by_the_other("once/app/ship/7")
+    assert [invoked(charge, msg=request(body=b'{"Id": 7}')).status_code for _ in range(2)] == [201, 201]
+
+
+def test_what_the_body_was_refused_is_no_conflict_of_its_key(thread: LockThread) -> None:
+    def busy(_: str) -> None:
+        raise LockNotAcquired("another lock", lock="another", owner="", reason="held")
+
+    with pytest.raises(LockNotAcquired, match="another lock"):
+        invoked(job("sync", busy, on_contention="conflict"), msg=request(body=b'{"Id": 7}'))
+
+
+def test_only_http_is_answered_with_a_conflict(thread: LockThread) -> None:
+    app = func.FunctionApp()
+    with pytest.raises(ConfigurationError, match=r"'conflict' answers HTTP requests, and .* has a queueTrigger"):
+
+        @once(key="Id", on_contention="conflict")
+        @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+        def ship(msg: func.QueueMessage) -> None: ...
+
+
+@both
 def test_the_first_gets_what_a_repeat_will_get(thread: LockThread, kind: str) -> None:
     ship = job(kind, lambda _: ("a", (1, 2)))
     assert [invoked(ship, msg='{"Id": 7}') for _ in range(2)] == [["a", [1, 2]]] * 2
@@ -313,7 +342,7 @@ def test_a_timer_has_no_property(thread: LockThread) -> None:
         ({"key": "{Id"}, "no closing bracket"),
         ({"key": "{{Id}}"}, "the same for all messages"),
         ({"keep": 0}, "keep is 0"),
-        ({"on_contention": "skip"}, "'wait' and 'raise'"),
+        ({"on_contention": "skip"}, "'wait', 'raise' and 'conflict'"),
         ({"timeout": 0}, "timeout is 0"),
         ({"connection": ""}, "connection is ''"),
         ({"owner": "me"}, "lock client only"),
