@@ -40,7 +40,7 @@ def always_answered(function: str) -> Iterator[None]:
         ) from error
 
 
-def finished(function: str, result: Any, returns: str | None) -> Any:
+def finished(function: str, result: Any, returns: str | None, *, decorator: str) -> Any:
     """Return what a body returned, with nothing left to be done, which would run without the lock.
 
     A generator, or another iterator, is gone through here where the worker would do so. Any other promise is refused.
@@ -52,6 +52,7 @@ def finished(function: str, result: Any, returns: str | None) -> Any:
         function: its name.
         result: what its body returned.
         returns: the type of the output that takes it, as far as that is known.
+        decorator: by which it is guarded.
 
     Raises:
         ConfigurationError: it is an awaitable, a future or a generator.
@@ -67,9 +68,10 @@ def finished(function: str, result: Any, returns: str | None) -> Any:
     elif not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
         return result
     raise ConfigurationError(
-        f"@singleton on {function}: its body returned a {type(result).__name__}, work that would run without the lock. "
-        "If a decorator below @singleton wraps an async function in a plain one, have it return an async function, or "
-        "put @singleton right above the async def; else await it in the function, and return its result, or a list"
+        f"{decorator} on {function}: its body returned a {type(result).__name__}, work that would run without the "
+        f"lock. If a decorator below {decorator} wraps an async function in a plain one, have it return an async "
+        f"function, or put {decorator} right above the async def; else await it in the function, and return its "
+        "result, or a list"
     )
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base import naming
 from singleton.base.errors import LockNotAcquired, SingletonError
@@ -40,7 +40,13 @@ _log = naming.log
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(Declaration):
-    """A declaration with mode ``function``: the lock is held around each invocation."""
+    """A declaration with mode ``function``: the lock is held around each invocation.
+
+    Attributes:
+        decorator: by which users know it.
+    """
+
+    decorator: ClassVar[str] = "@singleton"
 
     @property
     def wait(self) -> float | None:
@@ -77,7 +83,8 @@ class Guard(Declaration):
         return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
 
     def _finished(self, call: Call, result: Any) -> Any:
-        return finished(call.function, result, None if self.trigger is None else self.trigger.returns)
+        returns = None if self.trigger is None else self.trigger.returns
+        return finished(call.function, result, returns, decorator=self.decorator)
 
     @in_its_name
     async def _run(
@@ -211,7 +218,7 @@ class Guard(Declaration):
     def _told(self) -> bool:
         """Whether it was told what is to be said of the declaration: not at import, whose log lines get lost."""
         for notice in self._notices():
-            _log.warning("@singleton on %s: %s", self.function, notice)
+            _log.warning("%s on %s: %s", self.decorator, self.function, notice)
         return True
 
     @cached_property

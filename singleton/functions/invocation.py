@@ -25,13 +25,15 @@ def current_hold() -> Hold:
     """Return the hold of the guarded invocation that this code runs in.
 
     Raises:
-        RuntimeError: this code does not run inside a function guarded by ``@singleton``. A thread that the function
-            starts by itself doesn't either: hand it the hold.
+        RuntimeError: this code does not run inside a function guarded by ``@singleton``, ``@once`` or ``@ordered``. A
+            thread that the function starts by itself doesn't either: hand it the hold.
     """
     try:
         return _current.get()
     except LookupError:
-        raise RuntimeError("current_hold() was called outside a function guarded by @singleton") from None
+        raise RuntimeError(
+            "current_hold() was called outside a function guarded by @singleton, @once or @ordered"
+        ) from None
 
 
 def around(owner: str) -> Hold | None:

@@ -100,7 +100,7 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
     if len(candidates) > 1:
         raise ScopeError(
             f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton above the trigger's "
-            "decorator, so that it knows the trigger's parameter",
+            "decorator, so that it knows the trigger's parameter; @once likewise",
             reason="ambiguous",
         )
     return _payload(candidates[0], arguments[candidates[0]], trigger)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base import naming
 from singleton.base.errors import LockNotAcquired
@@ -60,6 +60,7 @@ class OnceGuard(Guard):
         answers: whether an HTTP request that is refused is answered, with 409 Conflict.
     """
 
+    decorator: ClassVar[str] = "@once"
     key: Key = field(repr=False)
     keep: float
     answers: bool = False

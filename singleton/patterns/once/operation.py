@@ -99,7 +99,7 @@ class Operation(BaseOperation):
         """Keep the result: from now on the operation is done. Call it once, after the effect.
 
         Args:
-            result: what JSON has (a tuple is read back as a list), or bytes; 8 MiB at most.
+            result: what JSON has (a tuple is read back as a list), or bytes; as JSON 8 MiB at most, so 6 MiB of bytes.
 
         Raises:
             LockLost: the lock was lost before: this result does not count. Somebody else may be doing it again.

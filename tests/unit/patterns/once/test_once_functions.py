@@ -267,7 +267,7 @@ def test_a_result_that_cant_be_kept_is_returned_once_and_a_repeat_fails(
 def test_a_promise_is_no_result_and_nothing_is_kept(thread: LockThread) -> None:
     async def later() -> None: ...
 
-    with pytest.raises(ConfigurationError, match="returned a coroutine"):
+    with pytest.raises(ConfigurationError, match=r"^@once on ship: .* returned a coroutine, .* put @once right above"):
         invoked(job("sync", lambda _: later()), msg='{"Id": 7}')
     assert invoked(job("sync", lambda _: "done"), msg='{"Id": 7}') == "done"
 
