@@ -10,7 +10,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base import naming
 from singleton.base.errors import LockNotAcquired, SingletonError
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from singleton.process.onthread import Locks, Work
 
 _log = naming.log
+
+ONCE_MARK: Final = "__once__"
+"""The attribute of a function with ``@once`` that has its guard."""
 
 
 @dataclass(frozen=True, kw_only=True)

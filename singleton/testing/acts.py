@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
 from singleton.decorator import guards_of
-from singleton.functions.guard import Guard
+from singleton.functions.guard import ONCE_MARK, Guard
 from singleton.functions.triggers import is_builder, user_function
 from singleton.testing.memory import current, in_use, memory_locks
 from singleton.testing.recording import Manner, manners
@@ -62,7 +62,7 @@ def held_elsewhere(function: Callable[..., Any] | str, /, *args: Any, **kwargs: 
 
     Raises:
         LockNotAcquired: the lock is held here.
-        TypeError: the function is not guarded by ``@singleton``.
+        TypeError: the function is not guarded by ``@singleton`` or ``@once``.
         RuntimeError: no locks are kept in memory here.
 
     Example::
@@ -81,9 +81,13 @@ def held_elsewhere(function: Callable[..., Any] | str, /, *args: Any, **kwargs: 
 
 def _locks_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     target = user_function(function) if is_builder(function) else function
-    guards = guards_of(target)
+    guards = [*guards_of(target)]
+    if (once := getattr(target, ONCE_MARK, None)) is not None:
+        guards.append(once)
     if not guards:
-        raise TypeError(f"{function!r} is not guarded by @singleton: give a function that is, or the name of a lock")
+        raise TypeError(
+            f"{function!r} is not guarded by @singleton or @once: give a function that is, or the name of a lock"
+        )
     named = inspect.signature(target).bind(*args, **kwargs).arguments
     return [guard.call(named, named.get("context")).lock for guard in guards]
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from singleton.patterns.once.looking import Look
     from singleton.patterns.once.results import Outcome
     from singleton.process.onthread import Locks
+    from singleton.process.registry import Registry
 
 _log = naming.log
 
@@ -75,7 +76,11 @@ class OnceGuard(Guard):
         if not self.enabled:
             return await super()._run(call, body, locks_of, cancel=cancel)
         locks, place = locks_of(), self._place
-        found = await locks.call_async(lambda registry: look(registry.store(place), call.lock))
+
+        async def looked(registry: Registry) -> Look:  # the store is opened where locks live, and not by who asks
+            return await look(registry.store(place), call.lock)
+
+        found = await locks.call_async(looked)
         if found.outcome is not None:
             return _replayed(call, found.outcome)
 

@@ -7,10 +7,11 @@ import inspect
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
+from singleton.functions.guard import ONCE_MARK
 from singleton.functions.misdeclared import always_fails, concerning_the_app, stand_in
 from singleton.functions.triggers import (
     Signature,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.functions.triggers import Trigger
-
-_MARK: Final = "__once__"
 
 
 def declaring(
@@ -89,7 +88,7 @@ def declaring(
 def _check(target: Any, on_contention: object, connection: object, trigger: Trigger | None) -> None:
     with _said_of_once():
         check_guardable(target, None if trigger is None else trigger.type)
-    if hasattr(target, _MARK):
+    if hasattr(target, ONCE_MARK):
         raise ConfigurationError(f"@once is declared twice on {target.__qualname__}")
     if on_contention not in ("wait", "raise", "conflict"):
         raise ConfigurationError(
@@ -122,7 +121,7 @@ def _guarded(target: Callable[..., Any], guard: OnceGuard) -> Callable[..., Any]
 
     wrapper = once_async if inspect.iscoroutinefunction(target) else once
     signature.dress(wrapper, target)
-    setattr(wrapper, _MARK, guard)
+    setattr(wrapper, ONCE_MARK, guard)
     return wrapper
 
 

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -14,6 +15,7 @@ import pytest
 from singleton import ConfigurationError, LockLost, LockNotAcquired, ResultNotKept, ScopeError, current_hold, once
 from singleton import singleton as one_at_a_time
 from singleton.decorator import guards_of
+from singleton.testing import held_elsewhere, memory_locks
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
@@ -97,6 +99,33 @@ def test_one_that_comes_meanwhile_is_refused_where_it_is_told_to(thread: LockThr
         invoked(ship, msg='{"Id": 7}')
     thread.given_back_by_the_other("once/app/ship/7")
     assert invoked(ship, msg='{"Id": 7}') == '{"Id": 7}'
+
+
+def test_a_users_test_says_that_another_instance_is_at_it() -> None:
+    @once(key="Id", on_contention="raise")
+    @one_at_a_time
+    def ship(msg: str) -> str:
+        return msg
+
+    with memory_locks():
+        with held_elsewhere(ship, '{"Id": 7}'), pytest.raises(LockNotAcquired):
+            ship('{"Id": 7}')
+        assert ship('{"Id": 7}') == '{"Id": 7}'
+
+
+@both
+def test_the_store_is_opened_on_the_lock_thread(thread: LockThread, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several who come first each would open one of its own, and leave all but one open."""
+    registry, opened = thread.runtime.registry, list[str]()
+    opens = registry._open_store
+
+    def opening(place: Any) -> Any:
+        opened.append(threading.current_thread().name)
+        return opens(place)
+
+    monkeypatch.setattr(registry, "_open_store", opening)
+    invoked(job(kind, lambda _: None), msg='{"Id": 7}')
+    assert opened == ["singleton-locks"]
 
 
 @both
