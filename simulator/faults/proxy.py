@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_TO_COME_IN = 4
+"""Turns of the loop, at most, from a connection that was accepted to the task that serves it."""
+
 
 class FaultProxy(Board):
     """The proxy, in the running event loop, while its `async with` block lasts."""
@@ -47,6 +50,11 @@ class FaultProxy(Board):
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        # A connection that was accepted, and has no transport when the server is closed, would stay open for ever.
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening)
+        for _ in range(_TO_COME_IN):
+            await asyncio.sleep(0)
         self._server.close()
         tasks = list(self._connections)
         for task, writer in self._connections.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import socket
 import threading
 import time
 import uuid
@@ -383,3 +385,16 @@ def eventually(condition: Callable[[], bool], *, within: float = 5.0) -> None:
     while not condition():
         assert time.monotonic() < end, "It did not happen."
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_who_connects_as_it_closes_is_cut_off_and_leaves_nothing_open(turns: int) -> None:
+    with contextlib.ExitStack() as open_here:
+        async with FaultProxy(1) as proxy:
+            for _ in range(5):
+                comes = open_here.enter_context(socket.socket())
+                comes.setblocking(False)
+                comes.connect_ex(("127.0.0.1", proxy.port))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+    gc.collect()  # what was left open is told as it is collected, which is an error

@@ -237,7 +237,7 @@ def test_trouble_with_the_storage_is_told_in_the_name_of_who_still_waits(
     with LockThread(network) as thread:
         thread.memory = network.service
         thread.taken_by_another_process(LOCK)
-        impatient, job = a_job("sync", lambda: None, timeout=0.3), a_job("sync", lambda: None)
+        impatient, job = a_job("sync", lambda: None, timeout=1.0), a_job("sync", lambda: None)
         first = threading.Thread(target=refused, args=(worker, impatient))
         first.start()
         while not thread.runtime.registry._locks or not thread.do(waiting(thread)):
