@@ -53,7 +53,7 @@ class FaultProxy(Board):
         # A connection that was accepted, and has no transport when the server is closed, would stay open for ever.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening)
-        for _ in range(_TO_COME_IN):
+        for _turn in range(_TO_COME_IN):
             await asyncio.sleep(0)
         self._server.close()
         tasks = list(self._connections)
