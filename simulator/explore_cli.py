@@ -98,7 +98,7 @@ def explore(
     from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
-    from simulator.virtual.search.workloads import WITH_SQL, WORKLOADS
+    from simulator.virtual.search.workloads import NAMED, WORKLOADS
 
     for name, (least, most) in _LIMITS.items():
         if not least <= options[name] <= most:
@@ -106,14 +106,14 @@ def explore(
     try:
         plan = Plan(
             kinds=kinds_named(_names(faults), list(KINDS)),
-            workloads=kinds_named(_names(workload), WORKLOADS, WITH_SQL),
+            workloads=kinds_named(_names(workload), WORKLOADS, NAMED),
             app="" if app is None else str(app.resolve()),
             **options,
         )
     except ValueError as error:
         raise click.UsageError(f"--faults or --workload: {error}") from None
     if not plan.workloads:
-        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS + WITH_SQL)}")
+        raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS + NAMED)}")
     if scheduler and plan.app:
         raise click.UsageError(
             "--scheduler: its workers don't have the folder of --app; run an app's worlds with --jobs"

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.scenario import Scenario
-from simulator.virtual.search.workloads import WITH_SQL, WORKLOADS, start_workload
+from simulator.virtual.search.workloads import NAMED, WORKLOADS, start_workload
 from simulator.virtual.worlds.world import World
 from tests.simulation.planting import ROOT
 
@@ -44,7 +44,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("workload", WORKLOADS + WITH_SQL)
+@pytest.mark.parametrize("workload", WORKLOADS + NAMED)
 def test_the_same_seed_is_the_same_history(workload: str) -> None:
     for seed in range(4):
         first, again = scenario(seed, workload).run(), scenario(seed, workload).run()

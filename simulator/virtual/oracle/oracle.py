@@ -23,6 +23,7 @@ What hosts send is judged in ``conduct.py``; what those who wait may expect, in 
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.oracle.callers import Callers
@@ -67,7 +68,7 @@ class Oracle(Evidence):
         """A workload's own, for when all is over and no promise is broken by then."""
         self._current_hold = current_hold
         self._tokens: dict[str, int] = {}
-        self._showed: dict[str, tuple[int, str | None]] = {}
+        self._showed: dict[str, tuple[int, str | None, weakref.ref[Hold]]] = {}
         self._epochs: dict[str, int] = {}
         network.on_send = self._sent
         network.on_reply = self._replied
@@ -140,13 +141,20 @@ class Oracle(Evidence):
         token = body.hold.token
         if token is not None and not self.operated(body.hold.lease_id):
             last = self._tokens.get(body.lock, 0)
-            if token <= last and not (body.shared and self._showed.get(body.lock) == (token, body.hold.lease_id)):
+            if token <= last and not self._is_known(body):
                 self.blame("token order", f"{body.machine.name} got token {token} of {body.lock} after {last}")
             self._tokens[body.lock] = max(token, last)
-            self._showed[body.lock] = token, body.hold.lease_id
+            self._showed[body.lock] = token, body.hold.lease_id, weakref.ref(body.hold)
         self._bodies[body.lock].append(body)
         self._must_not_hope(body)
         self.silence.entered(body)
+
+    def _is_known(self, body: Body) -> bool:
+        """Tell whether the last body was under the same hold, or under another of the same listener's lease."""
+        token, lease_id, hold = self._showed.get(body.lock, (0, None, None))
+        if body.shared:
+            return (token, lease_id) == (body.hold.token, body.hold.lease_id)
+        return hold is not None and hold() is body.hold
 
     def _must_not_hope(self, body: Body) -> None:
         """A host must not count on its lease for longer than the service will keep it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.faults import KINDS, Fault, fault_from
-from simulator.virtual.search.workloads import WITH_SQL, WORKLOADS, start_workload
+from simulator.virtual.search.workloads import NAMED, WORKLOADS, start_workload
 from simulator.virtual.worlds.world import World
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Scenario:
             raise ValueError(f"a scenario needs {error.args[0]!r}") from None
         if not isinstance(seed, int) or not isinstance(hosts, int) or not 1 <= hosts <= MOST_HOSTS:
             raise ValueError(f"seed {seed!r} and hosts {hosts!r} must be whole numbers, hosts from 1 to {MOST_HOSTS}")
-        if workload not in WORKLOADS + WITH_SQL:
+        if workload not in WORKLOADS + NAMED:
             raise ValueError(f"workload {workload!r} is unknown: it must be one of {', '.join(WORKLOADS)}")
         if not isinstance(faults, list) or not all(isinstance(fault, dict) for fault in faults):
             raise ValueError("faults must be a list of objects")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.workloads.callers import guarded, start_chain, start_queue, start_skip, start_workers
@@ -28,8 +29,8 @@ _MIXED: Final = ("ship", "ship", "ship_soon", "ship_sync", "tick", "insist")
 
 def start_workload(name: str, world: World) -> None:
     """Start the workload's tasks on all machines."""
-    if name in WITH_SQL:
-        _start_with_sql(name, world)
+    if name in NAMED:
+        _start_named(name, world)
         return
     if name not in ("defer", "listener", "deployed", "clients", "failover", "crowd", "state", "once"):
         declare(world, guarded(), queue="orders" if name == "queue" else "")
@@ -58,12 +59,13 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "once": start_once,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)
-WITH_SQL: Final = ("outbox", "rows")
-"""Workloads that need SQLAlchemy: only who names one gets it."""
+NAMED: Final = ("outbox", "rows", "ordered")
+"""Workloads that need more to be installed: SQLAlchemy, azure-storage-queue. Only who names one gets it."""
 
 
-def _start_with_sql(name: str, world: World) -> None:
-    from simulator.virtual.workloads.outboxes import start_outbox
-    from simulator.virtual.workloads.rowclaims import start_rows
+def _start_named(name: str, world: World) -> None:
+    start = getattr(import_module(f"simulator.virtual.workloads.{_MODULES[name]}"), f"start_{name}")
+    start(world)
 
-    {"outbox": start_outbox, "rows": start_rows}[name](world)
+
+_MODULES: Final = {"outbox": "outboxes", "rows": "rowclaims", "ordered": "inboxes.hosts"}

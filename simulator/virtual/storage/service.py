@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.storage.network import Request
+from singleton.stores.keeping import MOST_LISTED
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import NOTHING, StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
@@ -20,12 +22,19 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from singleton.settings.place import Place
+    from singleton.stores.keeping import Page
+    from singleton.stores.logs import Tail
     from singleton.stores.protocol import BlobState, Content
 
 _LABEL: Final = {"CostCentre": "4711"}
 """What an operator writes on a lock's blob."""
 _NOTICE: Final = 10
 """Seconds for which a lease goes on that an operator breaks slowly."""
+
+_READS: Final = frozenset({"read", "get", "tail", "page"})
+"""Requests that change nothing."""
+_NO_LOCK: Final = re.compile(r"deferred/|inbox/[^/]+/(logs|aside)/")
+"""Notes on messages that were put back, and the messages of inboxes."""
 
 Ending = Literal["expired", "released", "operator", "taken over", "taken away"]
 
@@ -64,10 +73,10 @@ class Service(MemoryLeaseStore):
         try:
             answer = _finish(getattr(self, call)(name, *args))
         except StoreFailure:
-            if call not in ("read", "get"):
+            if call not in _READS:
                 self._note(machine, call, name, args, done=False)
             raise
-        if call not in ("read", "get"):
+        if call not in _READS:
             self._note(machine, call, name, args)
         return answer
 
@@ -118,8 +127,16 @@ class Service(MemoryLeaseStore):
         return [name for name in self.names() if self._blobs[name].state(self._loop.now) not in ("leased", "breaking")]
 
     def names(self) -> list[str]:
-        """Return the names of all locks; other blobs are notes on messages that were put back."""
-        return [name for name in super().names() if not name.startswith("deferred/")]
+        """Return the names of all locks."""
+        return [name for name in super().names() if not _NO_LOCK.match(name)]
+
+    def logs(self, prefix: str) -> list[str]:
+        """Return the names of the logs that begin with this."""
+        return [name for name, blob in self._blobs.items() if name.startswith(prefix) and blob.blocks is not None]
+
+    def etag(self, name: str) -> str | None:
+        """Return the ETag of a blob; None: there is none."""
+        return self._blobs[name].etag if name in self._blobs else None
 
     def tenure(self, name: str) -> Tenure | None:
         """Return who has the lease now."""
@@ -262,6 +279,44 @@ class NetworkStore:
     async def remove(self, name: str) -> None:
         """See ``NoteStore.remove``."""
         await self._request("remove", name)
+
+    async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """See ``LogStore.start_log``."""
+        made: bool = await self._request("start_log", name, (metadata,))
+        return made
+
+    async def append(self, name: str, block: bytes) -> int:
+        """See ``LogStore.append``."""
+        offset: int = await self._request("append", name, (block,))
+        return offset
+
+    async def tail(self, name: str, start: int, most: int) -> Tail:
+        """See ``LogStore.tail``."""
+        tail: Tail = await self._request("tail", name, (start, most))
+        return tail
+
+    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
+        """See ``LogStore.label``."""
+        labelled: str = await self._request("label", name, (metadata, etag))
+        return labelled
+
+    async def drop(self, name: str, etag: str) -> None:
+        """See ``LogStore.drop``."""
+        await self._request("drop", name, (etag,))
+
+    async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
+        """See ``LockKeeping.page``."""
+        page: Page = await self._request("page", prefix, (marker, most))
+        return page
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        """See ``LockKeeping.shorten``."""
+        ends: int = await self._request("shorten", name, (after, etag))
+        return ends
+
+    async def erase(self, name: str, etag: str) -> None:
+        """See ``LockKeeping.erase``."""
+        await self._request("erase", name, (etag,))
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""

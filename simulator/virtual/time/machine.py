@@ -20,6 +20,9 @@ HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated
 """The machine on which the running code is; None for the network, the service, and who watches."""
 PART: contextvars.ContextVar[Part] = contextvars.ContextVar("simulated_part", default="user")
 
+EPOCH: Final = 1_800_000_000.0
+"""The wall-clock time at which virtual worlds begin; a multiple of every pace of a timer."""
+
 _NOWHERE: Final = contextvars.Context()
 """The context of what was cancelled."""
 
@@ -91,6 +94,8 @@ class Machine:
         self.name = f"host-{index}"
         self.rate = rate
         self.offset = offset
+        self.ahead = 0.0
+        """Seconds by which its wall clock is wrong."""
         self.crashed = False
         self.leaving = False
         """It was told to stop, or is gone."""
@@ -112,6 +117,10 @@ class Machine:
     def reads(self, now: float) -> float:
         """Return what this machine's clock shows at the true time ``now``."""
         return self.offset + now * self.rate
+
+    def wall(self) -> float:
+        """Return what its wall clock shows, in seconds since 1970; wall clocks agree at the beginning."""
+        return EPOCH + self.ahead - self.offset + self.reads(self._loop.now)
 
     def when(self, shown: float, now: float) -> float:
         """Return the true time at which this machine's clock shows ``shown``; not before ``now``."""

@@ -27,10 +27,12 @@ def inside(
     guarded: bool = True,
     sync: bool = False,
     failover: float | None = None,
+    is_first: bool = True,
 ) -> Iterator[Body]:
     """Let the oracle know of a body for the length of the block.
 
-    ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it; ``failover``: of its lock.
+    ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it; ``failover``: of its lock;
+    ``is_first``: it is the first under its hold: the verdict is told of no other.
     """
     oracle = world.oracle
     body = Body(hold.lock, machine, hold, sync=sync, since=world.loop.now, guarded=guarded, failover=failover)
@@ -40,6 +42,8 @@ def inside(
         oracle.conduct.lost(body, reason)
 
     def told(kind: EventKind, reason: str | None = None) -> None:
+        if not is_first:
+            return
         world.note(machine.name, "lock", kind=kind, lock=hold.lock, owner=hold.owner, token=hold.token, reason=reason)
 
     told("acquired")

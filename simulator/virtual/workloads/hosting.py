@@ -13,7 +13,7 @@ from simulator.host.app.hostjson import QueueOptions
 from simulator.host.triggers.messages import HostQueues, encode
 from simulator.host.triggers.queue import QueueListener
 from simulator.host.triggers.timer import WallClock
-from simulator.virtual.time.machine import HOST
+from simulator.virtual.time.machine import EPOCH, HOST
 from simulator.virtual.workloads.jobs import message as body_for
 from simulator.virtual.workloads.queues import WEEK, Queues, VirtualQueue
 from simulator.virtual.worlds.outcome import told
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 VISIBILITY: Final = 30.0
 PATIENCE: Final = 10.0
 """Seconds that a host waits for an answer of its queue."""
-EPOCH: Final = 1_800_000_000.0
-"""The wall-clock time at which virtual worlds begin; a multiple of every pace of a timer."""
 OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
 """Nothing is poisoned of itself: what fails by a fault of ours is to be tried until it works."""
 
@@ -76,14 +74,22 @@ class QueueWorld:
         self._given_up: set[str] = set()
         world.openings.open_queue = partial(VirtualQueue, world.network, self.queues)
 
-    def listen(self, machine: Machine, function: str, queue: str, run: Callable[[Message], Awaitable[bool]]) -> None:
+    def listen(
+        self,
+        machine: Machine,
+        function: str,
+        queue: str,
+        run: Callable[[Message], Awaitable[bool]],
+        *,
+        visibility: float = VISIBILITY,
+    ) -> None:
         """Start a queue listener on a machine; ``run`` runs the function, and tells whether it succeeded."""
         listener = QueueListener(
             function=function,
             queue=queue,
             service=HostQueues(partial(VirtualQueue, self.world.network, self.queues, machine), patience=PATIENCE),
             options=self.options,
-            visibility=VISIBILITY,
+            visibility=visibility,
             run=run,
             write=partial(self.world.note, machine.name),
             random=random.Random(f"{self.world.rng_work.random()}/{machine.name}"),
@@ -95,6 +101,11 @@ class QueueWorld:
         """Have a message that its function refuses moved to the poison queue, when this delivery of it has failed."""
         message.dequeue_count = self.options.max_dequeue_count
         self._given_up.add(message.id)
+
+    def stop(self) -> None:
+        """Stop the listeners."""
+        for _, listener in self._listeners:
+            listener.stop()
 
     def feed(self, messages: Sequence[Feed], *, seconds: float) -> None:
         """Send the messages in time; when all are done with, stop the listeners and settle the account."""
@@ -113,8 +124,7 @@ class QueueWorld:
             not machine.crashed for machine, _ in self._listeners
         ):
             await asyncio.sleep(1.0)
-        for _, listener in self._listeners:
-            listener.stop()
+        self.stop()
         for queue in read:
             self.world.note("world", "queue_left", queue=queue, ids=self.queues.left().get(queue, []))
         self._settle()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from simulator.host.triggers.messages import Message
 from simulator.virtual.storage.network import Network, Request
 from simulator.virtual.time.machine import PART
-from singleton.stores.messages import Hidden, Sent
+from singleton.stores.messages import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class Queues:
         there = {queue: [stored.id for stored in self._there(queue)] for queue in self._queues}
         return {queue: names for queue, names in there.items() if names}
 
+    def texts(self, queue: str) -> list[str]:
+        """Return the texts of all messages in a queue."""
+        return [stored.text for stored in self._there(queue)] if queue in self._queues else []
+
     def _there(self, queue: str) -> list[Stored]:
         messages, now = self._queues[queue], self.loop.now
         for over in [stored.id for stored in messages.values() if stored.expires <= now]:
@@ -195,6 +199,10 @@ class VirtualQueue:
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """See ``MessageStore.delete``."""
         await self._send("queue delete", partial(self._queues.delete, self._name, id, receipt), id)
+
+    async def take(self, most: int, seconds: int) -> list[Taken]:
+        """See ``MessageSource.take``."""
+        return [Taken(each.id, each.pop_receipt, each.text, each.dequeue_count) for each in await self.receive(most, seconds)]
 
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""

@@ -114,7 +114,7 @@ class World:
             _stream(seed, machine.name),
             open_queue=lambda _, name: self.openings.queue(machine, name),
             keep=(keep := _stream(seed, "registry").choice(_KEPT)),
-            wall=self.loop.time,  # no machine is a copy of another
+            wall=machine.wall,
         )
         self.oracle.bounds.forgets = keep != max(_KEPT)
         return VirtualRuntime(self.loop, machine, registry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import uuid
+import random
 import weakref
 from collections import OrderedDict
 from dataclasses import replace
@@ -49,10 +49,13 @@ class Place(NamedTuple):
 class Sender:
     """Sends the messages of one process to one inbox."""
 
-    def __init__(self, store: Store, names: Names, *, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, names: Names, *, wall: Callable[[], float], rng: random.Random | None = None
+    ) -> None:
         self._store = store
         self._names = names
         self._wall = wall
+        self._rng = rng or random.SystemRandom()
         self._id = ""
         self._numbers = itertools.count(1)
         self._clocks = 0.0
@@ -99,7 +102,7 @@ class Sender:
         """Return the id of this sender; another in a copy of the process."""
         before, self._clocks = self._clocks, self._wall() - asyncio.get_running_loop().time()
         if not self._id or abs(self._clocks - before) > _STEADY or self._process != os.getpid():
-            self._id, self._process = uuid.uuid4().hex[:16], os.getpid()
+            self._id, self._process = f"{self._rng.getrandbits(64):016x}", os.getpid()
         return self._id
 
     async def _added(self, spot: str, block: bytes) -> int:

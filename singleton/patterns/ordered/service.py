@@ -126,7 +126,7 @@ class Service:
         senders = _senders.setdefault(registry, {})
         key = self.client.place, self.names, self._queue
         if key not in senders:
-            senders[key] = Sender(self.store(registry), self.names, wall=registry.wall)
+            senders[key] = Sender(self.store(registry), self.names, wall=registry.wall, rng=registry.rng)
         await senders[key].send(spot, entry, ring_first)
 
     async def ring(self, registry: Registry, bell: Bell, delay: float = 0) -> Sent | None:

@@ -1,0 +1,103 @@
+"""Whether somebody always comes for what waits in an inbox.
+
+left without a bell    a key has had messages for a while without a bell, a consumer, or trouble
+not gone on with       the consumer of a key is dead, and nobody goes on with it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.patterns.ordered.bells import bell_in
+
+if TYPE_CHECKING:
+    from simulator.virtual.storage.service import Tenure
+    from simulator.virtual.time.machine import Machine
+    from simulator.virtual.workloads.inboxes.postbook import Postbook
+    from simulator.virtual.workloads.queues import Queues
+    from simulator.virtual.worlds.world import World
+
+_BARE: Final = 5.0
+"""Seconds after which a key with messages has a bell, or somebody at it, on a good day."""
+_GOES_ON: Final = 24.0
+"""Seconds after the end of a dead consumer's lease in which another comes: a bell that was put off, and a poll."""
+_TROUBLE: Final = 60.0
+
+
+@dataclass(slots=True)
+class BellWatch:
+    """Looks every second."""
+
+    world: World
+    book: Postbook
+    queues: Queues
+    queue: str
+    _since: dict[str, float] = field(default_factory=dict)
+    """Since when each key has had a log."""
+    _bare: dict[str, float] = field(default_factory=dict)
+    _gone: dict[Machine, float] = field(default_factory=dict)
+    _orphans: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """See what there is."""
+        now, names, service = self.world.loop.now, self.book.names, self.world.service
+        for machine in self.world.machines:
+            if machine.leaving:
+                self._gone.setdefault(machine, now)
+        logs = self.book.with_logs()
+        rung = self._rung()
+        for spot in [spot for spot in self._since if spot not in logs]:
+            for known in (self._since, self._bare, self._orphans):
+                known.pop(spot, None)
+        for spot in sorted(logs):
+            self._since.setdefault(spot, now)
+            is_visited = service.tenure(names.lock(spot)) is not None
+            if is_visited:
+                self._orphans.pop(spot, None)
+            if is_visited or spot in rung or self.book.keys[spot].kept.stopped:
+                self._bare.pop(spot, None)
+            else:
+                self._bare.setdefault(spot, now)
+            self._must_be_well(spot, now)
+
+    def _must_be_well(self, spot: str, now: float) -> None:
+        bare, orphan = self._bare.get(spot, now), self._orphans.get(spot, now)
+        if now - bare > _BARE and self._is_calm(now - self._since[spot] + _BARE):
+            self._blame("left without a bell", f"{spot} has had messages for {now - self._since[spot]:.0f} s, and no bell")
+        waits = self.book.keys[spot].kept
+        if now - orphan > _GOES_ON and self._is_calm(now - orphan + _TROUBLE) and not (waits.stopped or waits.failures):
+            self._blame("not gone on with", f"the consumer of {spot} is dead, its lease ended {now - orphan:.0f} s ago")
+
+    def ended(self, tenure: Tenure) -> None:
+        """Take the end of a lease."""
+        machine, names = tenure.machine, self.book.names
+        if tenure.ending != "expired" or machine is None or not machine.crashed or not tenure.lock.startswith(names.locks):
+            return
+        spot = tenure.lock.removeprefix(names.locks)
+        began = any(body.hold.lease_id == tenure.lease_id for body in self.world.oracle.bodies(tenure.lock))
+        if began and not self.world.oracle.conduct.troubled(machine, _TROUBLE):
+            self.world.oracle.reached["consumers that died"] += 1
+            self._orphans[spot] = self.world.loop.now
+
+    def _is_calm(self, seconds: float) -> bool:
+        """Tell whether all hosts that there were in the last seconds had no trouble."""
+        now, conduct = self.world.loop.now, self.world.oracle.conduct
+        alive = [machine for machine in self.world.machines if now - self._gone.get(machine, now) < seconds]
+        return all(conduct.well(machine, seconds) for machine in alive if not machine.leaving) and not any(
+            machine.leaving for machine in alive
+        )
+
+    def _rung(self) -> set[str]:
+        """Return the keys that there is a bell for."""
+        spots = set()
+        for text in self.queues.texts(self.queue):
+            try:
+                spots.add(bell_in(text, self.book.names.inbox).spot)
+            except ConfigurationError:
+                continue
+        return spots
+
+    def _blame(self, check: str, text: str) -> None:
+        self.world.oracle.blame(check, text)
