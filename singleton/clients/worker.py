@@ -6,13 +6,13 @@ import asyncio
 import inspect
 import logging
 import math
-import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING
 
 from singleton.base.errors import LockClosed
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
+from singleton.clients.running import Running
 from singleton.process.cancelling import cancelled_when_lost
 from singleton.process.current import runtime
 from singleton.process.reentry import inside
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from singleton.process.onthread import Work
 
 
-class PeriodicWorker:
+class PeriodicWorker(Running):
     """Does its work every so many seconds, on one of all the instances that have such a worker. Made by ``periodic``.
 
     Its ticks come at fixed times from its start, the first at once; those that fall into the work are left out. At a
@@ -48,16 +48,11 @@ class PeriodicWorker:
         every: float,
         attempt: Work[Hold | None],
     ) -> None:
+        super().__init__(f"worker {name}")
         self.name = name
         self.every = every
         self._work = work
         self._attempt = attempt
-        self._stopping = threading.Event()
-        self._started = False
-        self._thread: threading.Thread | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopped: asyncio.Event | None = None
         self._tick_task: asyncio.Task[None] | None = None
         self._may_cut_off = False
         self._skips = False
@@ -66,14 +61,6 @@ class PeriodicWorker:
     def stopping(self) -> bool:
         """Tell whether a stop was asked for: long sync work may look here, from its thread, and end early."""
         return self._stopping.is_set()
-
-    # --- in a thread ------------------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Run in a thread of its own, until ``stop``."""
-        self._begin()
-        self._thread = threading.Thread(target=self._main, name=f"worker {self.name}", daemon=True)
-        self._thread.start()
 
     def stop(self, timeout: float | None = None, *, cancel: bool = False) -> bool:
         """End the wait at once; let the work that is under way end, and the lock be given back.
@@ -85,29 +72,7 @@ class PeriodicWorker:
         Returns:
             Whether it has ended.
         """
-        self._stopping.set()
-        if self._loop is not None:
-            with suppress(RuntimeError):  # its loop is closed: it has ended
-                self._loop.call_soon_threadsafe(self._halt, cancel)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-            return not self._thread.is_alive()
-        return self._running is None or self._running.done()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._run())
-        except LockClosed:
-            _log.warning("worker %s ends: its client was closed", self.name)
-
-    # --- on an event loop -------------------------------------------------------------------------------------------
+        return self._end(partial(self._halt, cancel=cancel), timeout)
 
     async def run(self) -> None:
         """Run here, until ``stop``. Cancelling this cancels async work, and gives the lock back.
@@ -115,32 +80,10 @@ class PeriodicWorker:
         Raises:
             LockClosed: the client was closed.
         """
-        self._begin()
-        await self._run()
-
-    async def __aenter__(self) -> Self:
-        self._begin()
-        self._running = asyncio.get_running_loop().create_task(self._run(), name=f"worker {self.name}")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._running is not None
-        self.stop()
-        await to_its_end(self._running)
-        if not self._running.cancelled() and isinstance(self._running.exception(), LockClosed):
-            _log.warning("worker %s ended: its client was closed", self.name)
-
-    # --- both -------------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        if self._started:
-            raise RuntimeError(f"worker {self.name!r} was started before: make a new one")
-        self._started = True
+        await super().run()
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._stopped = asyncio.Event()
-        self._loop = loop
+        loop, stopped = asyncio.get_running_loop(), self._prepare()
         due = loop.time()
         while not self._stopping.is_set():
             self._tick_task = loop.create_task(self._tick(), name=f"tick of {self.name}")
@@ -151,13 +94,12 @@ class PeriodicWorker:
             if not self._stopping.is_set():
                 try:
                     async with asyncio.timeout_at(due):
-                        await self._stopped.wait()
+                        await stopped.wait()
                 except TimeoutError:
                     continue
 
-    def _halt(self, cancel: bool) -> None:  # noqa: FBT001 - a callback
-        assert self._stopped is not None
-        self._stopped.set()
+    def _halt(self, *, cancel: bool = False) -> None:
+        super()._halt()
         if self._tick_task is not None and (cancel or self._may_cut_off):
             self._tick_task.cancel()
 

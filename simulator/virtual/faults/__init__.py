@@ -23,6 +23,21 @@ from simulator.virtual.faults import silences
 
 # isort: split
 from simulator.virtual.faults import contents
+
+# isort: split
+from simulator.virtual.faults import inboxes
 from simulator.virtual.faults.fault import KINDS, Fault, Lasting, fault_from
 
-__all__ = ["KINDS", "Fault", "Lasting", "contents", "fault_from", "hosts", "network", "queues", "silences", "strange"]
+__all__ = [
+    "KINDS",
+    "Fault",
+    "Lasting",
+    "contents",
+    "fault_from",
+    "hosts",
+    "inboxes",
+    "network",
+    "queues",
+    "silences",
+    "strange",
+]

@@ -202,3 +202,37 @@ class OneMessage(Fault, kind="one message"):
     def words(self) -> str:
         what = _FATES.get(self.fate, f"is answered {self.fate}").format(f"{self.seconds:g}")
         return f"host-{self.host}'s next {self.call} {what}"
+
+
+DISTURBANCES: Final = {
+    "request lost": "are lost",
+    "reply lost": "are carried out, and the replies are lost",
+    "late": "arrive {0:g} s late",
+    "reply late": "are answered {0:g} s late",
+    "twice": "arrive twice, {0:g} s apart",
+    "503": "are answered 503",
+}
+"""What may happen to requests, by a word for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbed(NetworkFault):
+    """One kind of requests goes wrong in one way."""
+
+    names: ClassVar[Mapping[str, str]] = {}
+    """The requests, by their calls."""
+    call: str = ""
+    fate: str = drawn("late", lambda rng: rng.choice(("late", "late", "reply lost", *DISTURBANCES)))
+    delay: float = drawn(1.0, lambda rng: round(rng.choice((0.3, 1.0, 3.0, 6.0, 15.0)) * rng.uniform(0.5, 1.5), 3))
+
+    def concerns(self, request: Request) -> bool:
+        """Tell whether the rule is about this request."""
+        return (self.everybody or request.machine.index == self.host) and self.call == request.call
+
+    def affect(self, passage: Passage, rng: random.Random, since: float) -> None:  # noqa: ARG002
+        if not befallen(passage, self.fate, self.delay):
+            passage.answer = StoreFailure(503, None, "simulated")
+
+    def words(self) -> str:
+        happens = DISTURBANCES[self.fate].format(self.delay)
+        return f"{self.names[self.call]} of {self.whose} {happens} for {self.seconds:g} s"

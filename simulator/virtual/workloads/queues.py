@@ -202,7 +202,10 @@ class VirtualQueue:
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
         """See ``MessageSource.take``."""
-        return [Taken(each.id, each.pop_receipt, each.text, each.dequeue_count) for each in await self.receive(most, seconds)]
+        return [
+            Taken(each.id, each.pop_receipt, each.text, each.dequeue_count)
+            for each in await self.receive(most, seconds)
+        ]
 
     async def aclose(self) -> None:
         """See ``MessageStore.aclose``."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, LockClosed, LockLost, SingletonError
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
+from singleton.clients.running import Running
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
 from singleton.patterns.ordered.answering import INSURED, answer, put_off
@@ -61,7 +60,7 @@ class _ReceivedBell:
         await self.locks.call_async(lambda registry: put_off(self.service, registry, self.known, again))
 
 
-class InboxWorker:
+class InboxWorker(Running):
     """Handles the messages of an inbox for as long as it runs. Made by ``Inbox.worker``.
 
     Any number of processes may have one. In a thread of its own: ``with inbox.worker(...)``, or ``start`` and ``stop``.
@@ -79,77 +78,25 @@ class InboxWorker:
         every: float,
         is_async: bool,
     ) -> None:
+        super().__init__(f"inbox {service.names.inbox}")
         self._service = service
         self._handler = handler
         self._rules = rules
         self._keys = keys
         self._every = every
         self._is_async = is_async
-        self._stopping = threading.Event()
-        self._started = False
-        self._thread: threading.Thread | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopped: asyncio.Event | None = None
         self._busy: set[asyncio.Task[None]] = set()
-
-    # --- in a thread --------------------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Run in a thread of its own, until ``stop``."""
-        self._begin()
-        self._thread = threading.Thread(target=self._main, name=f"inbox {self._service.names.inbox}", daemon=True)
-        self._thread.start()
 
     def stop(self, timeout: float | None = None) -> bool:
         """Begin no more messages; let those in hand end, at most so many seconds. Tell whether they have."""
-        self._stopping.set()
-        if self._loop is not None and self._stopped is not None:
-            with suppress(RuntimeError):  # its loop is closed: it has ended
-                self._loop.call_soon_threadsafe(self._stopped.set)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-            return not self._thread.is_alive()
-        return self._running is None or self._running.done()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _main(self) -> None:
-        with suppress(LockClosed):
-            asyncio.run(self._run())
-
-    # --- on an event loop ---------------------------------------------------------------------------------------------
+        return self._end(self._halt, timeout)
 
     async def run(self) -> None:
         """Run here, until ``stop``. Cancelling this cancels async handlers; their messages are handled again."""
-        self._begin()
-        await self._run()
-
-    async def __aenter__(self) -> Self:
-        self._begin()
-        self._running = asyncio.get_running_loop().create_task(self._run())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._running is not None
-        self.stop()
-        await to_its_end(self._running)
-
-    # --- both ---------------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        if self._started:
-            raise RuntimeError("this worker was started before: make a new one")
-        self._started = True
+        await super().run()
 
     async def _run(self) -> None:
-        locks = runtime()
-        self._stopped, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        locks, stopped = runtime(), self._prepare()
         if self._stopping.is_set():
             return
 
@@ -161,16 +108,15 @@ class InboxWorker:
         with ThreadPoolExecutor(self._keys, thread_name_prefix=name) as pool:
             async with looking:
                 try:
-                    await self._receive(locks, pool)
+                    await self._receive(locks, pool, stopped)
                 finally:
                     for task in self._busy if not self._stopping.is_set() else ():
                         task.cancel()
                     if self._busy:
                         await asyncio.wait(self._busy)
 
-    async def _receive(self, locks: LockRuntime, pool: ThreadPoolExecutor) -> None:
-        assert self._stopped is not None
-        stopped = asyncio.ensure_future(self._stopped.wait())
+    async def _receive(self, locks: LockRuntime, pool: ThreadPoolExecutor, stops: asyncio.Event) -> None:
+        stopped = asyncio.ensure_future(stops.wait())
         pause = _SHORTEST
         try:
             while not self._stopping.is_set():

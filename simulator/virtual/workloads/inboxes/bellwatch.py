@@ -65,7 +65,9 @@ class BellWatch:
     def _must_be_well(self, spot: str, now: float) -> None:
         bare, orphan = self._bare.get(spot, now), self._orphans.get(spot, now)
         if now - bare > _BARE and self._is_calm(now - self._since[spot] + _BARE):
-            self._blame("left without a bell", f"{spot} has had messages for {now - self._since[spot]:.0f} s, and no bell")
+            self._blame(
+                "left without a bell", f"{spot} has had messages for {now - self._since[spot]:.0f} s, and no bell"
+            )
         waits = self.book.keys[spot].kept
         if now - orphan > _GOES_ON and self._is_calm(now - orphan + _TROUBLE) and not (waits.stopped or waits.failures):
             self._blame("not gone on with", f"the consumer of {spot} is dead, its lease ended {now - orphan:.0f} s ago")
@@ -73,7 +75,12 @@ class BellWatch:
     def ended(self, tenure: Tenure) -> None:
         """Take the end of a lease."""
         machine, names = tenure.machine, self.book.names
-        if tenure.ending != "expired" or machine is None or not machine.crashed or not tenure.lock.startswith(names.locks):
+        if (
+            tenure.ending != "expired"
+            or machine is None
+            or not machine.crashed
+            or not tenure.lock.startswith(names.locks)
+        ):
             return
         spot = tenure.lock.removeprefix(names.locks)
         began = any(body.hold.lease_id == tenure.lease_id for body in self.world.oracle.bodies(tenure.lock))

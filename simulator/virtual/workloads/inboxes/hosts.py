@@ -61,7 +61,9 @@ def start_ordered(world: World) -> None:
     for machine in world.machines:
         machine.ahead = rng.choice((0.0, 0.0, 3.0)) * rng.uniform(-1.0, 1.0)
         for _ in range(rng.choice((1, 1, 2))):
-            plans = [drawn(rng, number + each, keys, rules["attempts"], heavy=heavy) for each in range(rng.randint(1, 6))]
+            plans = [
+                drawn(rng, number + each, keys, rules["attempts"], heavy=heavy) for each in range(rng.randint(1, 6))
+            ]
             number += len(plans)
             office.plans.update({plan.number: plan for plan in plans})
             seconds = sum(plan.pause + (plan.takes + 2.0) * (plan.fails + 1) + 5.0 for plan in plans) * 2

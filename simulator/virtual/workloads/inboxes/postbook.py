@@ -177,7 +177,9 @@ class Postbook:
             self.world.oracle.reached["messages behind a full log"] += 1
             first = self.world.service.etag(self.names.log(spot))
             if first is None or chain_of(_Seen(first)) != part.partition("/")[0]:
-                self._blame("appended in vain", f"{self._by_id.get(identity)} is in {name}, which nobody reads any more")
+                self._blame(
+                    "appended in vain", f"{self._by_id.get(identity)} is in {name}, which nobody reads any more"
+                )
 
     def _is_put_aside(self, entry: Entry) -> None:
         send = self._by_id.get((entry.sender, entry.number))
@@ -202,7 +204,9 @@ class Postbook:
             if not excused and send.id is not None and key.is_kept(send.id):
                 self._blame("kept unhandled", f"{send} is passed over")
         if state.failures > key.raised:
-            self._blame("miscounted", f"{spot} has {state.failures} failures, and its handlers failed {key.raised} times")
+            self._blame(
+                "miscounted", f"{spot} has {state.failures} failures, and its handlers failed {key.raised} times"
+            )
         if state.stopped and not key.kept.stopped:
             self.world.oracle.reached["keys stopped"] += 1
             if key.attempt < self.attempts:
