@@ -213,7 +213,8 @@ class _Office:
             await asyncio.sleep(self.look_every)
             with suppress(SingletonError):
                 await self.inbox.alook()
-        self._hosting.stop()
+        if self._is_over():
+            self._hosting.stop()
 
     async def _handle(self, message: InboxMessage) -> None:
         machine, hold = _here(), current_hold()
@@ -299,7 +300,9 @@ class _Office:
         if any(key.kept.stopped for key in self.book.keys.values()) or self.book.waiting:
             return False
         service, names = self.world.service, self.book.names
-        return not (self.book.with_logs() or service.logs(names.asides))
+        # A request to put something aside that arrives a second time may leave an empty log.
+        aside = [name for name in service.logs(names.asides) if service.content(name)]
+        return not (self.book.with_logs() or aside)
 
 
 def _both(one: Callable[..., None], other: Callable[..., None]) -> Callable[..., None]:
