@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.virtual.faults import KINDS, Fault
 from simulator.virtual.faults.contents import StateDisturbed
 from simulator.virtual.faults.hosts import BlockedLoop, Crash, Drift, Operator, Pause, PauseBetweenSteps, ShutDown
+from simulator.virtual.faults.inboxes import LogsDisturbed, OneLogRequest
 from simulator.virtual.faults.network import Fading, Failing, Lossy, OneMessage, Partition, Slow
 from simulator.virtual.faults.queues import OF_MESSAGES, OneQueueRequest
 from simulator.virtual.faults.silences import BreaksInVain, HolderDies, ShortPause, Silenced
@@ -69,6 +70,20 @@ BY_KIND: dict[type[Fault], st.SearchStrategy[Any]] = {
         call=st.sampled_from(StateDisturbed.allowed["call"]),
         fate=st.sampled_from(StateDisturbed.allowed["fate"]),
         delay=tenths(0.1, 20),
+    ),
+    LogsDisturbed: st.builds(
+        LogsDisturbed,
+        **NETWORK,
+        call=st.sampled_from(LogsDisturbed.allowed["call"]),
+        fate=st.sampled_from(LogsDisturbed.allowed["fate"]),
+        delay=tenths(0.1, 20),
+    ),
+    OneLogRequest: st.builds(
+        OneLogRequest,
+        **LASTING,
+        call=st.sampled_from(OneLogRequest.allowed["call"]),
+        fate=st.sampled_from(OneLogRequest.allowed["fate"]),
+        times=st.integers(1, 9),
     ),
     StrangeError: st.builds(
         StrangeError,

@@ -33,6 +33,7 @@ from singleton.base.hold import Hold, LossSignal
 from singleton.settings.connection import StorageAccount
 from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
+from tests.simulation.inbox_scenes import INBOXES, all_is_well
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.pattern_scenes import PATTERNS
@@ -711,7 +712,7 @@ def _(scene: Scene) -> None:
     async def never() -> None:
         await asyncio.sleep(10_000.0)
 
-    scene.world._runtimes[scene.a.machine].registry.aclose = never  # type: ignore[method-assign]
+    scene.world.runtimes[scene.a.machine].registry.aclose = never  # type: ignore[method-assign]
 
 
 @situation("deadlock")
@@ -806,6 +807,7 @@ async def _(host: Host) -> None:
 SITUATIONS.update(MISDELIVERIES)
 SITUATIONS.update(STATES)
 SITUATIONS.update(PATTERNS)
+SITUATIONS.update(INBOXES)
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------
@@ -868,4 +870,10 @@ def test_nothing_is_found_where_hosts_do_as_they_should() -> None:
 
     scene.a.plays(first)
     scene.b.plays(second)
+    assert scene.found() == {}
+
+
+def test_nothing_is_found_where_an_inbox_does_as_it_should() -> None:
+    scene = Scene()
+    scene.a.plays(all_is_well)
     assert scene.found() == {}

@@ -62,3 +62,6 @@ class OneLogRequest(OneQueueRequest, kind="log request"):
         call, fate = rng.choice((*_MOSTLY, *_CALLS)), rng.choice(_FATES)
         seconds = round(rng.choice([0.5, 2, 4, 12, 20, 35]) * rng.uniform(0.9, 1.1), 3)
         return cls(at=at, host=host, call=call, fate=fate, seconds=seconds, times=rng.choice([1, 1, 1, 2, 4]))
+
+    def words(self) -> str:
+        return super(OneLogRequest, self).words().replace("start_log", "making of a log")

@@ -74,6 +74,9 @@ class Conduct:
     keeps: Callable[[Tenure], bool] = lambda _: False
     """Tells whether a host keeps a lease for a reason although no body is inside: part of a set, the rest of a time."""
 
+    asked_by: Callable[[str], int] = lambda _: 0
+    """Returns how many ask for a lock, each for itself and with pauses of its own, beside those who wait for it."""
+
     touched: Callable[[str], float | None] = lambda _: None
     """Returns the failover of a lease that is touched."""
 
@@ -206,7 +209,7 @@ class Conduct:
             times.append(now)
             while times[0] < now - _WINDOW:
                 times.popleft()
-            if len(times) > _MOST_IN_WINDOW:
+            if len(times) > _MOST_IN_WINDOW + _WINDOW * self.asked_by(request.name):
                 often = f"{len(times)} times in {now - times[0]:.1f} s"
                 self.evidence.blame("flood", f"{request.machine.name} asks for {request.name} {often}")
                 times.clear()

@@ -17,6 +17,7 @@ from simulator.virtual.workloads import leaders, once, semaphores, states, witne
 from simulator.virtual.workloads.clients import book, calls, crowd, uses
 from simulator.virtual.workloads.deferring import ledger
 from simulator.virtual.workloads.deployments import deployed
+from simulator.virtual.workloads.inboxes import bellwatch, hosts, postbook
 from simulator.virtual.workloads.listeners import answers
 from simulator.virtual.worlds import logs, world
 
@@ -97,7 +98,20 @@ _WITH_SQL: Final = ("outboxes.py", "rowclaims.py")
 def promises() -> dict[str, str]:
     """Return what each check of the oracle says must not be, by its name."""
     workloads = (book, calls, crowd, uses, deployed, leaders, witness, ledger, answers, once, semaphores, states)
-    modules = (*workloads, logs, world, conduct, callers, listening, places, silence, oracle)
+    modules = (
+        *workloads,
+        postbook,
+        bellwatch,
+        hosts,
+        logs,
+        world,
+        conduct,
+        callers,
+        listening,
+        places,
+        silence,
+        oracle,
+    )
     pages = "".join(module.__doc__ or "" for module in modules)
     for file in _WITH_SQL:  # importing them takes SQLAlchemy
         source = Path(leaders.__file__).with_name(file).read_text(encoding="utf-8")

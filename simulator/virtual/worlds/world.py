@@ -95,7 +95,7 @@ class World:
         """Of the functions of a user's app."""
         self.settings: dict[Machine, Mapping[str, str]] = {}
         """The app settings of hosts that have some of their own."""
-        self._runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
+        self.runtimes = {machine: self._runtime(machine, seed) for machine in self.machines}
         self._jobs: list[tuple[Machine | None, asyncio.Task[Any]]] = []
         self._ends: dict[Machine, list[asyncio.Future[None]]] = {machine: [] for machine in self.machines}
         self.cancelled: set[str] = set()
@@ -159,7 +159,7 @@ class World:
     async def _leave(self, machine: Machine) -> None:
         self.oracle.conduct.closing(machine)
         self.oracle.listening.closing(machine)
-        await self._runtimes[machine].close()
+        await self.runtimes[machine].close()
         self.oracle.conduct.closed(machine)
         self.oracle.listening.closed(machine)
         await asyncio.sleep(_LINGER)
@@ -192,7 +192,7 @@ class World:
             return self._happen()
 
     def _happen(self) -> Run:
-        provide_runtime(lambda: self._runtimes[_here()])
+        provide_runtime(lambda: self.runtimes[_here()])
         unsubscribe = subscribe(self._hear)
         logging.disable(logging.CRITICAL)
         try:
@@ -254,7 +254,7 @@ class World:
     async def _close(self) -> None:
         closing = [
             self.loop.create_task(runtime.close(), context=machine.context("locks"))
-            for machine, runtime in self._runtimes.items()
+            for machine, runtime in self.runtimes.items()
             if not machine.crashed
         ]
         _, pending = await asyncio.wait(closing, timeout=_CLOSING)

@@ -39,10 +39,10 @@ class AsideMessage:
     name: str
 
 
-async def put_aside(store: Store, names: Names, spot: str, entry: Entry, error: BaseException) -> str:
+async def put_aside(store: Store, names: Names, spot: str, entry: Entry, why: str) -> str:
     """Keep a message that is not to be tried any more, once however often it is asked for; return where."""
     name = f"{names.asides}{spot}/{entry.sender}-{entry.number}"
-    said = {LOG_KEY: "aside", _ERROR: header_safe(f"{type(error).__name__}: {error}")}
+    said = {LOG_KEY: "aside", _ERROR: header_safe(why)}
 
     async def asked() -> None:
         if await store.start_log(name, said) or not (await store.tail(name, 0, 2**23)).blocks:

@@ -67,8 +67,9 @@ async def resume(service: Service, spot: str, registry: Registry, *, skip: bool)
             entry = next((each for each in entries if not position.is_repeat(each)), entries[0])
             for each in entries[: entries.index(entry)]:
                 position.passed(each)
-            error = RuntimeError(position.stopped or "skipped by an operator")
-            await put_aside(store, service.names, spot, entry, error)
+            position.aside = position.aside or position.stopped or "skipped by an operator"
+            await keeper.write(position.kept())  # from now on, nobody handles it
+            await put_aside(store, service.names, spot, entry, position.aside)
             position.passed(entry)
         position.failures, position.until, position.stopped = 0, 0.0, ""
         await keeper.write(position.kept())

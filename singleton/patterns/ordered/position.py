@@ -30,6 +30,7 @@ class Position:
         until: not to be tried before, by the wall clock.
         stopped: why the key stands still; empty: it does not.
         key: the key, where that was needed.
+        aside: why the message at ``at`` is to be put aside, and not to be tried any more; empty: it is not.
         senders: the last number that was read of each sender, the one that was read last at the end.
     """
 
@@ -42,6 +43,7 @@ class Position:
     until: float = 0.0
     stopped: str = ""
     key: str = ""
+    aside: str = ""
     senders: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -77,6 +79,7 @@ class Position:
             self.senders[entry.sender] = entry.number
             while len(self.senders) > MOST_SENDERS:
                 del self.senders[next(iter(self.senders))]
+            self.aside = ""
             self.failures, self.until = 0, 0.0
         self.at = entry.end
         self.entries += 1

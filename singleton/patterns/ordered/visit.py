@@ -169,26 +169,31 @@ class Visit:
     async def _one(self, hold: Hold, position: Position, entry: Entry) -> Outcome | None:
         """Handle one message and keep that it is; None: go on."""
         hold.raise_if_lost()
-        error: Exception | None = RuntimeError(_NO_END)
-        if position.failures < self.rules.attempts:
-            attempt = position.failures + 1
-            if self.again or position.failures:  # if this process dies of it, the attempt has been counted
-                position.failures = attempt
-                await self._keep(hold, position)
-            self.again = False
-            error = await self._tried(hold, entry, attempt)
-            position.failures = attempt
-        outcome = None
-        if error is None:
+        error = None if position.aside else await self._attempted(hold, position, entry)
+        outcome = None if error is None else await self._failed(position, entry, error)
+        if position.aside:
+            await self._put_aside(hold, position, entry, error)
+        if outcome is None:
             position.passed(entry)
-        else:
-            outcome = await self._failed(position, entry, error)
         await self._keep(hold, position)
         return outcome
 
     async def _keep(self, hold: Hold, position: Position) -> None:
         kept = position.kept()
         await self.locks.call_async(lambda _: hold.keeper().write(kept))
+
+    async def _attempted(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
+        """Try it, unless that was done often enough; count that, and return what it raised."""
+        if position.failures >= self.rules.attempts:
+            return RuntimeError(_NO_END)
+        attempt = position.failures + 1
+        if self.again or position.failures:  # if this process dies of it, the attempt has been counted
+            position.failures = attempt
+            await self._keep(hold, position)
+        self.again = False
+        error = await self._tried(hold, entry, attempt)
+        position.failures = attempt
+        return error
 
     async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:
         """Run the handler; return what it raised."""
@@ -208,22 +213,29 @@ class Visit:
         return None
 
     async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
-        """Say what follows a failure; None: the message is put aside, and the key goes on."""
+        """Say what follows a failure; None: the message is to be put aside, and the key goes on."""
         said = self.names.inbox, entry.key, position.failures
         if position.failures < self.rules.attempts:
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
             position.until = await self.locks.call_async(_wall) + pause
             _log.warning("inbox %s: a message of %r failed, %d times by now; it holds back the others", *said)
             return Outcome(again=pause, error=error)
+        why = f"{type(error).__name__}: {error}"[:500]
         if self.rules.on_poison == "stop":
-            position.stopped, position.key = f"{type(error).__name__}: {error}"[:500], entry.key
+            position.stopped, position.key = why, entry.key
             _log.error("inbox %s: %r stands still until it is resumed: a message failed %d times", *said)
             return Outcome(error=error)
-        putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, error=error)
-        name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
-        _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, name, exc_info=error)
-        position.passed(entry)
+        position.aside = why
         return None
+
+    async def _put_aside(self, hold: Hold, position: Position, entry: Entry, error: Exception | None) -> None:
+        """Put a message aside. That it is to be is kept before: from then on, nobody handles it."""
+        if error is not None:
+            await self._keep(hold, position)
+        putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, why=position.aside)
+        name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
+        said = self.names.inbox, entry.key, position.failures, name
+        _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, exc_info=error)
 
 
 async def _wall(registry: Registry) -> float:

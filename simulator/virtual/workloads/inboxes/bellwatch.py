@@ -6,6 +6,8 @@ not gone on with       the consumer of a key is dead, and nobody goes on with it
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +40,8 @@ class BellWatch:
     """Since when each key has had a log."""
     _bare: dict[str, float] = field(default_factory=dict)
     _gone: dict[Machine, float] = field(default_factory=dict)
-    _orphans: dict[str, float] = field(default_factory=dict)
+    _orphans: dict[str, tuple[float, Machine]] = field(default_factory=dict)
+    """When the lease of each key's dead consumer ended, and who that was."""
 
     def look(self) -> None:
         """See what there is."""
@@ -63,14 +66,14 @@ class BellWatch:
             self._must_be_well(spot, now)
 
     def _must_be_well(self, spot: str, now: float) -> None:
-        bare, orphan = self._bare.get(spot, now), self._orphans.get(spot, now)
-        if now - bare > _BARE and self._is_calm(now - self._since[spot] + _BARE):
-            self._blame(
-                "left without a bell", f"{spot} has had messages for {now - self._since[spot]:.0f} s, and no bell"
-            )
-        waits = self.book.keys[spot].kept
-        if now - orphan > _GOES_ON and self._is_calm(now - orphan + _TROUBLE) and not (waits.stopped or waits.failures):
-            self._blame("not gone on with", f"the consumer of {spot} is dead, its lease ended {now - orphan:.0f} s ago")
+        since, kept = self._since[spot], self.book.keys[spot].kept
+        if now - self._bare.get(spot, now) > _BARE and self._is_calm(now - since + _BARE):
+            self._blame("left without a bell", f"{spot} has had messages for {now - since:.0f} s, and no bell")
+        if spot not in self._orphans or kept.stopped or kept.failures:
+            return
+        ended, dead = self._orphans[spot]
+        if now - ended > _GOES_ON and self._is_calm(now - ended + _TROUBLE, dead):
+            self._blame("not gone on with", f"{dead.name}, the consumer of {spot}, is dead since {now - ended:.0f} s")
 
     def ended(self, tenure: Tenure) -> None:
         """Take the end of a lease."""
@@ -86,24 +89,24 @@ class BellWatch:
         began = any(body.hold.lease_id == tenure.lease_id for body in self.world.oracle.bodies(tenure.lock))
         if began and not self.world.oracle.conduct.troubled(machine, _TROUBLE):
             self.world.oracle.reached["consumers that died"] += 1
-            self._orphans[spot] = self.world.loop.now
+            self._orphans[spot] = self.world.loop.now, machine
 
-    def _is_calm(self, seconds: float) -> bool:
-        """Tell whether all hosts that there were in the last seconds had no trouble."""
+    def _is_calm(self, seconds: float, dead: Machine | None = None) -> bool:
+        """Tell whether all other hosts that there were in the last seconds are well."""
         now, conduct = self.world.loop.now, self.world.oracle.conduct
-        alive = [machine for machine in self.world.machines if now - self._gone.get(machine, now) < seconds]
-        return all(conduct.well(machine, seconds) for machine in alive if not machine.leaving) and not any(
-            machine.leaving for machine in alive
-        )
+        there = [each for each in self.world.machines if now - self._gone.get(each, now) < seconds and each is not dead]
+        return all(conduct.well(machine, seconds) and not machine.leaving for machine in there)
 
-    def _rung(self) -> set[str]:
-        """Return the keys that there is a bell for."""
-        spots = set()
+    def bells(self, lock: str) -> int:
+        """Return how many bells there are for the key of a lock: each of them asks for it, a second apart at least."""
+        return self._rung()[lock.removeprefix(self.book.names.locks)]
+
+    def _rung(self) -> Counter[str]:
+        """Return the keys that there are bells for, and how many."""
+        spots = Counter[str]()
         for text in self.queues.texts(self.queue):
-            try:
-                spots.add(bell_in(text, self.book.names.inbox).spot)
-            except ConfigurationError:
-                continue
+            with suppress(ConfigurationError):
+                spots[bell_in(text, self.book.names.inbox).spot] += 1
         return spots
 
     def _blame(self, check: str, text: str) -> None:

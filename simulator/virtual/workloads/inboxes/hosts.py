@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.aside import AsideMessage
-    from singleton.process.onthread import Work
-    from singleton.process.registry import Registry
 
 _NAME: Final = "orders"
 _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
@@ -103,9 +101,6 @@ class _Office:
     watch: BellWatch = field(init=False)
     _hosting: QueueWorld = field(init=False)
     _sending: Counter[Machine] = field(default_factory=Counter)
-    _resuming: Counter[Machine] = field(default_factory=Counter)
-    _visits: weakref.WeakValueDictionary[str, Hold] = field(default_factory=weakref.WeakValueDictionary)
-    """The last hold under each lease."""
     _seen: weakref.WeakSet[Hold] = field(default_factory=weakref.WeakSet)
     _tried: Counter[int] = field(default_factory=Counter)
     _resent: dict[str, Send] = field(default_factory=dict)
@@ -117,31 +112,16 @@ class _Office:
         self._hosting = QueueWorld(world, _OPTIONS)
         self.book = Postbook(world, self.inbox.service.names, self.rules["attempts"])
         self.watch = BellWatch(world, self.book, self._hosting.queues, _NAME)
-        self.inbox.service.attempt = self._noted(self.inbox.service.attempt)  # type: ignore[method-assign]
         world.network.on_answer = _both(world.network.on_answer, self.book.answered)
         world.service.on_end = _both(self.watch.ended, world.service.on_end)
         world.oracle.conduct.keeps = self._keeps
-
-    def _noted(self, attempt: Callable[..., Work[Hold | None]]) -> Callable[..., Work[Hold | None]]:
-        """Have visits say which hold they have got."""
-
-        def visit(spot: str, owner: str = "") -> Work[Hold | None]:
-            async def tried(registry: Registry) -> Hold | None:
-                hold = await attempt(spot, owner)(registry)
-                if hold is not None:
-                    self._visits[hold.lease_id or ""] = hold
-                return hold
-
-            return tried
-
-        return visit
+        world.oracle.conduct.asked_by = self.watch.bells
 
     def _keeps(self, tenure: Tenure) -> bool:
-        """Tell whether a visit goes on under a lease, beside its handlers; or a look; or an operator."""
-        hold = self._visits.get(tenure.lease_id)
-        if hold is not None:
-            return not hold.lost._ended  # noqa: SLF001 - released, and not only lost
-        return tenure.lock.endswith("/look") or (tenure.machine is not None and self._resuming[tenure.machine] > 0)
+        """Tell whether a visit goes on under a lease, or a look, or what an operator does."""
+        assert tenure.machine is not None
+        holds = self.world.runtimes[tenure.machine].registry.acquired
+        return any(hold.lease_id == tenure.lease_id and not hold.lost._ended for hold in holds)  # noqa: SLF001
 
     # --- senders ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +161,7 @@ class _Office:
         with suppress(LockClosed):
             worker = self.inbox.worker(self._handle, keys=keys, look_every=self.look_every, **self.rules)
             async with worker:
-                while not self._is_over() and not machine.leaving:
+                while not self._is_over() and not machine.leaving:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(1.0)
 
     def listens(self, machine: Machine, *, is_async: bool) -> None:
@@ -243,13 +223,16 @@ class _Office:
             return
         self._tried[send.number] += 1
         try:
-            self.world.resource.write(hold)
-            if self._tried[send.number] <= plan.fails:
-                raise _Fails
+            self._work(hold, fails=self._tried[send.number] <= plan.fails)
         except (_Fails, Refused):
             self.book.fails(machine, send, message.attempt)
             raise
         self.book.done(send)
+
+    def _work(self, hold: Hold, *, fails: bool) -> None:
+        self.world.resource.write(hold)
+        if fails:
+            raise _Fails
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
@@ -258,23 +241,19 @@ class _Office:
         while not self._is_over() and not machine.leaving:
             await asyncio.sleep(pace)
             with suppress(SingletonError):
-                await self._resumes(machine)
+                await self._resumes()
                 for message in await self.inbox.aaside():
                     if number_in(message.body) % 2:
                         await self.inbox.adiscard(message)
                     else:
                         await self._resends(machine, message)
 
-    async def _resumes(self, machine: Machine) -> None:
+    async def _resumes(self) -> None:
         for stopped in await self.inbox.astopped():
             key = self.book.keys[self.book.names.spot(stopped.key)]
             skip = len(key.sends) % 2 == 0
-            self._resuming[machine] += 1
             key.skips |= skip
-            try:
-                await self.inbox.aresume(stopped.key, skip=skip)
-            finally:
-                self._resuming[machine] -= 1
+            await self.inbox.aresume(stopped.key, skip=skip)
 
     async def _resends(self, machine: Machine, message: AsideMessage) -> None:
         if message.name not in self._resent:

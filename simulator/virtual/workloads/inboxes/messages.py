@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.patterns.ordered.position import Position
 
 if TYPE_CHECKING:
+    import random
+
     from simulator.virtual.time.machine import Machine
     from singleton.base.state import Json
 

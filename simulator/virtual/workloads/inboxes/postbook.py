@@ -1,7 +1,7 @@
 """What the oracle of the workload ``ordered`` knows, and what must hold of each message.
 
 sent by nobody         a handler got a message that was not sent, or not for this key
-out of order           a message was handled before one that was sent earlier, or after one that was sent later
+handled out of order   a message was handled before one that was sent earlier, or after one that was sent later
 handled again          a message was handled again, and the offset behind it was kept
 repeated beside        a message was handled although another was handled, and not kept: more than the one in hand
 miscounted             a message was tried as another attempt than the failures kept with its key say
@@ -12,6 +12,8 @@ kept unhandled         an offset was kept behind a message that was neither hand
 deleted unread         a log was deleted, and the offset behind a message in it was never kept
 appended in vain       a message was added to a log that its reader has left
 poisoned too soon      a message was put aside, or stopped its key, before its attempts were used up
+put aside too late     a message was put aside, and it had been handled, and that was kept
+handled though put aside  a message was handled that was put aside before
 message forgotten      a message that was sent is in no log, or at the end neither handled nor put aside
 
 An operator who deletes the blob of a key's lock deletes its offset: from then on its messages may be repeated. One who
@@ -114,12 +116,12 @@ class Postbook:
         return send
 
     def _must_follow(self, key: Key, send: Send) -> None:
-        """What was sent before is over; what was sent after has not begun, at least when this begins for the first time."""
+        """What was sent before is over; what was sent after has not begun, where this begins for the first time."""
         for other in key.sends:
             if other.ok and other.before(send) and not other.settled:
-                self._blame("out of order", f"{send} is handled before {other}, which was sent earlier")
+                self._blame("handled out of order", f"{send} is handled before {other}, which was sent earlier")
             if send.begun is None and other.begun is not None and send.before(other):
-                self._blame("out of order", f"{send} is handled after {other}, which was sent later")
+                self._blame("handled out of order", f"{send} is handled after {other}, which was sent later")
 
     def _must_be_next(self, machine: Machine, key: Key, send: Send, attempt: int) -> None:
         assert send.id is not None
@@ -128,6 +130,8 @@ class Postbook:
         for other in key.sends:
             if other is not send and other.done and other.id is not None and not key.is_kept(other.id):
                 self._blame("repeated beside", f"{send} is handled, and {other}, which was handled, is not kept")
+        if send.aside:
+            self._blame("handled though put aside", f"{send} is handled on {machine.name}, and put aside")
         if attempt != key.kept.failures + 1:
             self._blame("miscounted", f"{send} is tried as number {attempt}, after {key.kept.failures} failures")
         if key.kept.stopped:
@@ -187,7 +191,11 @@ class Postbook:
             return
         send.aside = True
         self.world.oracle.reached["messages put aside"] += 1
-        key = self.keys[self.names.spot(send.key)]
+        spot = self.names.spot(send.key)
+        key = self.keys[spot]
+        if key.is_kept((entry.sender, entry.number)) and spot not in self.deleted:
+            self._blame("put aside too late", f"{send} is put aside, and was handled")
+            return
         if key.attempt < self.attempts and not key.skips:
             self._blame("poisoned too soon", f"{send} is put aside after {key.attempt} attempts")
 

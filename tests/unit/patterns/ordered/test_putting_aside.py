@@ -1,0 +1,65 @@
+"""A message that has failed too often is put aside, and handled no more, whatever becomes of the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from singleton import Inbox, StorageUnavailable
+from singleton.stores.protocol import StoreFailure
+from singleton.testing import virtual_time
+from tests.unit.patterns.ordered.test_inbox import BELL, Handler, send, store
+
+ASIDE = "inbox/orders/aside/"
+
+
+def late(call: str) -> list[Any]:
+    """Have requests of this kind to what is put aside get no answer, and arrive later; return those on their way."""
+    there: Any = store()
+    right, under_way = getattr(there, call), list[Any]()
+
+    async def asked(name: str, *args: Any) -> Any:
+        if not name.startswith(ASIDE):
+            return await right(name, *args)
+        under_way.append(lambda: right(name, *args))
+        raise StoreFailure(detail="no answer")
+
+    setattr(there, call, asked)
+    return under_way
+
+
+@virtual_time
+async def test_a_message_of_which_it_is_not_known_whether_it_was_put_aside_is_not_tried_again() -> None:
+    inbox, handler = Inbox("orders"), Handler(fails=lambda message: message.body == 0)
+    await send(inbox, k=2)
+    under_way = late("append")
+    with pytest.raises(StorageUnavailable):
+        await inbox.ahandle(BELL, handler.__call__, attempts=1)
+    handler.fails = lambda _: False
+    del store().append
+    await inbox.ahandle(BELL, handler.__call__, attempts=1)
+    assert handler.of("k") == [0, 1]
+    await under_way[0]()
+    (kept,) = await inbox.aaside()
+    assert (kept.body, kept.error) == (0, "ValueError: no 0")
+
+
+@virtual_time
+async def test_a_message_that_an_operator_puts_aside_is_not_handled_either() -> None:
+    inbox, handler = Inbox("orders"), Handler(fails=lambda message: message.body == 0)
+    await send(inbox, k=2)
+    with pytest.raises(ValueError, match="no 0"):
+        await inbox.ahandle(BELL, handler.__call__, attempts=1, on_poison="stop")
+    under_way = late("append")
+    with pytest.raises(StorageUnavailable):
+        await inbox.aresume("k", skip=True)
+    handler.fails = lambda _: False
+    del store().append
+    await inbox.aresume("k")
+    await asyncio.sleep(1)
+    await inbox.ahandle(BELL, handler.__call__, attempts=1, on_poison="stop")
+    assert handler.of("k") == [0, 1]
+    await under_way[0]()
+    assert [each.body for each in await inbox.aaside()] == [0]
