@@ -64,7 +64,7 @@ class Silenced(NetworkFault, kind="silenced"):
 class HolderDies(Fault, kind="holder dies"):
     """SIGKILL of a host that has a lock then."""
 
-    of: ClassVar[tuple[str, ...]] = _OF
+    of: ClassVar[tuple[str, ...]] = (*_OF, "ordered")
     said: ClassVar[str] = "who has lock number {0.lock} is killed"
     lock: int = drawn(0, lambda rng: rng.randrange(3))
 

@@ -16,7 +16,9 @@ from singleton.patterns.ordered.reading import LogReader
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
+    from singleton.base.state import Keeper
     from singleton.patterns.ordered.aside import AsideMessage
+    from singleton.patterns.ordered.protocol import Store
     from singleton.patterns.ordered.service import Service
     from singleton.process.registry import Registry
 
@@ -63,20 +65,29 @@ async def resume(service: Service, spot: str, registry: Registry, *, skip: bool)
     try:
         keeper = hold.keeper()
         position = Position.read(hold.lock, await keeper.read())
-        if skip and (entries := await LogReader(store, service.names, spot, position).more()):
-            entry = next((each for each in entries if not position.is_repeat(each)), entries[0])
-            for each in entries[: entries.index(entry)]:
-                position.passed(each)
-            position.aside = position.aside or position.stopped or "skipped by an operator"
-            await keeper.write(position.kept())  # from now on, nobody handles it
-            await put_aside(store, service.names, spot, entry, position.aside)
-            position.passed(entry)
+        if skip:
+            await _skip(service, store, spot, position, keeper)
         position.failures, position.until, position.stopped = 0, 0.0, ""
         await keeper.write(position.kept())
     finally:
         await registry.release(hold)
     if not await service.is_drained(registry, spot):
         await service.ring(registry, Bell(service.names.inbox, spot))
+
+
+async def _skip(service: Service, store: Store, spot: str, position: Position, keeper: Keeper) -> None:
+    """Put the first message aside that was not handled, if there is one."""
+    reader = LogReader(store, service.names, spot, position)
+    while entries := await reader.more():
+        for entry in entries:
+            if position.is_repeat(entry):
+                position.passed(entry)
+                continue
+            position.aside = position.aside or position.stopped or "skipped by an operator"
+            await keeper.write(position.kept())  # from now on, nobody handles it
+            await put_aside(store, service.names, spot, entry, position.aside)
+            position.passed(entry)
+            return
 
 
 async def aside(service: Service, registry: Registry) -> list[AsideMessage]:

@@ -6,6 +6,7 @@ refused in peace       a send failed, and all was well with storage and host
 from __future__ import annotations
 
 import asyncio
+import math
 import weakref
 from collections import Counter
 from contextlib import suppress
@@ -67,7 +68,11 @@ def start_ordered(world: World) -> None:
             seconds = sum(plan.pause + (plan.takes + 2.0) * (plan.fails + 1) + 5.0 for plan in plans) * 2
             world.start(machine, office.sends(machine, plans), seconds=seconds)
         if rng.random() < 0.5:
-            world.start(machine, office.works(machine, rng.randint(_MOST_KEYS, 8)), seconds=60.0)
+            world.start(
+                machine,
+                office.works(machine, rng.randint(_MOST_KEYS, 8), stays=rng.choice((5.0, 20.0, math.inf, math.inf))),
+                seconds=60.0,
+            )
         else:
             office.listens(machine, is_async=rng.random() < 0.5)
         world.start(machine, office.operates(machine, pace=rng.uniform(10.0, 20.0)), seconds=60.0)
@@ -156,13 +161,15 @@ class _Office:
 
     # --- handlers -----------------------------------------------------------------------------------------------------
 
-    async def works(self, machine: Machine, keys: int) -> None:
-        """Have a worker until nothing is left."""
+    async def works(self, machine: Machine, keys: int, stays: float) -> None:
+        """Have a worker until nothing is left, another after ``stays`` seconds."""
+        handling = {"keys": keys, "look_every": self.look_every, **self.rules}
         with suppress(LockClosed):
-            worker = self.inbox.worker(self._handle, keys=keys, look_every=self.look_every, **self.rules)
-            async with worker:
-                while not self._is_over() and not machine.leaving:  # noqa: ASYNC110 - nobody tells
-                    await asyncio.sleep(1.0)
+            while not self._ends_on(machine):
+                async with self.inbox.worker(self._handle, **handling):
+                    ends = self.world.loop.now + stays
+                    while not self._ends_on(machine) and self.world.loop.now < ends:  # noqa: ASYNC110 - nobody tells
+                        await asyncio.sleep(1.0)
 
     def listens(self, machine: Machine, *, is_async: bool) -> None:
         """Have an app with a queue function and a timer."""
@@ -189,7 +196,7 @@ class _Office:
         self.world.start(machine, self._looks(machine))
 
     async def _looks(self, machine: Machine) -> None:
-        while not self._is_over() and not machine.leaving:
+        while not self._ends_on(machine):
             await asyncio.sleep(self.look_every)
             with suppress(SingletonError):
                 await self.inbox.alook()
@@ -238,7 +245,7 @@ class _Office:
 
     async def operates(self, machine: Machine, *, pace: float) -> None:
         """Have stopped keys go on, and see to what was put aside: some of it is sent again, the rest discarded."""
-        while not self._is_over() and not machine.leaving:
+        while not self._ends_on(machine):
             await asyncio.sleep(pace)
             with suppress(SingletonError):
                 await self._resumes()
@@ -267,6 +274,9 @@ class _Office:
             raise
         if not send.ok:
             self.book.sent(send, ok=True)
+
+    def _ends_on(self, machine: Machine) -> bool:
+        return machine.leaving or self._is_over()
 
     def _is_over(self) -> bool:
         """Tell whether all was sent and handled, and nothing is put aside: once that is so, nobody does anything."""

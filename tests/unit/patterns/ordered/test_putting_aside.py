@@ -63,3 +63,28 @@ async def test_a_message_that_an_operator_puts_aside_is_not_handled_either() -> 
     assert handler.of("k") == [0, 1]
     await under_way[0]()
     assert [each.body for each in await inbox.aaside()] == [0]
+
+
+@virtual_time
+async def test_an_operator_puts_no_message_aside_that_was_handled() -> None:
+    inbox, handler, appended = Inbox("orders"), Handler(), list[bytes]()
+    await inbox.ahandle(BELL, handler.__call__)
+    there: Any = store()
+    right = there.append
+
+    async def append(name: str, block: bytes) -> int:
+        appended.append(block)
+        at: int = await right(name, block)
+        return at
+
+    there.append = append
+    await inbox.asend("k", 0)
+    await inbox.ahandle(BELL, handler.__call__)
+    await there.start_log("inbox/orders/logs/k", {})
+    await right("inbox/orders/logs/k", appended[0])  # it arrives a second time
+    await inbox.aresume("k", skip=True)
+    assert await inbox.aaside() == []
+    await inbox.asend("k", 1)
+    await inbox.aresume("k", skip=True)
+    assert [each.body for each in await inbox.aaside()] == [1]
+    assert handler.of("k") == [0]

@@ -1,0 +1,281 @@
+"""Planted bugs in inboxes: their logs, their readers and senders, their bells, what is put aside."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.mutant import Mutant
+
+_ORDERED = "singleton/patterns/ordered"
+ANSWERING = f"{_ORDERED}/answering.py"
+BELLS = f"{_ORDERED}/bells.py"
+OPERATING = f"{_ORDERED}/operating.py"
+POSITION = f"{_ORDERED}/position.py"
+PROTOCOL = f"{_ORDERED}/protocol.py"
+READING = f"{_ORDERED}/reading.py"
+SENDING = f"{_ORDERED}/sending.py"
+SERVICE = f"{_ORDERED}/service.py"
+VISIT = f"{_ORDERED}/visit.py"
+WORKER = f"{_ORDERED}/worker.py"
+
+INBOXES: tuple[Mutant, ...] = (
+    Mutant(
+        name="repeats are handled",
+        file=POSITION,
+        old="entry.number <= self.senders.get(entry.sender, 0)",
+        new="False",
+        breaks="a message whose send was repeated is handled twice",
+        among="ordered",
+    ),
+    Mutant(
+        name="a log that has changed counts as gone",
+        file=READING,
+        old='return failure.meaning == "missing"',
+        new="return True",
+        breaks="a message that was sent as its log was deleted waits for the next bell, without one",
+        among="ordered",
+    ),
+    Mutant(
+        name="an offset is kept without a label",
+        file=READING,
+        old="if position.log or is_short:",
+        new="position.log = 'x'\n        if position.log or is_short:",
+        breaks="an offset of one log is taken for one of the next",
+        among="ordered",
+    ),
+    Mutant(
+        name="labels are not compared",
+        file=READING,
+        old='position.log not in ("", id_in(tail.metadata), chain_of(tail))',
+        new="False",
+        breaks="an offset of one log is taken for one of the next",
+        among="ordered",
+    ),
+    Mutant(
+        name="a part for a log that is not full",
+        file=SENDING,
+        old="if not first.full:",
+        new="if False:",
+        breaks="a message goes behind a log that its reader does not leave",
+        among="ordered",
+    ),
+    Mutant(
+        name="any first log is taken for the chain's",
+        file=PROTOCOL,
+        old="if chain_of(found) == chain:",
+        new="if True:",
+        breaks="who ends a chain late deletes the log after it, unread",
+        among="ordered",
+    ),
+    Mutant(
+        name="the last part is not marked",
+        file=READING,
+        old="if await self._asked(lambda: self._store.create(name, {LOG_KEY: ENDED})) is None:",
+        new="if not name:",
+        breaks="a sender that comes late makes a part again that nobody reads",
+        among="ordered",
+    ),
+    Mutant(
+        name="what follows a full log is not read",
+        file=READING,
+        old="if seen.full:",
+        new="if False:",
+        breaks="a full log is deleted, and nobody finds what follows it",
+        among="ordered",
+    ),
+    Mutant(
+        name="a lost lock is not noticed before a message",
+        file=VISIT,
+        old="        hold.raise_if_lost()\n        error =",
+        new="        error =",
+        breaks="a consumer that stood still takes messages that another has handled",
+        among="ordered",
+    ),
+    Mutant(
+        name="a bell that finds its key in use is dropped",
+        file=ANSWERING,
+        old="again=bell.pause",
+        new="again=None",
+        breaks="a message that came during a visit waits for a look",
+        among="ordered",
+    ),
+    Mutant(
+        name="no bell for a dead consumer",
+        file=VISIT,
+        old="                await self.begins()\n",
+        new="",
+        breaks="the key of a consumer that died waits for its host's bell, or a look",
+        among="ordered",
+    ),
+    Mutant(
+        name="a repeat forgets failures",
+        file=POSITION,
+        old='            self.aside = ""\n            self.failures, self.until = 0, 0.0\n        self.at',
+        new='            self.aside = ""\n        self.failures, self.until = 0, 0.0\n        self.at',
+        breaks="a message that always fails is tried for ever, where a repeat stands before it",
+        among="ordered",
+    ),
+    Mutant(
+        name="no bell for the first message of a log",
+        file=SENDING,
+        old="return not offset or now",
+        new="return now",
+        breaks="a message waits for a look",
+        among="ordered",
+    ),
+    Mutant(
+        name="a failed message is tried at once",
+        file=VISIT,
+        old="position.until - at",
+        new="position.until - 1e18",
+        breaks="all attempts are used up at once",
+        among="ordered",
+    ),
+    Mutant(
+        name="offsets are kept for the visit, not for the message",
+        file=VISIT,
+        old="        await self._keep(hold, position)\n        return outcome",
+        new=(
+            "        if outcome is not None or position.entries % 2:\n"
+            "            await self._keep(hold, position)\n"
+            "        return outcome"
+        ),
+        breaks="a crash repeats more than the message in hand",
+        among="ordered",
+    ),
+    Mutant(
+        name="put aside before that is kept",
+        file=VISIT,
+        old="        if error is not None:\n            await self._keep(hold, position)\n        putting",
+        new="        putting",
+        breaks="a message is handled, and put aside as well",
+        among="ordered",
+    ),
+    Mutant(
+        name="what is to be put aside is tried once more",
+        file=VISIT,
+        old="error = None if position.aside else await",
+        new="error = await",
+        breaks="a message is handled that is put aside",
+        among="ordered",
+    ),
+    Mutant(
+        name="a key that stands still goes on",
+        file=VISIT,
+        old="        if position.stopped:\n",
+        new="        if position.stopped and not position.failures:\n",
+        breaks="messages behind a failed one are handled though it was to stop them",
+        among="ordered",
+    ),
+    Mutant(
+        name="put aside one attempt too soon",
+        file=VISIT,
+        old="if position.failures < self.rules.attempts:",
+        new="if position.failures < self.rules.attempts - 1:",
+        breaks="a message is put aside that had an attempt left",
+        among="ordered",
+    ),
+    Mutant(
+        name="a log is deleted whatever was added",
+        file=READING,
+        old="await self._asked(lambda: self._store.drop(self._name, etag))",
+        new="await self._asked(lambda: self._store.read(self._name)), await self._store.remove(self._name)",
+        breaks="messages that were added as a log was deleted are lost",
+        among="ordered",
+    ),
+    Mutant(
+        name="a log is deleted before all of it was read",
+        file=READING,
+        old="if seen is None or seen.blocks != position.entries:",
+        new="if seen is None:",
+        breaks="messages are lost that one read did not reach",
+        among="ordered",
+    ),
+    Mutant(
+        name="senders have a number for each key",
+        file=SENDING,
+        old="entry = replace(entry, sender=self._named(), number=next(self._numbers))",
+        new="entry = replace(entry, sender=self._named(), number=1)",
+        breaks="the second message of a sender is taken for a repeat of the first",
+        among="ordered",
+    ),
+    Mutant(
+        name="a message is numbered before its turn",
+        file=SENDING,
+        old="        offset = await self._appended(spot, entry)\n",
+        new=(
+            "        if not entry.sender:\n"
+            "            entry = replace(entry, sender=self._named(), number=next(self._numbers))\n"
+            "        await asyncio.sleep(0.01 * (entry.number % 3))\n"
+            "        offset = await self._appended(spot, entry)\n"
+        ),
+        breaks="of two messages that a process sends at the same time, one is taken for a repeat",
+        among="ordered",
+    ),
+    Mutant(
+        name="senders do not look whether a log is full",
+        file=SENDING,
+        old="        if failure.code == FULL:\n",
+        new="        if failure.code == FULL and not place.part:\n",
+        breaks="a key stands still behind two full logs: each message is refused",
+        among="ordered",
+    ),
+    Mutant(
+        name="a mark is taken for trouble",
+        file=SENDING,
+        old="        if failure.code == NO_LOG and place.part:\n",
+        new="        if failure.code == NO_LOG and not place.part:\n",
+        breaks="a sender that comes late to a chain that has ended never sends again",
+        among="ordered",
+    ),
+    Mutant(
+        name="a sent message is acknowledged before it is there",
+        file=SENDING,
+        old='            if failure.meaning in ("denied", "refused") or loop.time() + pause >= ends:\n',
+        new=(
+            "            if loop.time() + pause >= ends:\n"
+            "                return 1\n"
+            '            if failure.meaning in ("denied", "refused"):\n'
+        ),
+        breaks="send returns, and its message is lost",
+        among="ordered",
+    ),
+    Mutant(
+        name="resent messages have a new number each time",
+        file=SENDING,
+        old="            if not entry.sender:\n",
+        new="            if entry:\n",
+        breaks="a message that is sent again twice is handled twice",
+        among="ordered",
+    ),
+    Mutant(
+        name="a look rings for nobody",
+        file=SERVICE,
+        old="                rung += spot not in held and",
+        new="                rung += spot in held and",
+        breaks="a message whose sender died before its bell is never handled",
+        among="ordered",
+    ),
+    Mutant(
+        name="a visit that was told to stop drops its bell",
+        file=VISIT,
+        old="                if self.stopping() or now() >= ends:\n                    return Outcome(again=0)",
+        new="                if self.stopping() or now() >= ends:\n                    return Outcome()",
+        breaks="the rest of a key waits for a look where a worker stops",
+        among="ordered",
+    ),
+    Mutant(
+        name="a failure has no bell",
+        file=VISIT,
+        old="            return Outcome(again=pause, error=error)\n",
+        new="            return Outcome(error=error)\n",
+        breaks="a message that failed waits for a look",
+        among="ordered",
+    ),
+    Mutant(
+        name="a resumed key has no bell",
+        file=OPERATING,
+        old="    if not await service.is_drained(registry, spot):\n",
+        new="    if await service.is_drained(registry, spot):\n",
+        breaks="a key that was resumed waits for a look",
+        among="ordered",
+    ),
+)
