@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.simulation.planted.clients import CLIENTS
 from tests.simulation.planted.deferrals import DEFERRALS
 from tests.simulation.planted.failovers import FAILOVERS
+from tests.simulation.planted.inboxes import INBOXES
 from tests.simulation.planted.listeners import LISTENERS
 from tests.simulation.planted.mutant import Mutant
 from tests.simulation.planted.names import NAMES
@@ -979,4 +980,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *FAILOVERS,
     *PATTERNS,
     *ONCE,
+    *INBOXES,
 )

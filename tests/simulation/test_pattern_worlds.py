@@ -1,4 +1,4 @@
-"""Worlds of relays and of claimers break no promise; what makes them worth exploring does happen in them."""
+"""Worlds of relays, of claimers and of inboxes break no promise; what makes them worth exploring does happen in them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ NUMBER: Final = 30
     ("workload", "worth"),
     [
         ("outbox", {"messages sent": 300, "messages given up": 20, "stale relay refused": 1}),
+        ("ordered", {"messages handled": 400, "messages put aside": 40, "keys stopped": 5, "consumers that died": 3}),
         ("rows", {"rows claimed again": 40, "stale claimer refused": 30}),
     ],
 )
@@ -33,9 +34,9 @@ def test_whatever_strikes_no_promise_is_broken(workload: str, worth: dict[str, i
 
 
 @pytest.mark.process
-def test_exploring_what_is_not_named_needs_no_sqlalchemy() -> None:
+def test_exploring_what_is_not_named_needs_no_sqlalchemy_and_no_queues() -> None:
     code = (
-        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "import sys; sys.modules['sqlalchemy'] = sys.modules['azure.storage.queue'] = None\n"
         "from simulator.virtual.search.explore import Plan\n"
         "from simulator.virtual.search.story import promises\n"
         "from simulator.virtual.search.workloads import WORKLOADS\n"

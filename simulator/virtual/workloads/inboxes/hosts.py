@@ -55,14 +55,13 @@ def start_ordered(world: World) -> None:
     rng = world.rng_work
     world.service.most_blocks = rng.choice((2, 3, 5, 12, 50_000))
     rules: dict[str, Any] = {"attempts": rng.choice((2, 3)), "on_poison": rng.choice(("skip", "skip", "stop"))}
-    office = _Office(world, rules, look_every=rng.choice((10.0, 30.0, 60.0)))
-    keys, heavy, number = rng.choice((1, 1, 2, _MOST_KEYS)), rng.random() < 0.2, 0
+    office = _Office(world, rules, look_every=rng.choice((10.0, 60.0, 150.0)))
+    keys, number = rng.choice((1, 1, 2, _MOST_KEYS)), 0
+    manner = {"heavy": rng.random() < 0.3, "in_bursts": rng.random() < 0.3}
     for machine in world.machines:
         machine.ahead = rng.choice((0.0, 0.0, 3.0)) * rng.uniform(-1.0, 1.0)
         for _ in range(rng.choice((1, 1, 2))):
-            plans = [
-                drawn(rng, number + each, keys, rules["attempts"], heavy=heavy) for each in range(rng.randint(1, 6))
-            ]
+            plans = [drawn(rng, number + each, keys, rules["attempts"], **manner) for each in range(rng.randint(1, 6))]
             number += len(plans)
             office.plans.update({plan.number: plan for plan in plans})
             seconds = sum(plan.pause + (plan.takes + 2.0) * (plan.fails + 1) + 5.0 for plan in plans) * 2

@@ -38,11 +38,11 @@ class Plan:
         return str(self.number).encode().ljust(HEAVY) if self.heavy else {"number": self.number}
 
 
-def drawn(rng: random.Random, number: int, keys: int, attempts: int, *, heavy: bool) -> Plan:
+def drawn(rng: random.Random, number: int, keys: int, attempts: int, *, heavy: bool, in_bursts: bool) -> Plan:
     """Draw a message."""
     return Plan(
         number=number,
-        pause=rng.choice((0.0, 0.0, 0.5, 5.0, 15.0)) * rng.random(),
+        pause=rng.choice((0.0, 0.0, 0.0, 40.0) if in_bursts else (0.0, 0.0, 0.5, 5.0, 15.0)) * rng.random(),
         key=f"customer {rng.randrange(keys)}",
         fails=rng.choice((0, 0, 0, 0, 0, 1, 2, attempts)),
         takes=rng.choice((0.0, 0.01, 0.5, 3.0, 12.0)) * rng.uniform(0.5, 1.0),
