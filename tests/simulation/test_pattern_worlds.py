@@ -1,4 +1,4 @@
-"""Worlds of relays, of claimers and of inboxes break no promise; what makes them worth exploring does happen in them."""
+"""Worlds of relays, claimers and inboxes break no promise; what makes them worth exploring does happen in them."""
 
 from __future__ import annotations
 

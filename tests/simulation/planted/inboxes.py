@@ -42,14 +42,6 @@ INBOXES: tuple[Mutant, ...] = (
         among="ordered",
     ),
     Mutant(
-        name="labels are not compared",
-        file=READING,
-        old='position.log not in ("", id_in(tail.metadata), chain_of(tail))',
-        new="False",
-        breaks="an offset of one log is taken for one of the next",
-        among="ordered",
-    ),
-    Mutant(
         name="any first log is taken for the chain's",
         file=PROTOCOL,
         old="if chain_of(found) == chain:",
