@@ -98,7 +98,7 @@ def explore(
     from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
-    from simulator.virtual.search.workloads import NAMED, WORKLOADS
+    from simulator.virtual.search.workloads import NAMED, NOT_THROUGH_SDK, WORKLOADS
 
     for name, (least, most) in _LIMITS.items():
         if not least <= options[name] <= most:
@@ -114,6 +114,8 @@ def explore(
         raise click.UsageError(f"--faults or --workload: {error}") from None
     if not plan.workloads:
         raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS + NAMED)}")
+    if plan.sdk and (without := [name for name in plan.workloads if name in NOT_THROUGH_SDK]):
+        raise click.UsageError(f"--through-sdk: worlds of {without[0]!r} use the store of virtual worlds: leave it out")
     if scheduler and plan.app:
         raise click.UsageError(
             "--scheduler: its workers don't have the folder of --app; run an app's worlds with --jobs"

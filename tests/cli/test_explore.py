@@ -150,6 +150,7 @@ def test_progress_on_a_terminal_is_a_bar(sim: Callable[..., tuple[int, str]], mo
         (["--hosts", "51"], "--hosts is 51: it must be from 1 to 50"),
         (["--jobs", "0"], "--jobs is 0"),
         (["--seed", "-1"], "--seed is -1"),
+        (["--workload", "ordered", "--through-sdk"], "--through-sdk: worlds of 'ordered' use"),
         (["--faults", "craash"], "'craash' is unknown: give all, none, or some of: "),
         (["--workload", "mutes"], "'mutes' is unknown"),
         (["--workload", "none"], "--workload is 'none': give all, or some of: "),

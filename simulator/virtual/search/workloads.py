@@ -61,6 +61,8 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
 WORKLOADS: Final = tuple(_WORKLOADS)
 NAMED: Final = ("outbox", "rows", "ordered")
 """Workloads that need more to be installed: SQLAlchemy, azure-storage-queue. Only who names one gets it."""
+NOT_THROUGH_SDK: Final = ("ordered",)
+"""Workloads whose requests the transport of ours below the SDK does not know: those to logs."""
 
 
 def _start_named(name: str, world: World) -> None:

@@ -72,7 +72,6 @@ class Send:
         begun: when a handler first got it.
         done: whether a handler has come to its end.
         aside: whether it was put aside.
-        gone: whether it was discarded, and need not be handled.
     """
 
     number: int
