@@ -174,7 +174,7 @@ INBOXES: tuple[Mutant, ...] = (
         among="ordered",
     ),
     Mutant(
-        name="senders have a number for each key",
+        name="all messages of a sender have one number",
         file=SENDING,
         old="entry = replace(entry, sender=self._named(), number=next(self._numbers))",
         new="entry = replace(entry, sender=self._named(), number=1)",
