@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, Hold, Inbox, LockLost, current_hold
 from singleton.patterns.ordered.bells import Bell
+from singleton.process.current import runtime
 from singleton.stores.memory_queue import MemoryMessageStore
 from singleton.testing import lose, memory, virtual_time
 
@@ -325,6 +327,21 @@ async def test_workers_look_by_themselves() -> None:
         await asyncio.sleep(60)
         assert store().calls["page"] - pages <= 2 * 3, "one of them looks"
     assert handler.of("k") == [0, 1]
+
+
+@virtual_time
+async def test_a_worker_whose_locks_are_closed_ends_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    inbox, troubles = Inbox("orders"), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    async with inbox.worker(Handler().__call__):
+        await asyncio.sleep(1)
+        runtime().begin_closing()  # type: ignore[attr-defined]
+        await asyncio.sleep(5)
+    gc.collect()
+    assert not troubles
+    assert [record.message for record in caplog.records if "closed" in record.message][-1:] == [
+        "inbox orders ends: its client was closed"
+    ]
 
 
 @virtual_time
