@@ -109,12 +109,20 @@ async def _miscounted(host: Host) -> None:
     desk.gets(1, attempt=2)
 
 
+async def counted_twice(host: Host) -> None:
+    desk = Desk(host)
+    await desk.sent(1)
+    desk.keeps(failures=1)
+    desk.keeps(failures=2)
+
+
 async def _tried_too_early(host: Host) -> None:
     desk = Desk(host)
     send = await desk.sent(1)
     desk.gets(1)
     desk.book.fails(host.machine, send, 1)
-    desk.keeps(failures=1)
+    desk.keeps(failures=1, until=1.0)
+    desk.keeps(failures=2, until=1.0)
     await asyncio.sleep(0.5)
     desk.gets(1, attempt=2)
 
@@ -225,11 +233,13 @@ async def all_is_well(host: Host) -> None:
         await host.store.append(NAMES.log(KEY), entry(number).framed())
     desk.gets(1)
     desk.book.fails(host.machine, sends[0], 1)
-    desk.keeps(failures=1)
+    desk.keeps(failures=1, until=1.0)
     await asyncio.sleep(1.0)
+    desk.keeps(failures=2, until=1.0)
     desk.gets(1, attempt=2)
     desk.book.done(sends[0])
-    desk.gets(1, attempt=2)  # a crash repeats the one in hand
+    desk.keeps(failures=3, until=1.0)
+    desk.gets(1, attempt=3)  # a crash repeats the one in hand
     desk.keeps(senders={"s": 1})
     desk.gets(2)
     desk.book.done(sends[1])

@@ -33,7 +33,7 @@ from singleton.base.hold import Hold, LossSignal
 from singleton.settings.connection import StorageAccount
 from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
-from tests.simulation.inbox_scenes import INBOXES, all_is_well
+from tests.simulation.inbox_scenes import INBOXES, all_is_well, counted_twice
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
 from tests.simulation.pattern_scenes import PATTERNS
@@ -821,6 +821,12 @@ def test_a_check_fires_in_a_situation_made_for_it(check: str, monkeypatch: pytes
     SITUATIONS[check](scene)
     found = scene.found()
     assert check in found, found
+
+
+def test_an_attempt_that_is_counted_twice_under_one_lease_is_miscounted() -> None:
+    scene = Scene()
+    scene.a.plays(counted_twice)
+    assert scene.found() == ["miscounted"]
 
 
 def test_there_is_a_situation_for_every_check_that_the_docstrings_name() -> None:

@@ -4,7 +4,7 @@ sent by nobody         a handler got a message that was not sent, or not for thi
 handled out of order   a message was handled before one that was sent earlier, or after one that was sent later
 handled again          a message was handled again, and the offset behind it was kept
 repeated beside        a message was handled although another was handled, and not kept: more than the one in hand
-miscounted             a message was tried as another attempt than the failures kept with its key say
+miscounted             a message was tried as another attempt than the count kept with its key says, or counted twice
 tried too early        a message that had failed was tried again before its pause was over
 handled while stopped  a message was handled, and its key stands still
 offset put back        the service carried out a write of a key's state that forgets what was kept
@@ -111,6 +111,7 @@ class Postbook:
         self._must_follow(key, send)
         if not self.world.oracle.operated(hold.lease_id) and spot not in self.deleted:
             self._must_be_next(machine, key, send, message.attempt)
+        key.begins()
         self.world.oracle.reached["messages begun again"] += send.begun is not None
         send.begun = send.begun or self.world.loop.now
         return send
@@ -132,8 +133,8 @@ class Postbook:
                 self._blame("repeated beside", f"{send} is handled, and {other}, which was handled, is not kept")
         if send.aside:
             self._blame("handled though put aside", f"{send} is handled on {machine.name}, and put aside")
-        if attempt != key.kept.failures + 1:
-            self._blame("miscounted", f"{send} is tried as number {attempt}, after {key.kept.failures} failures")
+        if attempt != max(1, key.kept.failures):
+            self._blame("miscounted", f"{send} is tried as number {attempt}, and counted is {key.kept.failures}")
         if key.kept.stopped:
             self._blame("handled while stopped", f"{send} is handled, and its key stands still")
         if key.kept.failures and machine.wall() < key.due - _EXACT:
@@ -147,7 +148,6 @@ class Postbook:
     def fails(self, machine: Machine, send: Send, attempt: int) -> None:
         """Take the failure of a handler."""
         key = self.keys[self.names.spot(send.key)]
-        key.raised += 1
         key.attempt = max(key.attempt, attempt)
         key.failed_at = machine.wall()
         self.world.oracle.reached["messages that failed"] += 1
@@ -165,7 +165,7 @@ class Postbook:
             (entry,) = entries_in(request.args[0], 0, name)
             self._is_put_aside(entry) if name.startswith(names.asides) else self._landed(name, entry)
         elif name.startswith(names.locks):
-            self._is_kept(name.removeprefix(names.locks), state_in(request.args[3]))
+            self._is_kept(name.removeprefix(names.locks), state_in(request.args[3]), request.args[0])
 
     def _landed(self, name: str, entry: Entry) -> None:
         identity = entry.sender, entry.number
@@ -196,10 +196,10 @@ class Postbook:
         if key.is_kept((entry.sender, entry.number)) and spot not in self.deleted:
             self._blame("put aside too late", f"{send} is put aside, and was handled")
             return
-        if key.attempt < self.attempts and not key.skips:
-            self._blame("poisoned too soon", f"{send} is put aside after {key.attempt} attempts")
+        if key.tried < self.attempts and not key.skips:
+            self._blame("poisoned too soon", f"{send} is put aside after {key.tried} attempts")
 
-    def _is_kept(self, spot: str, state: Position) -> None:
+    def _is_kept(self, spot: str, state: Position, lease_id: str) -> None:
         key = self.keys[spot]
         for sender, number in key.kept.senders.items():
             if state.senders.get(sender, 0) < number and spot not in self.deleted:
@@ -211,17 +211,15 @@ class Postbook:
             excused = send.id is None or send.settled or (send.ended is not None and not send.ok)
             if not excused and send.id is not None and key.is_kept(send.id):
                 self._blame("kept unhandled", f"{send} is passed over")
-        if state.failures > key.raised:
-            self._blame(
-                "miscounted", f"{spot} has {state.failures} failures, and its handlers failed {key.raised} times"
-            )
+        if not key.may_count(state.failures, lease_id):
+            self._blame("miscounted", f"{spot} counts {state.failures} attempts after {key.kept.failures}")
         if state.stopped and not key.kept.stopped:
             self.world.oracle.reached["keys stopped"] += 1
-            if key.attempt < self.attempts:
-                self._blame("poisoned too soon", f"{spot} is stopped after {key.attempt} attempts")
-        key.due = key.failed_at + min(2.0 ** (state.failures - 1), _LONGEST_PAUSE)
-        if not state.failures:
-            key.raised, key.attempt = 0, 0
+            if key.tried < self.attempts:
+                self._blame("poisoned too soon", f"{spot} is stopped after {key.tried} attempts")
+        if state.until != key.kept.until:
+            pause = min(2.0 ** (state.failures - 1), _LONGEST_PAUSE)
+            key.due = key.failed_at + pause if state.until else 0.0
         key.kept = state
 
     def _deletes(self, name: str, content: bytes) -> None:
