@@ -87,7 +87,11 @@ INBOXES: tuple[Mutant, ...] = (
         old="                await self.begins()\n",
         new="",
         breaks="the key of a consumer that died waits for its host's bell, or a look",
-        among="ordered",
+        by=(
+            "tests/unit/patterns/ordered/test_inbox.py::"
+            "test_a_consumer_that_dies_leaves_a_bell_that_rings_when_its_lease_has_ended",
+        ),
+        why="in a world another bell comes first, or a look: none of 1,000 shows it",
     ),
     Mutant(
         name="a repeat forgets failures",
@@ -131,14 +135,6 @@ INBOXES: tuple[Mutant, ...] = (
         old="        if error is not None:\n            await self._keep(hold, position)\n        putting",
         new="        putting",
         breaks="a message is handled, and put aside as well",
-        among="ordered",
-    ),
-    Mutant(
-        name="what is to be put aside is tried once more",
-        file=VISIT,
-        old="error = None if position.aside else await",
-        new="error = await",
-        breaks="a message is handled that is put aside",
         among="ordered",
     ),
     Mutant(

@@ -54,7 +54,7 @@ def start_ordered(world: World) -> None:
     """Each host sends messages of some keys, and handles what anybody sent: as a Functions app, or as a worker."""
     rng = world.rng_work
     world.service.most_blocks = rng.choice((2, 3, 5, 12, 50_000))
-    rules: dict[str, Any] = {"attempts": rng.choice((2, 3)), "on_poison": rng.choice(("skip", "skip", "stop"))}
+    rules: dict[str, Any] = {"attempts": rng.choice((1, 2, 3)), "on_poison": rng.choice(("skip", "skip", "stop"))}
     office = _Office(world, rules, look_every=rng.choice((10.0, 60.0, 150.0)))
     keys, number = rng.choice((1, 1, 2, _MOST_KEYS)), 0
     manner = {"heavy": rng.random() < 0.3, "in_bursts": rng.random() < 0.3}

@@ -110,7 +110,6 @@ class Key:
         numbers: the greatest number of each sender that was ever kept.
         sends: all messages that were sent, in the order of their sends.
         attempt: the greatest attempt that has failed since failures were last forgotten.
-        uncounted: whether a handler has begun whose attempt was not counted before.
         counted_by: the lease under which an attempt was counted that has not begun; empty: there is none.
         failed_at: what the wall clock showed when a handler failed last.
         due: what it must show when the message is tried again.
@@ -121,7 +120,6 @@ class Key:
     numbers: dict[str, int] = field(default_factory=dict)
     sends: list[Send] = field(default_factory=list)
     attempt: int = 0
-    uncounted: bool = False
     counted_by: str = ""
     failed_at: float = 0.0
     due: float = 0.0
@@ -132,21 +130,25 @@ class Key:
         """How often the message in hand was tried, deaths of its consumers included."""
         return max(self.attempt, self.kept.failures)
 
+    @property
+    def next_attempt(self) -> int:
+        """The number of the attempt that may begin; 0: it must be counted before."""
+        return self.kept.failures if self.counted_by else int(not self.kept.failures)
+
     def begins(self) -> None:
         """Take the beginning of a handler."""
-        self.uncounted, self.counted_by = not self.counted_by, ""
+        self.counted_by = ""
 
-    def may_count(self, attempts: int, lease_id: str) -> bool:
+    def may_count(self, state: Position, lease_id: str) -> bool:
         """Take the count that is kept; tell whether it is one that may be: each attempt counts once."""
-        grown = attempts - self.kept.failures
-        if not attempts:
-            self.attempt, self.uncounted, self.counted_by = 0, False, ""
-        elif grown and self.uncounted:
-            self.uncounted = False
-        elif grown:
+        grown = state.failures - self.kept.failures
+        has_failed = state.until != self.kept.until or state.stopped or state.aside
+        twice = False
+        if not state.failures:
+            self.attempt, self.counted_by = 0, ""
+        elif grown and not has_failed:  # before it begins
             twice, self.counted_by = self.counted_by == lease_id, lease_id
-            return grown == 1 and not twice
-        return grown <= 1
+        return grown <= 1 and not twice
 
     def is_kept(self, name: tuple[str, int]) -> bool:
         """Tell whether the offset behind an entry was kept."""

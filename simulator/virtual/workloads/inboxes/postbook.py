@@ -133,7 +133,7 @@ class Postbook:
                 self._blame("repeated beside", f"{send} is handled, and {other}, which was handled, is not kept")
         if send.aside:
             self._blame("handled though put aside", f"{send} is handled on {machine.name}, and put aside")
-        if attempt != max(1, key.kept.failures):
+        if attempt != key.next_attempt:
             self._blame("miscounted", f"{send} is tried as number {attempt}, and counted is {key.kept.failures}")
         if key.kept.stopped:
             self._blame("handled while stopped", f"{send} is handled, and its key stands still")
@@ -211,7 +211,7 @@ class Postbook:
             excused = send.id is None or send.settled or (send.ended is not None and not send.ok)
             if not excused and send.id is not None and key.is_kept(send.id):
                 self._blame("kept unhandled", f"{send} is passed over")
-        if not key.may_count(state.failures, lease_id):
+        if not key.may_count(state, lease_id):
             self._blame("miscounted", f"{spot} counts {state.failures} attempts after {key.kept.failures}")
         if state.stopped and not key.kept.stopped:
             self.world.oracle.reached["keys stopped"] += 1
