@@ -31,7 +31,7 @@ demo: venv-sim
 
 test: venv-test
 	@$(BIN)/python -m simulator.azurite
-	@$(BIN)/python -m pytest -n 4 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 6 --dist loadgroup $(ARGS)
 
 check: venv-dev
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-quick
