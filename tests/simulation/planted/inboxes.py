@@ -15,6 +15,7 @@ SENDING = f"{_ORDERED}/sending.py"
 SERVICE = f"{_ORDERED}/service.py"
 VISIT = f"{_ORDERED}/visit.py"
 WORKER = f"{_ORDERED}/worker.py"
+TESTS = "tests/unit/patterns/ordered/test_inbox.py"
 
 INBOXES: tuple[Mutant, ...] = (
     Mutant(
@@ -87,10 +88,7 @@ INBOXES: tuple[Mutant, ...] = (
         old="                await self.begins()\n",
         new="",
         breaks="the key of a consumer that died waits for its host's bell, or a look",
-        by=(
-            "tests/unit/patterns/ordered/test_inbox.py::"
-            "test_a_consumer_that_dies_leaves_a_bell_that_rings_when_its_lease_has_ended",
-        ),
+        by=(f"{TESTS}::test_a_consumer_that_dies_leaves_a_bell_that_rings_when_its_lease_has_ended",),
         why="in a world another bell comes first, or a look: none of 1,000 shows it",
     ),
     Mutant(
@@ -232,7 +230,7 @@ INBOXES: tuple[Mutant, ...] = (
         old="                rung += spot not in held and",
         new="                rung += spot in held and",
         breaks="a message whose sender died before its bell is never handled",
-        by=("tests/unit/patterns/ordered/test_inbox.py::test_a_message_without_a_bell_is_found_by_a_look",),
+        by=(f"{TESTS}::test_a_message_without_a_bell_is_found_by_a_look",),
         why="each later message rings as well, so the last of a key has to be the one without a bell",
     ),
     Mutant(
