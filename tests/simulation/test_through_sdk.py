@@ -67,16 +67,16 @@ def broken(run: Run) -> list[str]:
     return [*checks, REFUSED] if run.reached[REFUSED] else checks
 
 
-def test_forty_scenarios_through_the_sdk_keep_every_promise() -> None:
+def test_scenarios_through_the_sdk_keep_every_promise() -> None:
     faults: set[str] = set()
     bodies = 0
-    for seed in range(40):
+    for seed in range(30):
         run = scenario(seed).run()
         assert not broken(run), f"seed {seed}: {run.violations or REFUSED}"
         faults.update(name for name in run.reached if name.startswith("fault: "))
         bodies += run.reached["bodies"]
     assert len(faults) >= 10, "the worlds had few kinds of faults"
-    assert bodies > 400
+    assert bodies > 300
 
 
 def test_a_world_through_the_sdk_is_the_same_each_time_and_survives_a_file() -> None:
