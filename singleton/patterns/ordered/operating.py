@@ -54,7 +54,7 @@ async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
         marks = {key: value for key, value in blob.metadata.items() if key.lower() == STATE_KEY.lower()}
         position = Position.read(name, Kept(body, marks))
         if position.stopped:
-            found.append(StoppedKey(key=position.key, error=position.stopped, failures=position.failures))
+            found.append(StoppedKey(key=position.key, error=position.stopped, failures=position.tried))
     return found
 
 
@@ -67,7 +67,7 @@ async def resume(service: Service, spot: str, registry: Registry, *, skip: bool)
         position = Position.read(hold.lock, await keeper.read())
         if skip:
             await _skip(service, store, spot, position, keeper)
-        position.failures, position.until, position.stopped = 0, 0.0, ""
+        position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, ""
         await keeper.write(position.kept())
     finally:
         await registry.release(hold)

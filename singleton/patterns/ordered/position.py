@@ -26,7 +26,8 @@ class Position:
         entries: how many stand before it.
         part: number of the log that is read, behind one that is full; 0: it is the key's first.
         chain: which full log the part is behind.
-        failures: how often the message at ``at`` has failed, or was begun for a second time or a further one.
+        failures: how often the message at ``at`` has failed.
+        begun: how often it was begun, and no end of that is known.
         until: not to be tried before, by the wall clock.
         stopped: why the key stands still; empty: it does not.
         key: the key, where that was needed.
@@ -40,6 +41,7 @@ class Position:
     part: int = 0
     chain: str = ""
     failures: int = 0
+    begun: int = 0
     until: float = 0.0
     stopped: str = ""
     key: str = ""
@@ -68,6 +70,11 @@ class Position:
             said["at"] = said["entries"] = 0
         return written_as({name: value for name, value in said.items() if value})
 
+    @property
+    def tried(self) -> int:
+        """How often the message at ``at`` was tried, as far as that was counted."""
+        return self.failures + self.begun
+
     def is_repeat(self, entry: Entry) -> bool:
         """Tell whether this entry was read before."""
         return entry.number <= self.senders.get(entry.sender, 0)
@@ -80,7 +87,7 @@ class Position:
             while len(self.senders) > MOST_SENDERS:
                 del self.senders[next(iter(self.senders))]
             self.aside = ""
-            self.failures, self.until = 0, 0.0
+            self.failures, self.begun, self.until = 0, 0, 0.0
         self.at = entry.end
         self.entries += 1
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from singleton.base.clock import now
 from singleton.base.errors import LockNotAcquired
 from singleton.base.naming import log as _log
+from singleton.functions.answering import always_answered
 from singleton.functions.invocation import current
 from singleton.patterns.ordered.aside import put_aside
 from singleton.patterns.ordered.position import Position
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
-_NO_END: Final = "its process died, or lost the key, in the middle of each attempt"
+_NO_END: Final = "its process died, or lost the key, in the middle of so many attempts"
+_FEWEST: Final = 2
+"""Attempts without an end that end it, at least: of one it may be that it succeeded, and only this was not kept."""
 _TAKEN: Final = "how far its inbox is read is kept there. For state of your own take a lock of your own"
 
 OnPoison = Literal["skip", "stop"]
@@ -168,7 +171,6 @@ class Visit:
 
     async def _one(self, hold: Hold, position: Position, entry: Entry) -> Outcome | None:
         """Handle one message and keep that it is; None: go on."""
-        hold.raise_if_lost()
         error = None if position.aside else await self._attempted(hold, position, entry)
         outcome = None if error is None else await self._failed(position, entry, error)
         if position.aside:
@@ -184,19 +186,24 @@ class Visit:
 
     async def _attempted(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
         """Try it, unless that was done often enough; count that, and return what it raised."""
-        if position.failures >= self.rules.attempts:
-            return RuntimeError(_NO_END)
-        attempt = position.failures + 1
-        if self.again or position.failures:  # if this process dies of it, the attempt has been counted
-            position.failures = attempt
+        attempts = self.rules.attempts
+        if position.failures >= attempts:
+            return _NoEnd(f"it has failed {position.failures} times, and is tried {attempts} times by now")
+        if position.begun >= max(attempts, _FEWEST):
+            return _NoEnd(_NO_END)
+        counted = self.again or position.tried > 0
+        if counted:  # if this process dies of it, that it was begun is kept
+            position.begun += 1
             await self._keep(hold, position)
         self.again = False
-        error = await self._tried(hold, entry, attempt)
-        position.failures = attempt
+        error = await self._tried(hold, entry, max(position.tried, 1))
+        position.begun -= counted
+        position.failures += error is not None
         return error
 
     async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:
         """Run the handler; return what it raised."""
+        hold.raise_if_lost()
         message = InboxMessage(
             key=entry.key,
             body=entry.value,
@@ -206,7 +213,8 @@ class Visit:
         )
         try:
             async with cancelled_when_lost(hold) if self.cancel else contextlib.nullcontext():
-                await self.handle(message)
+                with always_answered(f"the handler of inbox {self.names.inbox}"):
+                    await self.handle(message)
         except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
             hold.raise_if_lost()
             return error
@@ -214,13 +222,13 @@ class Visit:
 
     async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
         """Say what follows a failure; None: the message is to be put aside, and the key goes on."""
-        said = self.names.inbox, entry.key, position.failures
-        if position.failures < self.rules.attempts:
+        said = self.names.inbox, entry.key, position.tried
+        if position.failures < self.rules.attempts and not isinstance(error, _NoEnd):
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
             position.until = await self.locks.call_async(_wall) + pause
             _log.warning("inbox %s: a message of %r failed, %d times by now; it holds back the others", *said)
             return Outcome(again=pause, error=error)
-        why = f"{type(error).__name__}: {error}"[:500]
+        why = _told(error)
         if self.rules.on_poison == "stop":
             position.stopped, position.key = why, entry.key
             _log.error("inbox %s: %r stands still until it is resumed: a message failed %d times", *said)
@@ -234,8 +242,23 @@ class Visit:
             await self._keep(hold, position)
         putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, why=position.aside)
         name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
-        said = self.names.inbox, entry.key, position.failures, name
+        said = self.names.inbox, entry.key, position.tried, name
         _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, exc_info=error)
+
+
+class _NoEnd(RuntimeError):
+    """Why a message is tried no more, where its handler did not fail."""
+
+
+def _told(error: Exception) -> str:
+    """Say what an error says, as it can be kept."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - somebody else's code
+        text = type(error).__name__
+    if isinstance(error, _NoEnd):
+        text = str(error)
+    return text.encode("utf-8", "backslashreplace").decode()[:500]
 
 
 async def _wall(registry: Registry) -> float:

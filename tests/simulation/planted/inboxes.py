@@ -69,8 +69,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a lost lock is not noticed before a message",
         file=VISIT,
-        old="        hold.raise_if_lost()\n        error =",
-        new="        error =",
+        old="        hold.raise_if_lost()\n        message =",
+        new="        message =",
         breaks="a consumer that stood still takes messages that another has handled",
         among="ordered",
     ),
@@ -94,8 +94,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a repeat forgets failures",
         file=POSITION,
-        old='            self.aside = ""\n            self.failures, self.until = 0, 0.0\n        self.at',
-        new='            self.aside = ""\n        self.failures, self.until = 0, 0.0\n        self.at',
+        old='""\n            self.failures, self.begun, self.until = 0, 0, 0.0\n        self.at',
+        new='""\n        self.failures, self.begun, self.until = 0, 0, 0.0\n        self.at',
         breaks="a message that always fails is tried for ever, where a repeat stands before it",
         among="ordered",
     ),
@@ -146,8 +146,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="put aside one attempt too soon",
         file=VISIT,
-        old="if position.failures < self.rules.attempts:",
-        new="if position.failures < self.rules.attempts - 1:",
+        old="if position.failures < self.rules.attempts and",
+        new="if position.failures < self.rules.attempts - 1 and",
         breaks="a message is put aside that had an attempt left",
         among="ordered",
     ),

@@ -128,12 +128,12 @@ class Key:
     @property
     def tried(self) -> int:
         """How often the message in hand was tried, deaths of its consumers included."""
-        return max(self.attempt, self.kept.failures)
+        return max(self.attempt, self.kept.tried)
 
     @property
     def next_attempt(self) -> int:
         """The number of the attempt that may begin; 0: it must be counted before."""
-        return self.kept.failures if self.counted_by else int(not self.kept.failures)
+        return self.kept.tried if self.counted_by else int(not self.kept.tried)
 
     def begins(self) -> None:
         """Take the beginning of a handler."""
@@ -141,10 +141,10 @@ class Key:
 
     def may_count(self, state: Position, lease_id: str) -> bool:
         """Take the count that is kept; tell whether it is one that may be: each attempt counts once."""
-        grown = state.failures - self.kept.failures
+        grown = state.tried - self.kept.tried
         has_failed = state.until != self.kept.until or state.stopped or state.aside
         twice = False
-        if not state.failures:
+        if not state.tried:
             self.attempt, self.counted_by = 0, ""
         elif grown and not has_failed:  # before it begins
             twice, self.counted_by = self.counted_by == lease_id, lease_id

@@ -134,7 +134,7 @@ class Postbook:
         if send.aside:
             self._blame("handled though put aside", f"{send} is handled on {machine.name}, and put aside")
         if attempt != key.next_attempt:
-            self._blame("miscounted", f"{send} is tried as number {attempt}, and counted is {key.kept.failures}")
+            self._blame("miscounted", f"{send} is tried as number {attempt}, and counted is {key.kept.tried}")
         if key.kept.stopped:
             self._blame("handled while stopped", f"{send} is handled, and its key stands still")
         if key.kept.failures and machine.wall() < key.due - _EXACT:
@@ -212,7 +212,7 @@ class Postbook:
             if not excused and send.id is not None and key.is_kept(send.id):
                 self._blame("kept unhandled", f"{send} is passed over")
         if not key.may_count(state, lease_id):
-            self._blame("miscounted", f"{spot} counts {state.failures} attempts after {key.kept.failures}")
+            self._blame("miscounted", f"{spot} counts {state.tried} attempts after {key.kept.tried}")
         if state.stopped and not key.kept.stopped:
             self.world.oracle.reached["keys stopped"] += 1
             if key.tried < self.attempts:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import ConfigurationError, Inbox, LockLost, current_hold
+from singleton import ConfigurationError, Inbox, LockLost, StorageDenied, current_hold
 from singleton.patterns.ordered import visit
 from singleton.patterns.ordered.bells import Bell
-from singleton.testing import lose, virtual_time
+from singleton.stores.protocol import StoreFailure
+from singleton.testing import lose, memory, virtual_time
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, queue, send, store
 
 if TYPE_CHECKING:
@@ -27,11 +29,26 @@ async def ship(message: InboxMessage, seen: list[Any]) -> None:
     seen.append(message.body)
 
 
+async def death() -> None:
+    """Cancel all that this is in, as if its process had died."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
 async def dies(inbox: Inbox, handler: Callable[[InboxMessage], Any], bell: str) -> None:
-    """Answer a bell; the handler cancels all that it is in, as if its process had died."""
+    """Answer a bell; the handler's process dies."""
     task = asyncio.create_task(inbox.ahandle(bell, handler))
     await asyncio.wait({task})
     assert task.cancelled()
+
+
+class Unsayable(Exception):
+    """An error that can't be told."""
+
+    def __str__(self) -> str:
+        raise TypeError
 
 
 class Deadly:
@@ -43,7 +60,7 @@ class Deadly:
     async def __call__(self, message: InboxMessage) -> None:
         self.tried.append((message.body, message.attempt))
         if message.body == 1:
-            raise asyncio.CancelledError
+            await death()
 
 
 @virtual_time
@@ -82,7 +99,7 @@ async def test_what_a_process_died_of_before_is_forgotten_once_it_is_done() -> N
     async def handle(message: InboxMessage) -> None:
         seen.append(message.body)
         if seen.count(message.body) < 3:
-            raise asyncio.CancelledError
+            await death()
 
     for _ in range(12):
         await dies(inbox, handle, AGAIN)
@@ -194,3 +211,82 @@ async def test_handle_refuses_a_coroutine_function_and_ahandle_takes_both_kinds(
     await inbox.ahandle(BELL, plain)
     assert seen == [0, 1]
     assert not [name for name in store().names() if "/logs/" in name]
+
+
+@virtual_time
+async def test_a_message_that_was_handled_and_whose_offset_could_not_be_kept_is_handled_again_and_not_put_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    there, put = store(), store().put
+    refused = [False, True]  # the count before it is kept, the offset behind it is not
+
+    async def kept(*args: Any) -> str:
+        if refused and refused.pop(0):
+            raise StoreFailure(403, "AuthorizationFailure")
+        return await put(*args)
+
+    monkeypatch.setattr(there, "put", kept)
+    with pytest.raises(StorageDenied):
+        await inbox.ahandle(AGAIN, handler.__call__, attempts=1)
+    await inbox.ahandle(AGAIN, handler.__call__, attempts=1)
+    assert handler.seen == [("k", 0), ("k", 0)]
+    assert await inbox.aaside() == []
+
+
+@virtual_time
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), asyncio.CancelledError(), ValueError("\udcff"), Unsayable()],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_a_handler_raises_counts_as_its_failure(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "singleton")  # no report can carry such a line
+    inbox = Inbox("orders")
+    await inbox.asend("k", 0)
+
+    async def handle(_: InboxMessage) -> None:
+        raise error
+
+    for _ in range(2):
+        with contextlib.suppress(RuntimeError, ValueError, Unsayable):
+            await inbox.ahandle(BELL, handle, attempts=2)
+        await asyncio.sleep(2)
+    (kept,) = await inbox.aaside()
+    assert kept.error
+
+
+@virtual_time
+async def test_a_message_that_has_failed_more_often_than_is_allowed_by_now_is_put_aside_for_that() -> None:
+    inbox, handler = Inbox("orders"), Handler(fails=lambda _: True)
+    await inbox.asend("k", 0)
+    for _ in range(3):
+        with contextlib.suppress(ValueError):
+            await inbox.ahandle(BELL, handler.__call__, attempts=5)
+        await asyncio.sleep(10)
+    await inbox.ahandle(BELL, handler.__call__, attempts=2)
+    (kept,) = await inbox.aaside()
+    assert "it has failed 3 times" in kept.error
+
+
+@virtual_time
+async def test_a_consumer_whose_lock_is_lost_as_an_attempt_is_counted_does_not_begin_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox, handler = Inbox("orders"), Handler()
+    await inbox.asend("k", 0)
+    there, put = store(), store().put
+
+    async def kept_and_lost(*args: Any) -> str:
+        etag = await put(*args)
+        for hold in memory.current().registry.acquired:
+            lose(hold, "expired")
+        return etag
+
+    monkeypatch.setattr(there, "put", kept_and_lost)
+    with pytest.raises(LockLost):
+        await inbox.ahandle(AGAIN, handler.__call__)
+    assert handler.seen == []

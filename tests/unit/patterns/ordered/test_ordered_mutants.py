@@ -33,7 +33,7 @@ LOGS = [Mutant("labels are not compared", READING, COMPARED, "False")]
 
 OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
     (
-        Mutant("an attempt is counted behind the message", VISIT, "if self.again or position.failures:", "if False:"),
+        Mutant("an attempt is counted behind the message", VISIT, "self.again or position.tried > 0\n", "False\n"),
         calling.test_a_message_that_kills_its_process_each_time_is_put_aside_and_the_rest_goes_on,
     ),
     (
