@@ -56,6 +56,8 @@ class Bell:
 def bell_in(message: Any, inbox: str) -> Bell:
     """Read a bell: a text, bytes, or a message as the Functions worker or the SDK has it.
 
+    One that was delivered more than once came before.
+
     Raises:
         ConfigurationError: it is none of this inbox.
     """
@@ -63,7 +65,8 @@ def bell_in(message: Any, inbox: str) -> Bell:
     try:
         raw = said.encode() if isinstance(said, str) else bytes(said)
         told = json.loads(raw if raw.lstrip()[:1] == b"{" else base64.b64decode(raw, validate=True))
-        bell = Bell(str(told["inbox"]), str(told["log"]), int(told.get("again", 0)))
+        delivered = getattr(message, "dequeue_count", None) or 1
+        bell = Bell(str(told["inbox"]), str(told["log"]), int(told.get("again", 0)) + max(0, delivered - 1))
     except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
         raise ConfigurationError(
             f"{quoted(str(said)[:60])} is no bell of inbox {inbox!r}: its queue is for bells only; send by inbox.send"

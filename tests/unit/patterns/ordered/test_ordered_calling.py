@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singleton import ConfigurationError, Inbox, LockLost, StorageDenied, current_hold
 from singleton.patterns.ordered import visit
-from singleton.patterns.ordered.bells import Bell
+from singleton.patterns.ordered.bells import Bell, bell_in
 from singleton.stores.protocol import StoreFailure
 from singleton.testing import lose, memory, virtual_time
 from tests.unit.patterns.ordered.test_inbox import BELL, Handler, queue, send, store
@@ -106,6 +107,12 @@ async def test_what_a_process_died_of_before_is_forgotten_once_it_is_done() -> N
     await inbox.ahandle(AGAIN, handle, attempts=3)
     assert seen == [body for body in range(6) for _ in range(3)]
     assert await inbox.aaside() == []
+
+
+@pytest.mark.parametrize(("delivered", "again"), [(None, 0), (1, 0), (2, 1), (5, 4)])
+def test_a_bell_that_its_host_delivers_again_came_again(delivered: int | None, again: int) -> None:
+    message = SimpleNamespace(get_body=BELL.encode, dequeue_count=delivered)
+    assert bell_in(message, "orders").again == again
 
 
 @virtual_time
