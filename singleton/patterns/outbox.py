@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -21,7 +20,9 @@ from singleton.base.hold import Hold
 from singleton.base.naming import log as _log
 from singleton.base.tasks import to_its_end
 from singleton.base.words import quoted
+from singleton.patterns.calling import is_async
 from singleton.patterns.rows import StaleClaim
+from singleton.patterns.telling import told
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 TIDIED: Final = 1000
 """Sent messages that a store deletes at a time, at most."""
-_ERROR: Final = 1000
-"""Characters of an error that are kept with its message."""
-_CREDENTIALS: Final = re.compile(r"(?<=://)\S+(?=@)|(?<=[?&]sig=)[^&\s]+|(?<=(?i:password)=)[^;&\s]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +136,7 @@ class OutboxRelay:
             raise ConfigurationError(f"on_poison is {quoted(on_poison)}: give 'skip' or 'stop'")
         self._outbox = outbox
         self._send = send
-        self._sends_async = inspect.iscoroutinefunction(send) or inspect.iscoroutinefunction(
-            getattr(send, "__call__", None)  # noqa: B004 - an object with a coroutine function of that name
-        )
+        self._sends_async = is_async(send)
         self._attempts = whole(attempts, "attempts", most=1_000_000)
         self._backoff = seconds(backoff, "backoff", above=0)
         self._longest = seconds(longest, "longest", above=0)
@@ -293,17 +289,3 @@ def whole(value: object, name: str, *, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise ConfigurationError(f"{name} is {quoted(value)}: give a whole number from 1 to {most:,}")
     return value
-
-
-def told(error: BaseException) -> str:
-    """Return what is kept of an error: its kind and its text, cut short, without the credentials of URLs."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - somebody else's code
-        text = ""
-    return storable(_CREDENTIALS.sub("***", f"{type(error).__name__}: {text}")[:_ERROR])
-
-
-def storable(text: str) -> str:
-    """Return a text without what not every database takes: no note of a failure may fail for it."""
-    return text.encode(errors="replace").decode().replace("\0", "?")

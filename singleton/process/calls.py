@@ -106,7 +106,9 @@ class Calls:
     def begin_closing(self) -> concurrent.futures.Future[None] | None:
         """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
         closed: concurrent.futures.Future[None] = concurrent.futures.Future()
-        begun = self._move(Phase.OPEN, Phase.CLOSING, then=lambda: self._start(self.registry.aclose(), closed))
+        begun = self._move(
+            Phase.OPEN, Phase.CLOSING, then=lambda: self._soon(lambda: self._begin(self.registry.aclose(), closed))
+        )
         return closed if begun else None
 
     def end(self) -> bool:
@@ -133,7 +135,11 @@ class Calls:
             return runner
         coro = work(self.registry)
         with noted(), asking():
-            begun = self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._start(coro, answer, undo=self._give_back))
+            begun = self._move(
+                Phase.OPEN,
+                Phase.OPEN,
+                then=lambda: self._soon(lambda: self._begin(coro, answer, undo=self._give_back)),
+            )
         if not begun:
             coro.close()
             raise self._refusal()
@@ -155,7 +161,7 @@ class Calls:
         answer, failed = runner.answer, runner.ask.failed
 
         def start() -> None:
-            self._start(coro, answer, undo=self._give_back, gone=failed)
+            self._soon(lambda: self._begin(coro, answer, undo=self._give_back, gone=failed))
 
         with speaking_of(runner.whose), asking(runner.caller):
             begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
@@ -219,15 +225,6 @@ class Calls:
         for hold in holds_in(answer):
             await self.registry.drop(hold)
 
-    def _start(
-        self,
-        coro: Coroutine[Any, Any, _T],
-        future: concurrent.futures.Future[_T],
-        undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
-        gone: Callable[[BaseException], object] = lambda _: None,
-    ) -> None:
-        self._soon(lambda: self._begin(coro, future, undo, gone))
-
     def _begin(
         self,
         coro: Coroutine[Any, Any, _T],
@@ -235,6 +232,7 @@ class Calls:
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
         gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
+        """Run this on the loop, and have the future say what came of it."""
         task = self._begun(coro)
         future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
         task.add_done_callback(lambda task: self._ended(task, future, undo, gone))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
+from singleton.patterns.calling import call, call_async, is_async
 from singleton.patterns.ordered import operating
 from singleton.patterns.ordered.answering import SpareBell, answer
 from singleton.patterns.ordered.bells import bell_in
-from singleton.patterns.ordered.calling import call, call_async, is_async
 from singleton.patterns.ordered.entries import Entry, checked_body
 from singleton.patterns.ordered.service import Service
 from singleton.patterns.ordered.visit import OnPoison, Rules

@@ -21,9 +21,9 @@ from singleton.functions.triggers import (
     trigger_of,
     user_function,
 )
+from singleton.patterns.calling import call
 from singleton.patterns.ordered.answering import SpareBell, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
-from singleton.patterns.ordered.calling import call
 from singleton.patterns.ordered.inbox import Inbox, checked_rules
 from singleton.process.current import runtime
 from singleton.process.onthread import OnThread, at_once

@@ -15,6 +15,7 @@ from singleton.functions.invocation import current
 from singleton.patterns.ordered.aside import put_aside
 from singleton.patterns.ordered.position import Position
 from singleton.patterns.ordered.reading import LogReader
+from singleton.patterns.telling import told
 from singleton.process.cancelling import cancelled_when_lost
 
 if TYPE_CHECKING:
@@ -186,11 +187,9 @@ class Visit:
 
     async def _attempted(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
         """Try it, unless that was done often enough; count that, and return what it raised."""
-        attempts = self.rules.attempts
-        if position.failures >= attempts:
-            return _NoEnd(f"it has failed {position.failures} times, and is tried {attempts} times by now")
-        if position.begun >= max(attempts, _FEWEST):
-            return _NoEnd(_NO_END)
+        if self._is_spent(position):
+            failed = f"it has failed {position.failures} times, and is tried {self.rules.attempts} times by now"
+            return RuntimeError(failed if position.failures >= self.rules.attempts else _NO_END)
         counted = self.again or position.tried > 0
         if counted:  # if this process dies of it, that it was begun is kept
             position.begun += 1
@@ -200,6 +199,10 @@ class Visit:
         position.begun -= counted
         position.failures += error is not None
         return error
+
+    def _is_spent(self, position: Position) -> bool:
+        """Tell whether the message was tried often enough."""
+        return position.failures >= self.rules.attempts or position.begun >= max(self.rules.attempts, _FEWEST)
 
     async def _tried(self, hold: Hold, entry: Entry, attempt: int) -> Exception | None:
         """Run the handler; return what it raised."""
@@ -223,12 +226,12 @@ class Visit:
     async def _failed(self, position: Position, entry: Entry, error: Exception) -> Outcome | None:
         """Say what follows a failure; None: the message is to be put aside, and the key goes on."""
         said = self.names.inbox, entry.key, position.tried
-        if position.failures < self.rules.attempts and not isinstance(error, _NoEnd):
+        if not self._is_spent(position):
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
             position.until = await self.locks.call_async(_wall) + pause
             _log.warning("inbox %s: a message of %r failed, %d times by now; it holds back the others", *said)
             return Outcome(again=pause, error=error)
-        why = _told(error)
+        why = told(error)
         if self.rules.on_poison == "stop":
             position.stopped, position.key = why, entry.key
             _log.error("inbox %s: %r stands still until it is resumed: a message failed %d times", *said)
@@ -244,21 +247,6 @@ class Visit:
         name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
         said = self.names.inbox, entry.key, position.tried, name
         _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, exc_info=error)
-
-
-class _NoEnd(RuntimeError):
-    """Why a message is tried no more, where its handler did not fail."""
-
-
-def _told(error: Exception) -> str:
-    """Say what an error says, as it can be kept."""
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - somebody else's code
-        text = type(error).__name__
-    if isinstance(error, _NoEnd):
-        text = str(error)
-    return text.encode("utf-8", "backslashreplace").decode()[:500]
 
 
 async def _wall(registry: Registry) -> float:

@@ -15,9 +15,9 @@ from singleton.base.tasks import to_its_end
 from singleton.clients.running import Running
 from singleton.locking.acquisition import storage_error
 from singleton.locking.lease import as_failure
+from singleton.patterns.calling import call
 from singleton.patterns.ordered.answering import INSURED, answer, put_off
 from singleton.patterns.ordered.bells import bell_in
-from singleton.patterns.ordered.calling import call
 from singleton.process.current import runtime
 from singleton.process.onthread import OnThread, at_once
 from singleton.stores.messages import MessageSource

@@ -14,7 +14,7 @@ from sqlalchemy import Table, and_, false, literal, null, or_, select, update
 from singleton.base.errors import ConfigurationError
 from singleton.base.hold import Hold
 from singleton.base.words import did_you_mean, quoted
-from singleton.patterns.outbox import fencing_token, storable, told, whole
+from singleton.patterns.outbox import fencing_token, whole
 from singleton.patterns.rows import Claim, StaleClaim
 from singleton.patterns.sql.clock import Now
 from singleton.patterns.sql.engines import (
@@ -28,6 +28,7 @@ from singleton.patterns.sql.engines import (
     refuse_autocommit,
 )
 from singleton.patterns.sql.tables import state_columns
+from singleton.patterns.telling import storable, told
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:

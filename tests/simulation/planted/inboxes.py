@@ -146,8 +146,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="put aside one attempt too soon",
         file=VISIT,
-        old="if position.failures < self.rules.attempts and",
-        new="if position.failures < self.rules.attempts - 1 and",
+        old="return position.failures >= self.rules.attempts or",
+        new="return position.failures >= self.rules.attempts - 1 or",
         breaks="a message is put aside that had an attempt left",
         among="ordered",
     ),

@@ -297,3 +297,16 @@ async def test_a_consumer_whose_lock_is_lost_as_an_attempt_is_counted_does_not_b
     with pytest.raises(LockLost):
         await inbox.ahandle(AGAIN, handler.__call__)
     assert handler.seen == []
+
+
+@virtual_time
+async def test_what_is_kept_of_an_error_has_no_credentials() -> None:
+    inbox = Inbox("orders")
+    await inbox.asend("k", 0)
+
+    def handle(_: InboxMessage) -> None:
+        raise ValueError("https://acme.example/orders?sv=1&sig=secret refused")
+
+    await asyncio.to_thread(inbox.handle, BELL, handle, attempts=1)
+    (kept,) = await inbox.aaside()
+    assert kept.error == "ValueError: https://acme.example/orders?sv=1&sig=*** refused"
