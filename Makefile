@@ -1,8 +1,9 @@
 # Everything runs in .venv, which make creates and keeps up to date by itself; only Python 3.11 or later is needed.
 #   make demo     five fake Functions hosts, one of them killed: does exclusivity hold?
-#   make check    format, lint, types, arrows, and the tests that need no storage, start no process and are not slow
+#   make check    format, lint, types, arrows, and the tests without storage, processes, planted bugs and long waits
 #   make test     the whole suite
 #   make bench    the benchmarks, and the tables of docs/performance.md: make bench ARGS="virtual storage" for some
+#   make docs     the site of the documentation, in build/docs
 #   make broken   broken locks and right apps in real hosts, half a minute each: make broken ARGS="--list"
 #   make clean    remove what make made
 # Another interpreter: make PYTHON=python3.12 demo
@@ -21,7 +22,7 @@ KILL ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test-quick test bench broken clean venv-sim venv-test venv-dev python
+.PHONY: help demo check lint test-quick test bench broken docs clean venv-sim venv-test venv-dev venv-docs python
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,7 +45,7 @@ lint: venv-dev
 	@$(BIN)/mypy
 
 test-quick: venv-dev
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --no-processes -m "not slow" $(ARGS) tests/unit tests/conformance tests/simulation
+	@$(BIN)/python -m pytest -n 3 --dist worksteal --no-processes -m "not slow and not planted" $(ARGS) tests/unit tests/docs tests/conformance tests/simulation
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -52,10 +53,13 @@ bench: venv-test
 broken: venv-test
 	@$(BIN)/python -m tests.broken $(ARGS)
 
+docs: venv-docs
+	@$(BIN)/python -m tools.docs_site
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
-venv-sim venv-test venv-dev: venv-%: python
+venv-sim venv-test venv-dev venv-docs: venv-%: python
 	@"$(PYTHON)" tools/environment.py $(VENV) $*
 
 python:

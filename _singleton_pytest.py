@@ -1,4 +1,8 @@
-"""Fixtures for pytest. Loaded with every run of it, so it is outside the package, which it imports when a test asks."""
+"""Fixtures for pytest.
+
+Every run of pytest loads this module. So it is outside the package, and imports the package only when a test asks for
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ def singleton_locks() -> Iterator[None]:
 
 @pytest.fixture
 def singleton_always_busy() -> Iterator[None]:
-    """Have somebody else hold every lock. See ``singleton.testing.always_busy``."""
+    """Let somebody else hold every lock. See ``singleton.testing.always_busy``."""
     from singleton.testing import always_busy
 
     with always_busy():

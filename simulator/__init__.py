@@ -1,1 +1,1 @@
-"""A fleet of fake Functions hosts that runs, breaks and judges an app which uses `singleton`."""
+"""A fleet of fake Functions hosts: it runs an app that uses `singleton`, breaks the hosts, and judges what they did."""

@@ -25,6 +25,7 @@ from simulator.real.signals import Interrupt, Signals
 from simulator.report.json import write_json
 from simulator.report.plain import PlainReporter
 from simulator.report.reporter import Reporter
+from simulator.storage_cli import storage
 from simulator.work.scenario import LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ USAGE: Final = 2
 ENVIRONMENT: Final = 3
 _PATH: Final = click.Path(path_type=Path)
 
-HELP: Final = """Run a fleet of fake Functions hosts over your app, kill some, and prove that @singleton holds.
+HELP: Final = """Run your app on several fake Functions hosts, kill some of them, and check that @singleton holds.
 
 Each host is a process that imports your function_app.py unchanged and runs its timers and queue triggers the way
 the Functions host does, against an Azurite that is installed and started for the run. The verdict comes from what
@@ -58,7 +59,7 @@ def _version() -> str:
 
 
 class _Group(click.Group):
-    """A group whose own options are those of a run, so that no subcommand is needed for one."""
+    """A group that has the options of a run itself, so that a run needs no subcommand."""
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "[OPTIONS]")
@@ -76,36 +77,40 @@ class _Group(click.Group):
     epilog="Exit codes: 0 the verdict holds, 1 it does not, 2 a wrong option or app, 3 storage or processes failed.",
 )
 @click.option("--hosts", default=5, help="How many fake hosts run the app.")
-@click.option("--kill", default=0, help="SIGKILL so many, each while it holds a lock.")
-@click.option("--pause", default=0, help="Stop so many past their leases, each inside; they go on.")
-@click.option("--app", type=_PATH, metavar="DIR", help="The app's folder. Default: this one, else the sample.")
-@click.option("--duration", default=LOAD, metavar="SECONDS", help="For how long work is offered.")
-@click.option("--messages", type=_PATH, metavar="FILE", help="Queue messages of your own.")
+@click.option("--kill", default=0, help="How many hosts to kill (SIGKILL), each while it holds a lock.")
+@click.option(
+    "--pause", default=0, help="How many hosts to stop, inside a body, for longer than their lease. Then they go on."
+)
+@click.option(
+    "--app", type=_PATH, metavar="DIR", help="The app's folder. Default: the current one, or else the sample."
+)
+@click.option("--duration", default=LOAD, metavar="SECONDS", help="For how long there is new work.")
+@click.option("--messages", type=_PATH, metavar="FILE", help="A JSON file with your own queue messages.")
 @click.option(
     "--no-singleton",
     "singleton",
     flag_value=False,
     default=True,
     show_default=False,
-    help="Don't lock, to see the difference.",
+    help="Run without the lock, to see the difference.",
 )
-@click.option("--same-app", is_flag=True, help="Hosts are instances of one app, with its timer lock.")
+@click.option("--same-app", is_flag=True, help="The hosts are instances of one app: one of them fires a timer.")
 @click.option(
-    "--timer-every", default=5.0, metavar="SECONDS", help="Slower timers tick this often; 0: as the app says."
+    "--timer-every", default=5.0, metavar="SECONDS", help="Slower timers tick this often. 0: as the app says."
 )
-@click.option("--visibility", default=20.0, metavar="SECONDS", help="When a dead host's messages come back.")
-@click.option("--seed", type=int, metavar="N", help="Repeat an earlier run's choices: keys, pauses, victims.")
-@click.option("--strict", is_flag=True, help="Exit with 1 where something was not tried, too.")
+@click.option("--visibility", default=20.0, metavar="SECONDS", help="After how long a dead host's messages come back.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the choices of an earlier run: keys, pauses, killed hosts.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also if the run did not try everything.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
-@click.option("--keep", is_flag=True, help="Keep the journals, and say where they are.")
+@click.option("--keep", is_flag=True, help="Keep the journals, and show where they are.")
 @click.option(
     "--storage",
     metavar="CONNECTION",
     envvar="SINGLETON_SIM_STORAGE",
     show_envvar=True,
-    help="An Azurite that runs already. Default: one of its own.",
+    help="Connection string of a running Azurite. Default: an Azurite is started.",
 )
-@click.option("--allow-cloud", "cloud", is_flag=True, help="Allow --storage to be an account in the cloud.")
+@click.option("--allow-cloud", "cloud", is_flag=True, help="Allow an account in the cloud as --storage.")
 @click.version_option(_version(), prog_name=PROGRAM)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
@@ -116,6 +121,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
 
 cli.add_command(explore)
 cli.add_command(replay)
+cli.add_command(storage)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has gone; nobody is left to tell.
+        # The reader of the output has gone: nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 141
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
 _BETWEEN_LINES: Final = 5.0
-"""Seconds between two lines of progress, where there is no terminal."""
+"""Seconds between two lines of progress, if there is no terminal."""
 _STATES: Final = (
     "bodies",
     "leases",
@@ -49,34 +49,39 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 _SIDE_EFFECTS: Final = (
     "The bodies of this app's functions really run, {often}: what they do to files, over the network and with other "
-    "processes really happens. Only sleeping, the locks and the app's own queues are simulated."
+    "processes really happens. Only time, the locks and the app's own queues are simulated."
 )
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--scenarios", default=1000, help="How many worlds.")
-@click.option("--hosts", default=5, help="At most so many hosts in each.")
-@click.option("--faults", default="all", metavar="KINDS", help="all, none, or names with commas.")
-@click.option("--workload", default="all", metavar="NAMES", help="all, or names with commas.")
-@click.option("--seed", default=1, help="Which worlds: the same seed, the same worlds.")
-@click.option("--jobs", default=os.cpu_count() or 1, help="Processes to run them on.")
+@click.option("--scenarios", default=1000, help="How many virtual worlds to run.")
+@click.option("--hosts", default=5, help="The largest number of hosts in a world.")
+@click.option(
+    "--faults", default="all", metavar="KINDS", help="Kinds of faults: all, none, or names with commas between them."
+)
+@click.option("--workload", default="all", metavar="NAMES", help="Workloads: all, or names with commas between them.")
+@click.option("--seed", default=1, help="The same seed gives the same worlds.")
+@click.option("--jobs", default=os.cpu_count() or 1, help="How many processes run them.")
 @click.option(
     "--scheduler",
     default="",
     show_default=False,
     metavar="ADDRESS",
-    help="Run them on the workers of a Dask scheduler, such as tcp://host:8786, instead of --jobs. Needs [dask].",
+    help="Run them on the workers of this Dask scheduler, such as tcp://host:8786, instead of --jobs. Needs [dask].",
 )
 @click.option(
-    "--app", type=_APP, metavar="DIR", help="The app whose functions the hosts run. Default: workloads of our own."
+    "--app",
+    type=_APP,
+    metavar="DIR",
+    help="The folder of an app whose functions the hosts run. Default: built-in workloads.",
 )
-@click.option("--messages", type=_FILE, metavar="FILE", help="Queue messages of your own for that app.")
-@click.option("--through-sdk", "sdk", is_flag=True, help="Send all requests through the real Azure SDK: slower.")
+@click.option("--messages", type=_FILE, metavar="FILE", help="A JSON file with your own queue messages for this app.")
+@click.option("--through-sdk", "sdk", is_flag=True, help="Send all requests through the real Azure SDK. Slower.")
 @click.option(
     "--story",
     type=_FILE,
     default=Path("singleton-story.json"),
-    help="Where the shrunk story goes if a promise is broken.",
+    help="The file for the smallest story, if a promise is broken.",
 )
 def explore(
     *,
@@ -103,22 +108,21 @@ def explore(
     for name, (least, most) in _LIMITS.items():
         if not least <= options[name] <= most:
             raise click.UsageError(f"--{name} is {options[name]}: it must be from {least:,} to {most:,}")
-    try:
-        plan = Plan(
-            kinds=kinds_named(_names(faults), list(KINDS)),
-            workloads=kinds_named(_names(workload), WORKLOADS, NAMED),
-            app="" if app is None else str(app.resolve()),
-            **options,
-        )
-    except ValueError as error:
-        raise click.UsageError(f"--faults or --workload: {error}") from None
+    plan = Plan(
+        kinds=_named("--faults", lambda: kinds_named(_names(faults), list(KINDS))),
+        workloads=_named("--workload", lambda: kinds_named(_names(workload), WORKLOADS, NAMED)),
+        app="" if app is None else str(app.resolve()),
+        **options,
+    )
     if not plan.workloads:
         raise click.UsageError(f"--workload is {workload!r}: give all, or some of: {', '.join(WORKLOADS + NAMED)}")
     if plan.sdk and (without := [name for name in plan.workloads if name in NOT_THROUGH_SDK]):
-        raise click.UsageError(f"--through-sdk: worlds of {without[0]!r} use the store of virtual worlds: leave it out")
+        raise click.UsageError(
+            f"--through-sdk can't be used with workload {without[0]!r}, whose store is virtual: leave one of them out"
+        )
     if scheduler and plan.app:
         raise click.UsageError(
-            "--scheduler: its workers don't have the folder of --app; run an app's worlds with --jobs"
+            "--scheduler can't be used with --app, because its workers don't have the app's folder: use --jobs"
         )
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
@@ -139,7 +143,7 @@ def explore(
         return 0
     breaks = "breaks a promise"
     if summary.violation.of_the_app:
-        breaks = "shows a fault of the app, which no lock can help"
+        breaks = "shows a fault of the app, not of the lock"
     console.print(f"[bold red]Scenario {summary.broken} {breaks}.[/] Looking for the smallest such story …")
     scenario, run = find(plan, summary.broken)
     if not run.violations:
@@ -153,9 +157,16 @@ def explore(
     return 1
 
 
+def _named(option: str, kinds: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+    try:
+        return kinds()
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
 @click.command()
 @click.argument("file", type=_FILE)
-@click.option("--app", type=_APP, metavar="DIR", help="Where the story's app is now, if it is not where it was.")
+@click.option("--app", type=_APP, metavar="DIR", help="The app's folder now, if it was moved.")
 def replay(file: Path, app: Path | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.search.explore import load_story
@@ -169,7 +180,9 @@ def replay(file: Path, app: Path | None) -> int:
     scenario = story.scenario
     if app is not None:
         if not scenario.app:
-            raise click.UsageError(f"--app: the story in {file} is one of our own workloads, without an app")
+            raise click.UsageError(
+                f"--app: the story in {file} is of a built-in workload and has no app: leave --app out"
+            )
         scenario = replace(scenario, app=str(app.resolve()))
     if scenario.app:
         notes = _check_app(scenario.app)
@@ -184,15 +197,17 @@ def replay(file: Path, app: Path | None) -> int:
         same = "the same as recorded" if run.history == story.history else f"not the recorded {story.history}"
         click.echo(f"History {run.history}: {same}.")
     else:
-        click.echo(f"History {run.history}; it was recorded by another Python, whose order of events differs.")
+        click.echo(
+            f"History {run.history}. It was recorded by another version of Python, where the order of events differs."
+        )
     return 1 if run.violations else 0
 
 
 def _check_app(app: str) -> tuple[str, ...]:
-    """Load the app; return what its user should know of it, first of all which functions are not run.
+    """Load the app; return what its user should know, first of all which functions are not run.
 
     Raises:
-        UsageError: there is nothing in it to explore; the message says why.
+        UsageError: the app has nothing to explore; the message says why.
     """
     from simulator.host.app.errors import HostError
     from simulator.host.worker import describe, unflushed
@@ -206,11 +221,11 @@ def _check_app(app: str) -> tuple[str, ...]:
     if (why := unflushed()) is not None:
         sys.stdout = stdout
         raise click.UsageError(
-            f"--app {app}: it closes or replaces sys.stdout as it is imported, which the worker flushes after each "
-            f"invocation: each of them fails with {describe(why)}, here and in Azure"
+            f"--app {app}: it closes or replaces sys.stdout when it is imported. The worker flushes sys.stdout after "
+            f"each invocation, so each of them fails with {describe(why)}, here and in Azure"
         )
     if not any(plan.guard for plan in prepared.plans):
-        told = ("none of the functions that can be run here is guarded by @singleton", *prepared.notes)
+        told = ("no function that can be run here has @singleton", *prepared.notes)
         raise click.UsageError(f"--app {app}: {'; '.join(told)}")
     return prepared.notes
 
@@ -220,7 +235,7 @@ def _own_messages(app: str, file: Path) -> tuple[tuple[str, str], ...]:
     from simulator.work.scenario import ScenarioError
 
     if not app:
-        raise click.UsageError("--messages: they are for the functions of an app: name its folder with --app")
+        raise click.UsageError("--messages needs --app: the messages are for the functions of an app")
     try:
         return own_messages(app, file)
     except ScenarioError as error:

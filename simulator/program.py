@@ -1,4 +1,4 @@
-"""The command's name, and how it was called here: for hints that can be pasted; and how a host is started."""
+"""The command's name and how it was called, for hints that can be pasted; and how a host is started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 PROGRAM: Final = "singleton-sim"
 HOST: Final = (sys.executable, "-P", str(Path(__file__).parent / "host" / "__main__.py"))
-"""Runs a host. Nothing in the working directory stands in for a module, in its workers either: that may be an app."""
+"""Runs a host. No file of the working directory replaces a module, in its workers either: that folder may be an app."""
 
 
 def called_as() -> str:

@@ -1,34 +1,42 @@
-"""Locks without Functions: ``LockClient`` for threads, ``AsyncLockClient`` for coroutines, on the same lock thread.
+"""Locks without Functions, for threads: ``LockClient``. The one for coroutines is in ``asyncclient.py``.
 
-What is asked of the lock thread is put together once, in ``baseclient.py``; the two differ in how they wait for it.
+Both make the same requests of the lock thread, in ``baseclient.py``. They differ in how they wait for the answer.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from singleton.clients.blocks import AsyncBlock, Block
-from singleton.clients.checking import checked_hold, checked_limit
+from singleton.asyncclient import AsyncLockClient
+from singleton.base.words import listed
+from singleton.clients.blocks import Block, TryBlock
+from singleton.clients.checking import checked_hold
+from singleton.locking.slots import checked_limit
 from singleton.operatorclient import OperatorClient, checked_wanted, is_nothing, newly_met
 from singleton.process.current import runtime
 from singleton.process.reentry import from_now_on
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.clients.checking import Seconds
+    from singleton.base.kinds import Seconds
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
     from singleton.operating.locks import LockInfo
     from singleton.process.onthread import Work
+
+__all__ = ["AsyncLockClient", "LockClient"]
 
 _T = TypeVar("_T")
 
 
 class LockClient(OperatorClient):
     """Locks on the blobs of one container, for any thread.
+
+    Make one client and keep it for the life of the process; a second one costs little, because all clients share one
+    lock thread, and clients with the same arguments share their connections.
 
     Args:
         connection: app setting (environment variable) of the storage account, or prefix of such settings for an
@@ -61,16 +69,29 @@ class LockClient(OperatorClient):
         self.close()
 
     def lock(
-        self, name: str, *, timeout: Seconds | None = None, at_least: Seconds = 0.0, owner: str = ""
+        self,
+        name: str,
+        *,
+        timeout: Seconds | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        reentrant: bool = False,
+        owner: str = "",
     ) -> Block[Hold]:
-        """Hold the lock for the length of the block.
+        """Hold the lock for the length of the block, or as a decorator of a function, of each call.
 
         Args:
             name: blob name of the lock, 1 to 1,024 characters (S-5).
             timeout: seconds to wait, at least 0; 0 asks once; None waits for as long as it takes.
-            at_least: seconds for which it is kept from now on, however short the block is, so that others whose clocks
-                or ticks differ don't do the same again. The block ends at once; a process that ends earlier leaves
-                the rest of its lease.
+            at_least: seconds for which the lock is kept, counted from its acquisition, however short the block is. So
+                others whose ticks come later don't do the same again. The block itself ends at once. A process that
+                ends earlier leaves the rest of its lease.
+            max_hold: seconds after which the lock is not renewed any more, counted from its acquisition. The hold is
+                lost then, with the reason ``too long``. Others get the lock when its lease has run out, or when the
+                block ends before that. None: it is renewed until the block ends.
+            reentrant: whether a block inside this one, on the same thread or in the same task, may ask for the same
+                lock, also with ``reentrant=True``. It gets this block's hold; the lock is given back when the last of
+                them ends.
             owner: who asks, for the blob's metadata and for errors.
 
         Raises:
@@ -79,9 +100,19 @@ class LockClient(OperatorClient):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
-        return self._held(lambda: self._acquire(name, timeout, owner, at_least=at_least))
+        again = self._again(name, at_least) if reentrant else None
+        return Block(name, lambda: self._acquire(name, timeout, owner, None, at_least, max_hold), again)
 
-    def semaphore(self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = "") -> Block[Hold]:
+    def semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        timeout: Seconds | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        owner: str = "",
+    ) -> Block[Hold]:
         """Hold one of ``limit`` slots of the semaphore for the length of the block.
 
         Its slots are locks, ``{name}/slot-0`` and so on. With other limits on the same name, there are as many holders
@@ -92,28 +123,38 @@ class LockClient(OperatorClient):
             name: name of the semaphore; a lock of that name is something else.
             limit: most holders at a time, in all processes, at least 1. Meant for some dozens: where all slots are
                 taken, finding that out takes a request for each.
-            timeout, owner: as for ``lock``.
+            timeout, at_least, max_hold, owner: as for ``lock``.
 
         Raises:
             LockNotAcquired: all slots are taken.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        return self._held(lambda: self._acquire(name, timeout, owner, checked_limit(limit)))
+        return Block(name, lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold))
 
     def try_lock(
-        self, name: str, *, limit: int | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> Block[Hold | None]:
-        """Ask once: hold the lock for the length of the block, or enter it with None when somebody else has it.
+        self,
+        name: str,
+        *,
+        timeout: Seconds = 0.0,
+        limit: int | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        owner: str = "",
+    ) -> TryBlock:
+        """Hold the lock for the length of the block, or enter it with None when somebody else has it.
+
+        As a decorator of a function it holds the lock for each call, or skips the call, which returns None then.
 
         Args:
-            name, at_least, owner: as for ``lock``.
+            name, at_least, max_hold, owner: as for ``lock``.
+            timeout: seconds to wait, at least 0; 0 asks once.
             limit: for a slot of a semaphore, as for ``semaphore``; None for a lock.
 
         Raises:
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. Only a lock that is in use
                 is None.
         """
-        return self._held(lambda: self._try(name, owner, limit, at_least))
+        return TryBlock(name, lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout))
 
     def lock_all(
         self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
@@ -133,14 +174,24 @@ class LockClient(OperatorClient):
             LockLost: one of them was lost while the others were waited for.
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        return self._held(lambda: self._acquire_all(names, timeout, owner))
+        given = names if isinstance(names, str) else tuple(names)
+        return Block(listed(given), lambda: self._acquire_all(given, timeout, owner))
 
-    def acquire(self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = "") -> Hold:
+    def acquire(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        timeout: Seconds | None = None,
+        at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
+        owner: str = "",
+    ) -> Hold:
         """Take the lock, or with a limit a slot of the semaphore, until ``release``: where no block fits.
 
         The arguments and errors are those of ``lock`` and ``semaphore``.
         """
-        return from_now_on(self._do(self._acquire(name, timeout, owner, limit)))
+        return from_now_on(self._do(self._acquire(name, timeout, owner, limit, at_least, max_hold)))
 
     def release(self, hold: Hold) -> None:
         """Give back what ``acquire`` returned, from any thread. A second time, or after a loss, does nothing."""
@@ -154,19 +205,26 @@ class LockClient(OperatorClient):
         """
         return self._do(self._holder(name))
 
+    def locked(self, name: str) -> bool:
+        """Tell whether somebody has the lock, in whichever process. It may have changed when you read the answer.
+
+        Raises:
+            StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
+        """
+        return self.holder(name) is not None
+
     def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
-        """Take the lock away from whoever has it, whichever process; None when nobody had, or the next one got it.
+        """Take the lock away from its holder, in whichever process; None when nobody had it, or the next one got it.
 
-        ``holder`` tells those two apart. That the next one got it is also logged as a warning, with who had it and who
-        has it.
+        ``holder`` tells these two apart. When the next one got it, a warning says who had the lock and who has it.
 
-        For operators. Without ``notice`` the rest of the lease runs out and can't be renewed: its holder's own deadline
-        comes first, so nobody gets in beside it. It learns of it at its next renewal, after half a period at most.
+        For operators. Without ``notice`` the lease is not renewed any more, and its rest runs out. The holder stops
+        before that, so no two are inside. It learns of the break at its next renewal, after half a period at most.
 
         Args:
             name: the lock's.
-            notice: seconds after which the lease ends, 0 to 60, where that is sooner. What is returned says for how
-                long two may be inside then.
+            notice: seconds after which the lease ends, from 0 to 60, if that is sooner. The result says for how long
+                two may be inside then.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
@@ -176,9 +234,9 @@ class LockClient(OperatorClient):
         return self._do(self._break(name, notice))
 
     def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
-        """Let all tokens go on above those ever given, after the storage account failed over or was restored.
+        """Make future tokens greater than all before, after the storage account failed over or was restored.
 
-        For operators, while the app is stopped. A lock that somebody has stays as it is: the result says how many.
+        For operators, while the app is stopped. Locks that somebody holds stay as they are; the result counts them.
 
         Args:
             function: only locks of this function.
@@ -195,15 +253,14 @@ class LockClient(OperatorClient):
     ) -> Iterator[LockInfo]:
         """Go through the locks of the container, in the order of their names: one request for 5,000 of them.
 
-        Where there are locks, and none with this prefix or none of this function, that is logged as a warning at the
-        end, with near misses.
+        If no lock has this prefix, or none is of this function, a warning at the end names similar ones.
 
         Args:
             prefix: only names that begin with it.
             function: only those of this function.
             held: only those that somebody has.
-            older_than: only those that somebody is known to have had for at least so many seconds, and free ones that
-                were not written for so long. A holder with ``fencing_tokens`` off does not tell, and is left out.
+            older_than: only those that somebody has had for at least so many seconds, and free ones that were not
+                written for so long. With ``fencing_tokens`` off that is not known, and the lock is left out.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
@@ -220,93 +277,5 @@ class LockClient(OperatorClient):
         if is_nothing(met, function, prefix):
             self._do(self._nothing(met, function, prefix))
 
-    def _held(self, asks: Callable[[], Work[_T]]) -> Block[_T]:
-        return Block(asks)
-
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
-
-
-class AsyncLockClient(OperatorClient):
-    """Locks on the blobs of one container, for coroutines on any event loop.
-
-    Its methods are those of ``LockClient``, with ``async with`` and ``await``; only ``close`` needs neither.
-
-    Example::
-
-        locks = AsyncLockClient("AzureWebJobsStorage")
-        async with locks.lock("ImportEligibility-A", timeout=60) as hold:
-            ...
-    """
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
-
-    def lock(
-        self, name: str, *, timeout: Seconds | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> AsyncBlock[Hold]:
-        """Hold the lock for the length of the block. See ``LockClient.lock``."""
-        return self._held(lambda: self._acquire(name, timeout, owner, at_least=at_least))
-
-    def semaphore(self, name: str, limit: int, *, timeout: Seconds | None = None, owner: str = "") -> AsyncBlock[Hold]:
-        """Hold one of ``limit`` slots of the semaphore for the length of the block. See ``LockClient.semaphore``."""
-        return self._held(lambda: self._acquire(name, timeout, owner, checked_limit(limit)))
-
-    def try_lock(
-        self, name: str, *, limit: int | None = None, at_least: Seconds = 0.0, owner: str = ""
-    ) -> AsyncBlock[Hold | None]:
-        """Ask once; enter the block with None when somebody else has the lock. See ``LockClient.try_lock``."""
-        return self._held(lambda: self._try(name, owner, limit, at_least))
-
-    def lock_all(
-        self, names: Iterable[str], *, timeout: Seconds | None = None, owner: str = ""
-    ) -> AsyncBlock[tuple[Hold, ...]]:
-        """Hold all these locks for the length of the block, or none of them. See ``LockClient.lock_all``."""
-        return self._held(lambda: self._acquire_all(names, timeout, owner))
-
-    async def acquire(
-        self, name: str, *, limit: int | None = None, timeout: Seconds | None = None, owner: str = ""
-    ) -> Hold:
-        """Take the lock, or a slot, until ``release``: where no block fits. See ``LockClient.acquire``."""
-        return from_now_on(await self._do(self._acquire(name, timeout, owner, limit)))
-
-    async def release(self, hold: Hold) -> None:
-        """Give back what ``acquire`` returned, from any task and loop. See ``LockClient.release``."""
-        await runtime().release_async(checked_hold(hold))
-
-    async def holder(self, name: str) -> Holder | None:
-        """Read who has the lock; None when nobody has. See ``LockClient.holder``."""
-        return await self._do(self._holder(name))
-
-    async def break_(self, name: str, notice: Seconds | None = None) -> Broken | None:
-        """Take the lock away from whoever has it. See ``LockClient.break_``."""
-        return await self._do(self._break(name, notice))
-
-    async def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
-        """Let all tokens go on above those ever given. See ``LockClient.lift_epochs``."""
-        return await self._do(self._lift(function, dry_run=dry_run))
-
-    async def locks(
-        self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
-    ) -> AsyncIterator[LockInfo]:
-        """Go through the locks of the container, with ``async for``. See ``LockClient.locks``."""
-        wanted = checked_wanted(function, held=held, older_than=older_than)
-        met = newly_met()
-        marker: str | None = None
-        more = True
-        while more:
-            page = await self._do(self._page(prefix, marker))
-            for info in wanted.among(page, self._place.container, met):
-                yield info
-            marker, more = page.marker, page.marker is not None
-        if is_nothing(met, function, prefix):
-            await self._do(self._nothing(met, function, prefix))
-
-    def _held(self, asks: Callable[[], Work[_T]]) -> AsyncBlock[_T]:
-        return AsyncBlock(asks)
-
-    async def _do(self, work: Work[_T]) -> _T:
-        return await runtime().call_async(work)

@@ -7,37 +7,32 @@ there.
 from __future__ import annotations
 
 import inspect
-import os
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from singleton.base.errors import ConfigurationError
-from singleton.base.kinds import Level, Mode
-from singleton.functions.guard import Guard
-from singleton.functions.misdeclared import always_fails, concerning_the_app, stand_in
+from singleton.functions.arguments import Arguments, guard_by
+from singleton.functions.misdeclared import always_fails, stand_in
 from singleton.functions.triggers import (
     Signature,
-    check_guardable,
     find_trigger,
     is_builder,
-    refuse_policy,
     refuse_replayed,
     replace_user_function,
     trigger_of,
     user_function,
-    users_code,
 )
-from singleton.layouts.named import LayoutName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
+    from singleton.base.kinds import Level, Mode, Seconds, WhenFull
     from singleton.functions.contention import OnContention
+    from singleton.functions.guard import Guard
     from singleton.functions.triggers import Trigger
-    from singleton.layouts.layout import Layout
-    from singleton.settings.options import SingletonOptions
+    from singleton.layouts.named import LayoutName
+    from singleton.oldlock import OldLock
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -58,13 +53,29 @@ def singleton(
     scope_id: str = "",
     level: Level = "function",
     mode: Mode = "function",
+    limit: int | None = None,
     on_contention: OnContention = "wait",
-    timeout: float | timedelta | None = None,
+    timeout: Seconds | None = None,
+    max_waiting: int | None = None,
+    when_full: WhenFull | None = None,
+    at_least: Seconds = 0.0,
+    max_hold: Seconds | None = None,
+    name: str | None = None,
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
     dotnet_name: str | None = None,
     scope_hash: bool = False,
-    failover: float | timedelta | None = None,
+    also: OldLock | None = None,
+    lock_period: Seconds | None = None,
+    listener_lock_period: Seconds | None = None,
+    lock_acquisition_polling_interval: Seconds | None = None,
+    lock_acquisition_min_polling_interval: Seconds | None = None,
+    listener_lock_recovery_polling_interval: Seconds | None = None,
+    renewal_interval: Seconds | None = None,
+    handoff_window: Seconds | None = None,
+    defer_delay: Seconds | None = None,
+    failover: Seconds | None = None,
+    cancel_on_loss: bool | None = None,
 ) -> Callable[[_F], _F]: ...
 
 
@@ -76,13 +87,30 @@ def singleton(
     scope_id: str = "",
     level: Level = "function",
     mode: Mode = "function",
+    limit: int | None = None,
     on_contention: OnContention = "wait",
-    timeout: float | timedelta | None = None,
+    timeout: Seconds | None = None,
+    max_waiting: int | None = None,
+    when_full: WhenFull | None = None,
+    at_least: Seconds = 0.0,
+    max_hold: Seconds | None = None,
+    name: str | None = None,
     connection: str = "AzureWebJobsStorage",
     layout: LayoutName = "default",
     dotnet_name: str | None = None,
     scope_hash: bool = False,
-    failover: float | timedelta | None = None,
+    also: OldLock | None = None,
+    lock_period: Seconds | None = None,
+    listener_lock_period: Seconds | None = None,
+    lock_acquisition_polling_interval: Seconds | None = None,
+    lock_acquisition_min_polling_interval: Seconds | None = None,
+    listener_lock_recovery_polling_interval: Seconds | None = None,
+    renewal_interval: Seconds | None = None,
+    handoff_window: Seconds | None = None,
+    defer_delay: Seconds | None = None,
+    failover: Seconds | None = None,
+    cancel_on_loss: bool | None = None,
+    **unknown: Any,
 ) -> Any:
     """Let one invocation run at a time, in all processes that share the lock's storage account.
 
@@ -94,16 +122,33 @@ def singleton(
         scope_id: WebJobs template: literal text, ``%SETTING%``, ``{property}`` of the binding data (W-35 to W-43).
         level: ``"function"``: the lock belongs to this function. ``"host"``: all functions of the app that name the
             same scope share it (W-6); needs a scope.
-        mode: ``"function"``: a lock around each invocation. ``"listener"``: of all processes one runs the function's
-            invocations, as many at once as come, for as long as it lives; the others skip a timer's, put a storage
-            queue's messages back for it, and raise ``LockNotAcquired`` for any other. It goes with ``scope_id`` of
-            settings only, and ``on_contention="raise"``. A function may be declared once in each mode (W-15).
+        mode: ``"function"``: a lock around each invocation. ``"listener"``: one process runs all invocations of the
+            function until it ends. Another process skips a timer's, puts a storage queue's messages back, and raises
+            ``LockNotAcquired`` for any other. It goes with ``scope_id`` of settings only, and
+            ``on_contention="raise"``. A function may be declared once in each mode (W-15).
+        limit: at most so many invocations at a time, instead of one: a semaphore. ``hold.token`` is None then, as a
+            token orders the holders of one slot only. A function with another limit has the same slots. One without a
+            limit has a lock of its own, and excludes none of them. Not with another layout, nor with ``failover``.
         on_contention: when another invocation has the lock: ``"wait"`` for it; ``"skip"`` this invocation, as a
             success; ``"raise"`` ``LockNotAcquired``, which fails the invocation; or ``"defer"``: a storage queue's
             message goes back for ``deferDelay``, and no dequeue is counted. Or a function that is given a
             ``Contention`` after the first attempt, and returns one of these.
         timeout: seconds to wait, above 0 (W-3). Default: for ``"wait"`` the option ``lockAcquisitionTimeout``
             (for ever, unless set); for the others not at all. With ``"defer"`` at most 240.
+        max_waiting: how many invocations of one process may wait for one lock, at least 0, so that one busy scope does
+            not take all threads of the worker. Default: as many as come. With ``level="host"`` those of the other
+            functions count, too.
+        when_full: what a further invocation does: ``"raise"`` ``LockNotAcquired``, or ``"defer"`` its message, as
+            ``on_contention="defer"`` does. Default: ``"defer"`` where ``on_contention`` is that, else ``"raise"``.
+        at_least: seconds for which the lock is kept from its acquisition on, however short the body is and also if it
+            fails. The invocation itself ends at once. So instances whose timers tick at different times don't run the
+            same twice. ShedLock calls it ``lockAtLeastFor``.
+        max_hold: seconds after which the lock is not renewed any more, counted from its acquisition. The hold is lost
+            then, with the reason ``too long``: an async body is cancelled, a sync one is told, and the invocation
+            fails. Others get the lock when the lease has run out, or when the body ends before that. Default: no
+            limit. ShedLock calls it ``lockAtMostFor``.
+        name: the function's name in the name of its lock, in place of its own: a function that is renamed keeps its
+            lock so. Not with ``level="host"``, whose locks have no function's name.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the storage account.
         layout: where the lock's blob is. ``"default"``: ours. ``"webjobs"``: that of a .NET host with the same host id,
             so that both exclude one another (W-45). ``"dequeueable"``: the scope's value itself, as Dequeueable has it,
@@ -113,11 +158,27 @@ def singleton(
             the same name, in whichever language (W-32).
         scope_hash: True: a hash of the scope stands in the lock's name, and not its value, which names of blobs and
             logs would show. It keeps a value from being read, not from being guessed.
+        also: ``OldLock(…)`` with what was different before, for one deployment that gives the lock another name. Each
+            invocation takes both locks, so that old and new versions exclude one another. Not with ``limit``, nor with
+            mode ``"listener"``.
+        lock_period: seconds of one lease around an invocation, whole seconds from 15 to 60. This argument and those
+            below have the value for this function; default: that of the app's option of the same name.
+        listener_lock_period: the same of a listener's lease.
+        lock_acquisition_polling_interval: the longest wait between two polls for the lock, at least 0.5 seconds.
+        lock_acquisition_min_polling_interval: the first such wait, at least 0.01 seconds.
+        listener_lock_recovery_polling_interval: how often a process that isn't the listener tries to become it, at
+            least 15 seconds; ``math.inf``: never.
+        renewal_interval: how long after each renewal the lease is renewed again, at least 1 second and at most five
+            sixths of its period.
+        handoff_window: for how many seconds one process may hand the lock on among its own waiters.
+        defer_delay: for how many seconds a deferred message stays away, from 1 second to 7 days.
         failover: after how many seconds of a holder's silence another process may take the lock, from 2 to 10, instead
-            of waiting for its lease to run out; 0: off. Default: the option ``failover``. Not with the layouts
-            ``"webjobs"`` and ``"dequeueable"``, nor without fencing tokens.
+            of waiting for its lease to run out; 0: off. Not with the layouts ``"webjobs"`` and ``"dequeueable"``, nor
+            without fencing tokens.
+        cancel_on_loss: whether an async body is cancelled when its lock is lost.
 
     Raises:
+        TypeError: there is no such argument; the message says what is meant, or where it is set.
         ConfigurationError: an argument or option is wrong, or the function can't be guarded (an orchestrator). In a
             Functions worker each call raises it instead, unless it concerns the whole app.
 
@@ -128,17 +189,58 @@ def singleton(
         >>> @singleton(scope="Id", on_contention="skip")
         ... def ship(msg: bytes) -> None: ...
     """
+    if unknown:
+        from singleton.functions.declaring.unknown import no_such_argument
+
+        raise TypeError(no_such_argument(next(iter(unknown)), [*(singleton.__kwdefaults__ or ())]))
+    given = Arguments(
+        scope=scope,
+        scope_id=scope_id,
+        level=level,
+        mode=mode,
+        limit=limit,
+        on_contention=on_contention,
+        timeout=timeout,
+        max_waiting=max_waiting,
+        when_full=when_full,
+        at_least=at_least,
+        max_hold=max_hold,
+        name=name,
+        connection=connection,
+        layout=layout,
+        dotnet_name=dotnet_name,
+        scope_hash=scope_hash,
+        also=also,
+        options={
+            "lock_period": lock_period,
+            "listener_lock_period": listener_lock_period,
+            "lock_acquisition_polling_interval": lock_acquisition_polling_interval,
+            "lock_acquisition_min_polling_interval": lock_acquisition_min_polling_interval,
+            "listener_lock_recovery_polling_interval": listener_lock_recovery_polling_interval,
+            "renewal_interval": renewal_interval,
+            "handoff_window": handoff_window,
+            "defer_delay": defer_delay,
+            "failover": failover,
+            "cancel_on_loss": cancel_on_loss,
+        },
+        unnamed=function if isinstance(function, str) else None,
+    )
 
     def declare(target: Any) -> Any:
         above = is_builder(target)
         inner = user_function(target) if above else target
         if always_fails(inner):
             return target
+
+        def find() -> Trigger | None:
+            return trigger_of(target) if above else find_trigger(_guarded_by_us.get(target, target))
+
         try:
-            if above:
-                guard = guard_for(inner, lambda: trigger_of(target), trigger_of(target))
-            else:
-                guard = guard_for(inner, lambda: find_trigger(_guarded_by_us.get(target, target)))
+            make = guard_by
+            if also is not None:
+                from singleton.oldlock import guard_with_old_lock as make
+            known = trigger_of(target) if above else None
+            guard = make(given, inner, find, known, [guard.mode for guard in guards_of(inner)])
             declared = _guarded(inner, guard)
         except ConfigurationError as error:
             declared = stand_in(inner, error)
@@ -146,55 +248,6 @@ def singleton(
             return declared
         replace_user_function(target, declared)
         return target
-
-    def guard_for(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None = None) -> Guard:
-        from pathlib import Path
-
-        from singleton.layouts.named import layout_named
-        from singleton.scopes.scope import ScopeTemplate
-        from singleton.settings.durations import seconds
-        from singleton.settings.options import find_app_dir, load_options
-
-        check_guardable(target, None if known is None else known.type)
-        app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
-        with concerning_the_app():
-            options = load_options(app_dir, os.environ)
-        if isinstance(function, str):
-            raise ConfigurationError(f"@singleton({function!r}): name the argument: @singleton(scope={function!r})")
-        _check_arguments(scope, scope_id, level, mode, on_contention, connection, layout)
-        if dotnet_name is not None:
-            _check_dotnet_name(dotnet_name, layout, level)
-        if scope_hash is not False:
-            _check_scope_hash(scope_hash, layout, scoped=scope is not None or bool(scope_id))
-        refuse_policy(target.__name__, on_contention, known, {})
-        patience = None if timeout is None else seconds(timeout, "timeout", above=0)
-        if on_contention == "defer":
-            from singleton.functions.deferring import check_deferrable
-
-            check_deferrable(target.__name__, patience, known)
-        if any(guard.mode == mode for guard in guards_of(target)):
-            raise ConfigurationError(
-                f"@singleton is declared twice on {target.__qualname__} with mode={mode!r}: one of each mode is allowed"
-            )
-        with concerning_the_app():
-            laid = layout_named(layout, os.environ, dotnet_name)
-        if level == "host" and scope is None and not scope_id and laid.by_host:
-            raise ConfigurationError("level='host' needs a scope or a scope_id: functions share the lock by naming it")
-        return _kind(mode)(
-            function=target.__name__,
-            scope=laid.path(scope, scope_id, listener=mode == "listener"),
-            scope_id=scope_id,
-            scope_hash=scope_hash,
-            level=level,
-            on_contention=on_contention,
-            timeout=patience,
-            connection=connection,
-            options=_with_failover(laid.adapted(options), failover, laid, layout),
-            app_dir=app_dir,
-            layout=laid,
-            template=ScopeTemplate(scope_id, dotnet=laid.dotnet),
-            find_trigger=trigger,
-        )
 
     return declare if function is None or isinstance(function, str) else declare(function)
 
@@ -208,14 +261,6 @@ def guards_of(function: object) -> tuple[Guard, ...]:
     """Return the guards of a function in the order in which they are asked, a listener's first; none if it has none."""
     found: tuple[Guard, ...] = getattr(function, _MARK, ())
     return found
-
-
-def _kind(mode: Mode) -> type[Guard]:
-    if mode == "function":
-        return Guard
-    from singleton.functions.listener import ListenerGuard
-
-    return ListenerGuard
 
 
 def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
@@ -246,74 +291,3 @@ def _guarded(target: Callable[..., Any], guard: Guard) -> Callable[..., Any]:
     setattr(wrapper, _MARK, guards)
     _guarded_by_us[wrapper] = function
     return wrapper
-
-
-def _check_arguments(
-    scope: object,
-    scope_id: object,
-    level: object,
-    mode: object,
-    on_contention: object,
-    connection: object,
-    layout: object,
-) -> None:
-    if scope is not None:
-        from singleton.scopes.scope import check_path
-
-        check_path(scope)  # type: ignore[arg-type] # it refuses what is no text
-    if not isinstance(scope_id, str):
-        raise ConfigurationError(f"scope_id is {scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
-    _check_choice("level", level, get_args(Level))
-    _check_choice("mode", mode, get_args(Mode))
-    _check_choice("layout", layout, get_args(LayoutName))
-    if on_contention not in ("wait", "skip", "raise"):
-        from singleton.functions.contention import check_policy
-
-        check_policy(on_contention)
-    if not isinstance(connection, str) or not connection.strip():
-        raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
-
-
-def _check_dotnet_name(name: object, layout: LayoutName, level: Level) -> None:
-    from singleton.layouts.webjobs import check_dotnet_name
-
-    check_dotnet_name(name)
-    if layout != "webjobs":
-        raise ConfigurationError(f"dotnet_name={name!r} goes with layout='webjobs' only, and layout is {layout!r}")
-    if level == "host":
-        raise ConfigurationError(
-            f"dotnet_name={name!r}: the locks of level='host' have no function's name: leave it out"
-        )
-
-
-def _check_scope_hash(value: object, layout: LayoutName, *, scoped: bool) -> None:
-    if value is not True:
-        raise ConfigurationError(f"scope_hash is {value!r}: give True or False")
-    if layout != "default":
-        raise ConfigurationError(
-            f"scope_hash=True goes with layout='default' only, and layout is {layout!r}: whoever shares that lock has "
-            "the value itself in its name"
-        )
-    if not scoped:
-        raise ConfigurationError("scope_hash=True needs a scope or a scope_id: there is nothing to hash")
-
-
-def _with_failover(
-    options: SingletonOptions, failover: float | timedelta | None, laid: Layout, name: str
-) -> SingletonOptions:
-    from singleton.settings.options import refuse_failover
-
-    if failover is not None:
-        options = options.replace(failover=failover or None)
-    if laid.foreign:
-        refuse_failover(options, f"layout={name!r}, whose locks other libraries take as well")
-    return options
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value in allowed:
-        return
-    from singleton.base.words import did_you_mean, quoted
-
-    hint = did_you_mean(str(value), allowed)
-    raise ConfigurationError(f"{name} is {quoted(value)}: it must be one of {', '.join(map(repr, allowed))}{hint}")

@@ -1,4 +1,4 @@
-"""What an operator asks of a lock client: names of functions' locks, the list of all locks, breaks, lifted epochs."""
+"""What a lock client offers to operators: names of functions' locks, the list of all locks, breaks, lifted epochs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from singleton.settings.durations import Limits, seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from singleton.base.kinds import Level
-    from singleton.clients.checking import Seconds
+    from singleton.base.kinds import Level, Seconds
     from singleton.operating.breaking import Broken
     from singleton.operating.lifting import Lifted
     from singleton.operating.listing import Met, Wanted
@@ -33,20 +32,23 @@ class OperatorClient(BaseClient):
         level: Level = "function",
         listener: bool = False,
         scope_hash: bool = False,
+        limit: int | None = None,
     ) -> str:
         """Return the name of the lock that ``@singleton`` takes for invocations of a function with this scope.
 
-        The app is that of the client's option ``host_id``, else the one whose settings and host.json are found here, as
-        the Functions host finds them: elsewhere give ``SingletonOptions(host_id=…)``. Where nothing here says the id,
-        it is that of this machine, which no app in Azure has, and that is logged as a warning. In the container
+        The app is that of the client's option ``host_id``, or else the one whose settings and host.json are found here,
+        as the Functions host finds them. Elsewhere give ``SingletonOptions(host_id=…)``. If nothing here gives the id,
+        it is made of this machine's name, which no app in Azure has, and a warning is logged. In the container
         ``azure-webjobs-hosts`` the name is that of ``layout="webjobs"``.
 
         Args:
-            function: the function's name.
+            function: the function's name; if it is declared with ``name``, that name.
             scope: the text of the scope's value, or of its values in order; none for a function without a scope.
             level: ``"host"`` for the lock that functions share.
             listener: for the lock of ``mode="listener"``.
             scope_hash: for a function that is declared with ``scope_hash=True``.
+            limit: for a function that is declared with it. Then the result is the name of a semaphore; its blobs are
+                that name with ``/slot-0``, ``/slot-1`` and so on.
 
         Raises:
             ConfigurationError, ScopeError: no lock can have such a name.
@@ -56,7 +58,7 @@ class OperatorClient(BaseClient):
         scopes = scope_values(scope)
         app, container = app_id(self._options), self._place.container
         warn_of_machine(app, self._options)
-        return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash)
+        return name_in(container, app, function, scopes, level, listener=listener, scope_hash=scope_hash, limit=limit)
 
     def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
         from singleton.operating.breaking import break_hold
@@ -94,7 +96,7 @@ class OperatorClient(BaseClient):
         )
 
     def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
-        """Warn where a listing that is over has none of what was asked for, though there are other locks."""
+        """Warn if a complete listing has nothing of what was asked for, though there are other locks."""
         from singleton.operating.keeping import keeping_of
         from singleton.operating.unknown import warn_of_nothing
 
@@ -106,7 +108,7 @@ class OperatorClient(BaseClient):
 
 
 def is_nothing(met: Met, function: str | None, prefix: str) -> bool:
-    """Tell whether a listing that is over has none of what was asked for."""
+    """Tell whether a complete listing has nothing of what was asked for."""
     return bool(prefix and not met.locks) or (function is not None and function not in met.functions)
 
 

@@ -31,6 +31,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 # Tests that run on one worker: they share what takes long, or would starve one another.
 GROUPS = {
     "tests/cli/": "cli",
+    "tests/docs/test_docs_site.py": "site",
     "tests/integration/test_faults.py": "faults",
     "tests/integration/test_faults_replies.py": "faults",
     "tests/integration/test_postgres.py": "postgres",

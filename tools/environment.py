@@ -1,8 +1,10 @@
 """Make the project's virtual environment and keep it up to date: `python tools/environment.py FOLDER EXTRA...`.
 
 Installs the project (editable) with the extras that are asked for, at the versions of constraints.txt, and does
-nothing when that was done before for the same pyproject.toml and constraints.txt. Runs on the standard library alone,
-keeps pip quiet, and shows that it is alive: one line on a terminal, a line every few seconds elsewhere.
+nothing when that was done before for the same pyproject.toml and constraints.txt. The simulator is a distribution of
+its own, which no registry has at the version of this checkout: what asks for the extra `sim` gets it from here. Runs on
+the standard library alone, keeps pip quiet, and shows that it is alive: one line on a terminal, a line every few
+seconds elsewhere.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
+SIMULATOR = ROOT / "distributions" / "sim"
 # What an extra brings along, so that `make demo` after `make test` installs nothing.
 INCLUDES = {
     "dask": {"sim"},
-    "test": {"sim", "dask", "identity", "otel", "sql"},
-    "dev": {"sim", "dask", "identity", "otel", "sql", "test", "lint"},
+    "docs": {"sql"},
+    "test": {"sim", "dask", "docs", "identity", "otel", "sql"},
+    "dev": {"sim", "dask", "docs", "identity", "otel", "sql", "test", "lint"},
 }
 # The editable install is built in the environment itself: one set of pinned versions, no second download.
 BUILD = ("hatchling", "editables")
@@ -86,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         known = installed(stamp)
         fresh = known.get("python") != python or not usable(folder)
         have = set() if fresh else set(known["extras"])
-        covered = have.union(*(INCLUDES.get(extra, set()) for extra in have))
+        covered = included(have)
         if known.get("fingerprint") == fingerprint and extras <= covered:
             return 0
         try:
@@ -101,11 +105,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def included(extras: set[str]) -> set[str]:
+    """Return these extras and those that they bring along."""
+    return extras.union(*(INCLUDES.get(extra, set()) for extra in extras))
+
+
 def wanted() -> str:
     """Hash everything that the content of the environment follows from."""
     digest = hashlib.sha256(str(ROOT).encode())
-    for name in ("pyproject.toml", "constraints.txt"):
-        digest.update((ROOT / name).read_bytes())
+    for path in (ROOT / "pyproject.toml", SIMULATOR / "pyproject.toml", ROOT / "constraints.txt"):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
@@ -165,9 +174,12 @@ def install(folder: Path, extras: Sequence[str]) -> None:
         pip = pip_for(folder)
         quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
         pinned = ["--constraint", str(ROOT / "constraints.txt")]
-        target = f"{ROOT}[{','.join(extras)}]"
+        projects = [f"{ROOT}[{','.join(extras)}]"]
+        if "sim" in included(set(extras)):
+            projects.append(str(SIMULATOR))
+        editable = [argument for project in projects for argument in ("--editable", project)]
         run([*pip, "install", *quiet, *pinned, *BUILD], progress)
-        run([*pip, "install", *quiet, *pinned, "--no-build-isolation", "--editable", target], progress)
+        run([*pip, "install", *quiet, *pinned, "--no-build-isolation", *editable], progress)
 
 
 def run(command: Sequence[str], progress: Progress) -> None:

@@ -6,7 +6,11 @@ the reference says what the code does. With `--check` nothing is written; exit c
 
 from __future__ import annotations
 
+import ast
+import importlib
+import importlib.util
 import inspect
+import itertools
 import re
 import sys
 import textwrap
@@ -17,13 +21,10 @@ from typing import TYPE_CHECKING, Any
 import singleton
 from singleton.base import errors
 from singleton.base.hold import LossSignal
-from singleton.base.timespan import FOREVER, host_json_timespan
-from singleton.functions.durable import Started
+from singleton.base.timespan import host_json_timespan
 from singleton.observing.metrics import METRICS
-from singleton.patterns.outbox import Message, OutboxRelay
-from singleton.patterns.rows import Claim
-from singleton.patterns.sql import RowStates, SqlOutbox
 from singleton.settings import options
+from tools.docs_site import home, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 _PART = re.compile(r"(?P<head><!-- made: (?P<name>\w+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 _SOURCE = re.compile(r" \((?:see )?[WDMSHBA]-?\d+[^()]*\)")
-_FOR_THE_LOCK = {"finish", "fire", "forget", "freeze"}
+_FOR_THE_LOCK = {"deadline", "finish", "fire", "forget", "freeze"}
 """Methods of a loss signal that only its lock calls."""
 _STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*): ", re.MULTILINE)
@@ -115,14 +116,7 @@ def _range(name: str) -> str:
         return " or ".join(code(choice) for choice in options.CHOICES[name])
     if name not in options.DURATIONS:
         return ""
-    limits = options.DURATIONS[name]
-    if limits.above is not None:
-        text = f"above {limits.above:g} s"
-    elif limits.maximum < FOREVER:
-        text = f"{limits.minimum:g} to {limits.maximum:g} s"
-    else:
-        text = f"at least {limits.minimum:g} s"
-    return f"{text}, whole seconds" if limits.whole else text
+    return str(options.DURATIONS[name])
 
 
 def errors_table() -> str:
@@ -145,35 +139,6 @@ def client() -> str:
     return _member_table("method", dict(_members(singleton.LockClient)))
 
 
-def others() -> str:
-    """Make the tables of what the clients' methods return besides holds."""
-    kinds = (
-        singleton.Holder,
-        singleton.LockInfo,
-        singleton.Broken,
-        singleton.Lifted,
-        singleton.Leadership,
-        singleton.PeriodicWorker,
-    )
-    return "\n".join(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)
-
-
-def ordered() -> str:
-    """Make the tables of inboxes: what their methods, ``ordered`` and workers take, and what a message has."""
-    methods = dict(_members(singleton.Inbox))
-    names = {name.partition("(")[0] for name in methods}
-    sync = {name: text for name, text in methods.items() if name.partition("(")[0][1:] not in names}
-    return "\n".join(
-        [
-            _arguments_of(singleton.ordered),
-            _arguments_of(singleton.Inbox),
-            _member_table("`Inbox`", sync),
-            _member_table("`InboxMessage`", dict(_members(singleton.InboxMessage))),
-            _member_table("`InboxWorker`", dict(_members(singleton.InboxWorker))),
-        ]
-    )
-
-
 def _member_table(head: str, members: dict[str, str]) -> str:
     return table(*((f"`{name}`", text) for name, text in members.items()), heads=(head, ""))
 
@@ -189,7 +154,7 @@ def _methods(kind: type) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(member, property):
             yield name, summary(member)
-        elif inspect.isfunction(member):
+        elif inspect.isfunction(member) and ":meta private:" not in (member.__doc__ or ""):
             yield f"{name}({', '.join(_words(member))})", summary(member)
 
 
@@ -210,17 +175,52 @@ def _words(function: Callable[..., Any]) -> Iterator[str]:
         yield parameter.name + given
 
 
-def durable() -> str:
-    """Make the tables of what ``start_singleton`` takes and returns."""
-    taken = _member_table("argument", section(singleton.start_singleton, "Args"))
-    return taken + "\n" + _member_table("`Started`", section(Started, "Attributes"))
+def names() -> str:
+    """Make the table of all public names: what each is, and where it is described."""
+    rows = []
+    for name in public("singleton"):
+        thing = getattr(singleton, name)
+        source = importlib.import_module(home("singleton", name)).__file__
+        assert source is not None
+        link = Path(source).resolve().relative_to(PAGE.parent.parent).as_posix()
+        rows.append(
+            (f"[`{name}`](../{link})", summary(thing) if inspect.isroutine(thing) or isinstance(thing, type) else "")
+        )
+    return table(*rows, heads=("name", ""))
 
 
-def once() -> str:
-    """Make the tables of what ``once`` takes, and of its blocks and operations."""
-    taken = _member_table("argument", section(singleton.once, "Args"))
-    kinds = (singleton.OnceBlock, singleton.Operation)
-    return "\n".join([taken, *(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)])
+def types() -> str:
+    """Make the table of the types that annotations name: what each may be, and what for."""
+    rows = []
+    for name in singleton.__all__:
+        public = getattr(singleton, name)
+        if isinstance(public, type) or inspect.isfunction(public):
+            continue
+        source, meaning = _alias(vars(singleton)["_LATER"][name], name)
+        rows.append((f"`{name}`", f"`{flat(source)}`", meaning))
+    return table(*rows, heads=("type", "is", "for"))
+
+
+def _alias(module: str, name: str) -> tuple[str, str]:
+    """Return how a type is written in its module, and the text below it."""
+    found = importlib.util.find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    lines = ast.parse(Path(found.origin).read_text(encoding="utf-8")).body
+    for line, below in itertools.pairwise(lines):
+        target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
+        if isinstance(target, ast.Name) and target.id == name and isinstance(line, (ast.Assign, ast.AnnAssign)):
+            assert isinstance(below, ast.Expr), f"{name} in {module} has no text below it"
+            assert isinstance(below.value, ast.Constant), name
+            assert line.value is not None
+            return ast.unparse(line.value), flat(str(below.value.value))
+    raise AssertionError(f"{name} is not in {module}")
+
+
+def holds() -> str:
+    """Make the tables of what ``holds`` returns."""
+    kinds = (singleton.Holds, singleton.HeldLock, singleton.WaitingFor)
+    return "\n".join(_member_table(f"`{kind.__name__}`", dict(_members(kind))) for kind in kinds)
 
 
 def contention() -> str:
@@ -247,35 +247,18 @@ def _label(name: str) -> str:
     return f"`{name}`"
 
 
-def patterns() -> str:
-    """Make the tables of the patterns for SQL databases."""
-    parts: list[tuple[str, dict[str, str]]] = [
-        ("`OutboxRelay`, argument", section(OutboxRelay, "Args")),
-        ("`OutboxRelay`", dict(_methods(OutboxRelay))),
-        ("`Message`", section(Message, "Attributes")),
-        ("`SqlOutbox`, argument", section(SqlOutbox, "Args")),
-        ("`SqlOutbox`", {name: told for name, told in _methods(SqlOutbox) if "OutboxStore" not in told}),
-        ("`RowStates`, argument", section(RowStates, "Args")),
-        ("`RowStates`", dict(_methods(RowStates))),
-        ("`Claim`", section(Claim, "Attributes")),
-    ]
-    return "\n".join(_member_table(head, members) for head, members in parts)
-
-
 PARTS: dict[str, Callable[[], str]] = {
     "arguments": arguments,
     "client": client,
     "contention": contention,
-    "durable": durable,
     "errors": errors_table,
     "events": events,
     "hold": hold,
+    "holds": holds,
+    "names": names,
     "observing": observing,
-    "once": once,
     "options": options_table,
-    "ordered": ordered,
-    "others": others,
-    "patterns": patterns,
+    "types": types,
 }
 
 
@@ -286,11 +269,16 @@ def made(page: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with ``--check`` tell whether it is up to date."""
-    old = PAGE.read_text(encoding="utf-8")
+    return rewritten(PAGE, made, arguments)
+
+
+def rewritten(page: Path, made: Callable[[str], str], arguments: list[str]) -> int:
+    """Write a page as it is made of what it is, or with ``--check`` tell by 1 that it is not so yet."""
+    old = page.read_text(encoding="utf-8")
     new = made(old)
     if "--check" in arguments:
         return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
+    page.write_text(new, encoding="utf-8")
     return 0
 
 

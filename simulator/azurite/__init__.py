@@ -1,4 +1,4 @@
-"""The storage emulator: installed once, started on ports of its own, gone without a trace.
+"""The storage emulator: installed once, started on free ports, and removed without a trace.
 
 Nothing here knows hosts, apps or runs.
 """

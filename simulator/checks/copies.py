@@ -1,4 +1,4 @@
-"""A message that is put back goes on as one copy that says the same, and no second one comes out of nowhere."""
+"""A message that is put back goes on as one copy with the same text, and no other copy appears."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def judge_copies(history: History) -> Iterator[Finding]:
-    """Find what is wrong with the copies as which messages are put back."""
+    """Find what is wrong with the copies of messages that were put back."""
     changed = sum(message.deferred > 0 and len(message.digests) > 1 for message in history.messages.values())
     if changed:
         yield violation(f"{count(changed, 'message')} came back with another body than before")
@@ -24,10 +24,10 @@ def judge_copies(history: History) -> Iterator[Finding]:
 
 
 def _extra(history: History) -> Iterator[Finding]:
-    """Find messages that nobody sent, and that say what one says that was put back.
+    """Find messages that nobody sent, and that have the text of a message that was put back.
 
-    Once its body has run, the app may have sent the like itself; and a host that dies or fails as it puts a message
-    back may leave two.
+    After its body has run, the app may have sent such a message itself. A host that dies or fails while it puts a
+    message back may leave two.
     """
     alike: dict[str, list[Message]] = defaultdict(list)
     for message in history.messages.values():

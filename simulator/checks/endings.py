@@ -1,8 +1,8 @@
-"""What an invocation ends with is what its body ended with: the lock adds no success and no failure without a cause.
+"""An invocation ends as its body ended: the lock adds no success, and no failure without a cause.
 
-A success needs a body that ended well under the lock, or somebody who refused it. A failure needs the body's own error,
-a refusal, or something that the run did: a kill, a pause, an operator. Functions that have decorators of the app's own
-beside ours are spared where these may do the same.
+A success needs a body that ended well under the lock, or a refusal. A failure needs the body's own error, a refusal, or
+something that the run did: a kill, a pause, an operator. Functions with other decorators of the app are excused if
+these decorators may do the same.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from simulator.history.facts import History, Invocation, Sight
 
 _ENDING: Final = 15.0
-"""Seconds from the first that a host which ends refuses to its end: its locks close within twelve."""
+"""Seconds between the first refusal of a host that ends and its end: its locks close within twelve."""
+_EARLY: Final = 1.0
+"""Seconds by which a body may begin later than its hold: so much less of max_hold is left for it."""
 _UNANSWERED: Final = frozenset({"cancelled", "CancelledError", "StopIteration", "SystemExit", "GeneratorExit"})
-"""Ends of a body that the guard makes an error of, as no worker would answer them."""
+"""Ends of a body that the guard turns into an error, as no worker would answer them."""
 
 
 def judge_endings(history: History) -> Iterator[Finding]:
-    """Find invocations that ended otherwise than their bodies."""
+    """Find invocations that ended differently from their bodies."""
     if not history.setup.get("singleton", True):
         return
     yield from _never_refused(history)
@@ -37,16 +39,17 @@ def judge_endings(history: History) -> Iterator[Finding]:
 
 
 def _never_refused(history: History) -> Iterator[Finding]:
-    """Contention fails nobody who skips, nor who waits for as long as it takes; a listener may be another process."""
+    """Contention fails no caller that skips, and none that waits without limit; the listener may be another process."""
     failed = Counter[str]()
     stood_by = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.mode == "listener"}
     for call in history.invocations:
         function = history.function(call.function)
-        stands_by = function.mode == "listener" and history.rough  # its message may be another receiver's by now
+        stands_by = function.mode == "listener" and history.rough  # another receiver may have its message by now
         refused = call.blames == "LockNotAcquired" and (call.host, call.id) not in stood_by and not stands_by
         if refused and function.guarded and not function.decorated:
             waits = function.on_contention == "wait" and math.inf == function.gives_up_after == function.cut_after
-            failed[call.function] += waits or function.on_contention == "skip"
+            counted = function.max_waiting is not None and function.when_full == "raise"  # see accounts and spans
+            failed[call.function] += (waits or function.on_contention == "skip") and not counted
     for name, number in sorted((+failed).items()):
         policy = history.function(name).on_contention
         yield violation(
@@ -56,11 +59,13 @@ def _never_refused(history: History) -> Iterator[Finding]:
 
 
 def _successes(history: History) -> Iterator[Finding]:
-    """An invocation that succeeded ran its body to a good end, or was refused under a policy that makes it one."""
+    """An invocation that succeeded ran its body to a good end, or its policy makes a success of a refusal."""
     dropped = {
         (refusal.host, refusal.owner)
         for refusal in history.refusals
-        if refusal.mode == "listener" or history.function(refusal.function).on_contention not in {"wait", "raise"}
+        if refusal.mode == "listener"
+        or refusal.reason == history.function(refusal.function).when_full == "defer"
+        or history.function(refusal.function).on_contention not in {"wait", "raise"}
     }
     lost = {(section.host, section.owner) for section in history.sections if section.ending == "lost"}
     empty, failed, without, other, hidden = (Counter[str]() for _ in range(5))
@@ -87,7 +92,7 @@ def _successes(history: History) -> Iterator[Finding]:
 
 
 def _errors(history: History) -> Iterator[Finding]:
-    """What a function raises is what its body raised, or an error of the lock's own."""
+    """A function raises what its body raised, or an error of the lock itself."""
     refused = _refused(history)
     asked = {(wait.host, wait.owner) for wait in history.waits}
     well, other, early, alone = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
@@ -115,7 +120,7 @@ def _is_another(call: Invocation, body: Sight) -> bool:
 
 
 def _failures(history: History) -> Iterator[Finding]:
-    """The lock fails nobody, unless something was done to it."""
+    """The lock fails no invocation, unless something was done to it."""
     failed = Counter(
         (call.function, call.blames)
         for call, ran in _tries(history)
@@ -128,13 +133,17 @@ def _failures(history: History) -> Iterator[Finding]:
 
 
 def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
-    """Tell whether the run did something to its host, or to its lock, or whether the app itself is at fault.
+    """Tell whether the run did something to the host or the lock, or whether the app itself is the cause.
 
-    A body may raise an error of the lock's, of another lock for example, as long as its own is not lost.
+    A body may raise an error of a lock, for example of another lock, while its own lock is not lost.
     """
     own = call.blames in {"ScopeError", "ConfigurationError"}
     if any(body.error == call.blames for body in ran):
         own |= not any(each.told and (each.host, each.owner) == (call.host, call.id) for each in history.sections)
+    for each in history.sections:
+        most = history.function(each.function).max_hold
+        if most is not None and each.told is not None and (each.host, each.owner) == (call.host, call.id):
+            own |= call.blames == "LockLost" and each.told - each.start > most - _EARLY
     operated = any(call.start <= t <= call.end for t, _ in history.operated)
     ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
     return own or operated or ended or history.paused(call.host, call.start, call.end)

@@ -1,13 +1,14 @@
-"""Never two inside: the bodies of one lock don't overlap, and each runs under its lock.
+"""Two are never inside: the bodies of one lock don't overlap, and each runs under its lock.
 
-A listener's lock is its process's: bodies of one worker may run at the same time under it, those of two may not.
+A listener's lock belongs to its process: bodies of one worker may run at the same time under it, bodies of two workers
+may not.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import Finding, count, label, note, violation
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from simulator.history.facts import History, Section
+
+
+_EARLY: Final = 1.0
+"""Seconds by which a body may begin later than its hold: so much less of max_hold is left for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +34,9 @@ class Overlap:
 
 
 def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
-    """Find every pair of bodies of one lock that shared some time, the earlier one first.
+    """Find every pair of bodies of one lock that ran at the same time, the earlier one first.
 
-    A body that starts at the very instant at which the other ends shares none with it.
+    A body that starts at the instant at which the other ends does not overlap with it.
     """
     pairs = []
     inside: dict[str, list[Section]] = defaultdict(list)
@@ -47,28 +52,64 @@ def _together(first: Section, second: Section) -> bool:
     return first.mode == second.mode == "listener" and one_process
 
 
+def _most_at_once(history: History) -> dict[str, int]:
+    """Return how many may be inside each lock: of several limits, the highest."""
+    most: dict[str, int] = defaultdict(lambda: 1)
+    for section in history.sections:
+        most[section.lock] = max(most[section.lock], history.function(section.function).at_once)
+    return most
+
+
 def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
-    """Return the overlaps of the run, the longest first, and apart from them those in which who was late was caught.
+    """Return the overlaps of the run, the longest first, and apart from them the caught ones.
 
-    A host that stands still past its lease is inside its body when it wakes, with somebody else. That can't be helped;
-    it is caught if the lock told it, so that the body ended as lost. What it wrote in between, tokens keep out.
-
-    Where anything may strike (`History.rough`) three more can't be helped: a host that never wakes; a
-    thread that was told in time, or as its host woke, and that nobody can end; a body whose lease an operator ended.
+    A host that stands still past its lease is still in its body when it wakes, beside the next holder. No lock can
+    prevent that. The overlap is caught if the lock told the host, so that the body ended as lost. Tokens keep out what
+    it wrote in between. If any fault may happen (`History.rough`), three more cases can't be prevented: a host that
+    never wakes; a thread that was told in time, or when its host woke, and that nobody can end; a body whose lease an
+    operator ended.
     """
-    pairs = overlapping(history.sections)
-    caught = [pair for pair in pairs if _stood_still(history, *pair) or (history.rough and _struck(history, *pair))]
-    return _longest_first(history, [pair for pair in pairs if pair not in caught]), _longest_first(history, caught)
+    most = _most_at_once(history)
+    found: list[tuple[Section, Section]] = []
+    caught: list[tuple[Section, Section]] = []
+    for second, firsts in _with_others(overlapping(history.sections)):
+        excused = [first for first in firsts if _is_caught(history, first, second)]
+        inside = [first for first in firsts if first not in excused]
+        found += [(first, second) for first in inside[most[second.lock] - 1 :]]
+        if len(firsts) >= most[second.lock]:
+            caught += [(first, second) for first in excused]
+    return _longest_first(history, found), _longest_first(history, caught)
+
+
+def _with_others(pairs: list[tuple[Section, Section]]) -> Iterator[tuple[Section, list[Section]]]:
+    """Yield each body that began while others were inside, with these."""
+    others: dict[int, tuple[Section, list[Section]]] = {}
+    for first, second in pairs:
+        others.setdefault(id(second), (second, []))[1].append(first)
+    yield from others.values()
+
+
+def _is_caught(history: History, first: Section, second: Section) -> bool:
+    stood = _stood_still(history, first, second) or _outlived(history, first, second)
+    return stood or (history.rough and _struck(history, first, second))
+
+
+def _outlived(history: History, first: Section, second: Section) -> bool:
+    """Tell whether the first was told before the second began that it is held for too long, and went on."""
+    most = history.function(first.function).max_hold
+    if most is None or first.told is None or first.told > second.start:
+        return False
+    return first.told - first.start > most - _EARLY
 
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
-    """Tell whether one of them stood still inside or on its way in while the other began, and was told when it woke."""
+    """Tell whether one stood still inside, or on its way in, while the other began, and was told when it woke."""
     inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
     return inside or (second.ending == "lost" and history.stood_still_asking(second, second.start))
 
 
 def _struck(history: History, first: Section, second: Section) -> bool:
-    """Tell whether something that no lock can help let the second in."""
+    """Tell whether something let the second in that no lock can prevent."""
     stands = first.ending in {"killed", "open"} and history.stands_still(first.host, second.start)
     late = history.paused(first.host, first.start, second.start)
     told = first.told is not None and (late or first.told <= second.start) and history.function(first.function).sync
@@ -89,14 +130,19 @@ def _longest_first(history: History, pairs: list[tuple[Section, Section]]) -> li
     return sorted(overlaps, key=lambda overlap: (-overlap.seconds, overlap.at, overlap.lock))
 
 
-def judge_overlaps(overlaps: list[Overlap], caught: list[Overlap]) -> Iterator[Finding]:
-    """Say what the overlaps amount to."""
-    if late := len({(overlap.first.host, overlap.first.owner) for overlap in caught}):
+def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overlap]) -> Iterator[Finding]:
+    """Sum up the overlaps."""
+    outlived = {id(each.first): each.first for each in caught if _outlived(history, each.first, each.second)}
+    if late := len({(each.first.host, each.first.owner) for each in caught if id(each.first) not in outlived}):
         yield note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")
+    if outlived:
+        yield note(f"{count(len(outlived), 'body', 'bodies')} went on after max_hold, though told, and others got in")
     if overlaps:
         worst = overlaps[0]
+        most = _most_at_once(history)[worst.lock]
+        many = "two bodies of one lock" if most == 1 else f"more than {most} bodies of one semaphore"
         yield violation(
-            f"{count(len(overlaps), 'overlap')}: two bodies of one lock ran at the same time; the longest for "
+            f"{count(len(overlaps), 'overlap')}: {many} ran at the same time; the longest for "
             f"{worst.seconds:.2f} s, of {label(worst.lock)}, on {worst.first.host} and {worst.second.host}"
         )
 
@@ -114,7 +160,7 @@ def judge_guards(history: History) -> Iterator[Finding]:
         for call in history.invocations
         if call.ending == "ok" and history.function(call.function).guarded and (call.host, call.id) not in met
     )
-    # Where a binding is called `context`, an async function has no invocation id to give.
+    # If a binding is called `context`, an async function has no invocation id.
     past -= Counter(deed.function for deed in deeds if (deed.host, deed.owner) not in ids)
     for function, number in sorted(past.items()):
         calls = count(number, "invocation")

@@ -1,4 +1,4 @@
-"""What the run exercised, and what of that which the app declares it never reached: that much was not shown."""
+"""What the run tried, and what the app declares but the run never reached: that was not shown."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from simulator.history.facts import History, Wait
 
 _WAITED: Final = 0.25
-"""Seconds after which who got a lock had waited for another, and not for the storage."""
+"""Seconds after which a wait was for another holder, and not for the storage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercised:
-    """How often something was seen that a lock must be able to do.
+    """How often the run saw what a lock must be able to do.
 
     Attributes:
-        renewals: holds whose lease was seen to be renewed over the network.
-        waits: invocations that got the lock after another had had it.
-        refusals: invocations that gave up: skipped, deferred, raised or timed out.
-        handed_between: times that one host got a lock after another.
-        handed_within: times that a host got a lock after itself.
+        renewals: holds whose renewal was seen on the network.
+        waits: invocations that acquired the lock after another had held it.
+        refusals: invocations that gave up: they skipped, deferred, raised or timed out.
+        handed_between: how often a host acquired a lock after another host.
+        handed_within: how often a host acquired a lock again after itself.
         kills: hosts that were killed while they held a lock.
         losses: holds that were lost.
         longest: seconds of the longest body.
@@ -42,7 +42,7 @@ class Exercised:
 
 
 def count_exercised(history: History) -> Exercised:
-    """Count what the run exercised."""
+    """Count what the run tried."""
     takers: dict[str, list[str]] = defaultdict(list)
     for got in sorted(history.acquisitions, key=lambda got: got.t):
         takers[got.lock].append(got.host)
@@ -60,7 +60,7 @@ def count_exercised(history: History) -> Exercised:
 
 
 def untried(history: History, exercised: Exercised) -> tuple[str, ...]:
-    """Return what the app declares and the run did not reach, in words."""
+    """Return in words what the app declares and the run did not reach."""
     if not (history.sections and history.setup.get("singleton", True)):
         return ()
     return tuple(_untried(history, exercised))
@@ -86,7 +86,7 @@ def _untried(history: History, exercised: Exercised) -> Iterator[str]:
 
 
 def _never_handed_on(history: History) -> list[str]:
-    """Name the listeners that never changed hosts, although the host that listened was killed."""
+    """Name the listeners that stayed on one host, although that host was killed."""
     led = {(held.lock, held.function) for kill in history.kills for held in kill.holds if held.mode == "listener"}
     had = {(got.lock, got.host) for got in history.acquisitions}
     return sorted(name for lock, name in led if sum(lock == theirs for theirs, _ in had) <= 1)

@@ -1,13 +1,12 @@
-"""After a kill: who took the victim's locks over, how long it took, and how long it may have taken.
+"""After a kill: who acquired the victim's locks, how long it took, and how long it may take.
 
-A lease ends by itself at the latest one lease after the kill. From then on
+A lease ends by itself, at the latest one lease period after the kill. From then on
 
-- somebody who waits finds out with his next poll: bound = lease + poll, or, where nobody wanted the lock
-  that early, the first demand + poll;
-- a timer that skips finds out with its next tick: bound = lease + tick;
-- anybody who asks anew gets it at once.
-- a process that wants to be the listener finds out with its next attempt: bound = lease + recovery interval. Its
-  invocations don't ask by themselves.
+- a waiter notices at its next poll: bound = lease + poll. If nobody wanted the lock so early: the first demand + poll;
+- a timer that skips notices at its next tick: bound = lease + tick;
+- a new caller acquires it at once;
+- a candidate for the listener notices at its next attempt: bound = lease + recovery interval. Its invocations don't ask
+  themselves.
 
 The earliest of these counts. `SLACK` is added for the machine: the fleet shares its processors with
 Azurite, and a poll or a tick needs some of them.
@@ -32,14 +31,14 @@ State = Literal["in time", "late", "never", "cut short", "unwanted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """What became of one lock that a victim held; times count from the kill.
+    """What happened to one lock that a victim held; times count from the kill.
 
     Attributes:
-        state: ``in time`` or ``late``: it was got, within the bound (and `SLACK`) or not. ``never``: it was wanted
+        state: ``in time`` or ``late``: it was acquired, within the bound (and `SLACK`) or not. ``never``: it was wanted
             and the bound passed. ``cut short``: the run ended before the bound. ``unwanted``: nobody asked.
         lease: how long the victim's lease lasts at most.
-        wanted: when it was first asked for by a survivor: 0 where one was waiting already.
-        ok: whether it was taken over within its bound.
+        wanted: when a survivor first asked for it: 0 if one was waiting already.
+        ok: whether it was acquired within its bound.
     """
 
     lock: str
@@ -57,7 +56,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover:
-    """One kill: what became of the locks that the victim held, first of that which it was killed for."""
+    """One kill, and what happened to the locks that the victim held; first the lock that it was killed for."""
 
     host: str
     pid: int
@@ -71,14 +70,14 @@ class Failover:
 
     @property
     def ok(self) -> bool:
-        """Whether the lock it was killed for was taken over in time, and none of the others late."""
+        """Whether the lock that it was killed for was acquired in time, and no other lock late."""
         return bool(self.main and self.main.ok) and all(over.state not in {"late", "never"} for over in self.overs)
 
 
 def measure_failovers(history: History) -> list[Failover]:
-    """Measure each kill's failover, in order of the kills; nothing fails over where nothing was locked.
+    """Measure each kill's failover, in order of the kills. Nothing fails over if nothing was locked.
 
-    Kills that were not aimed at holders (``aimed`` of the run's setup) count only where they hit one.
+    Kills that were not aimed at holders (``aimed`` of the run's setup) count only if they hit one.
     """
     if not history.setup.get("singleton", True):
         return []
@@ -117,7 +116,7 @@ def _take_over(history: History, held: Held) -> TakeOver:
 
 
 def _measure(history: History, held: Held, free: float) -> TakeOver:
-    """Measure a take-over of a lock that is free from `free` on, at the latest."""
+    """Measure the failover of a lock that is free from `free` on, at the latest."""
     got = next((got for got in history.acquisitions if got.lock == held.lock and got.t > held.t), None)
     until = history.end if got is None else got.t
     demands = list(_demands(history, held, free, until))
@@ -125,7 +124,7 @@ def _measure(history: History, held: Held, free: float) -> TakeOver:
     asked = [since for since, _ in demands]
     if got is not None:
         asked.append(got.t)
-        deadlines = deadlines or [max(free, got.t)]  # nobody had to have it sooner
+        deadlines = deadlines or [max(free, got.t)]  # nobody had to acquire it sooner
     deadline = min(deadlines, default=None)
     state: State
     if not asked:
@@ -156,10 +155,9 @@ def _lease(history: History, held: Held) -> float:
 
 
 def _free_at(history: History, held: Held, over: TakeOver) -> float:
-    """When the lease has run out at the latest, where it took longer than a lease.
+    """When the lease has expired at the latest, if it took longer than a lease.
 
-    A later victim that was waiting for this lock may have been granted it in its last instant, unseen: then its
-    lease counts.
+    A later victim that was waiting for this lock may have got it unseen in its last instant: then its lease counts.
     """
     until = history.end if over.seconds is None else held.t + over.seconds
     waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.ending == "killed"}
@@ -168,33 +166,36 @@ def _free_at(history: History, held: Held, over: TakeOver) -> float:
 
 
 def _demands(history: History, held: Held, free: float, until: float) -> Iterator[tuple[float, float | None]]:
-    """Yield when survivors asked for the lock, and by when this asking must have led to a taker, if it must."""
+    """Yield when survivors asked for the lock, and by when somebody must have acquired it, if somebody must."""
     waits = [wait for wait in history.waits if wait.lock == held.lock]
     refusals = [refusal for refusal in history.refusals if refusal.lock == held.lock]
-    # When the taker asked: from then on it is no wonder that others are refused.
+    shared = any(history.function(each.function).at_once > 1 for each in (held, *waits))  # others have other slots
+    # When the next holder asked: from then on others may be refused.
     asked = min((wait.start for wait in waits if wait.ending == "acquired" and wait.end == until), default=until)
     for wait in waits:
         if wait.host != held.host and wait.end > held.t and wait.start <= until:
-            yield max(wait.start, held.t), _deadline(history, wait, free, asked)
+            yield max(wait.start, held.t), _deadline(history, wait, free, asked, shared=shared)
     for refusal in refusals:
         if refusal.host != held.host and held.t < refusal.t <= until:
-            due = held.mode == "function" and free + SLACK <= refusal.t < asked
+            due = held.mode == "function" and free + SLACK <= refusal.t < asked and not shared
             yield refusal.t, refusal.t if due else None
-    if held.mode == "function":
+    if held.mode == "function" and not shared:
         askers = {deed.function for deed in (held, *waits, *refusals)}
         yield from _ticks(history, held, askers, free, until)
 
 
-def _deadline(history: History, wait: Wait, free: float, asked: float) -> float | None:
+def _deadline(history: History, wait: Wait, free: float, asked: float, *, shared: bool) -> float | None:
     function = history.function(wait.function)
     deadline = max(free, wait.start) + function.poll_in(wait.mode)
     if wait.ending in {"killed", "crashed"} or history.paused(wait.host, wait.start, deadline):
-        return None  # it could not take it: the next who can does
+        return None  # it could not acquire it: the next caller that can does
     polls = function.on_contention == "wait" or wait.mode == "listener"
     if polls and (wait.ending == "acquired" or wait.end >= deadline):
         return deadline
+    if shared:
+        return None
     refused = wait.mode == "function" and wait.ending != "acquired" and wait.start >= free + SLACK and wait.end < asked
-    return wait.start if refused else None  # it gave up: only who asked for a free lock can complain
+    return wait.start if refused else None  # it gave up: only a caller that asked for a free lock can complain
 
 
 def _ticks(

@@ -12,8 +12,8 @@ class Finding:
     """One sentence on what is wrong.
 
     Attributes:
-        kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but something that the run
-            was to show did not happen. ``note``: worth knowing, and no fault of the lock.
+        kind: ``violation``: a promise was broken. ``unproven``: nothing was broken, but something that the run should
+            show did not happen. ``note``: worth knowing, and not the lock's fault.
         text: the sentence.
     """
 
@@ -37,7 +37,7 @@ def note(text: str) -> Finding:
 
 
 def label(lock: str) -> str:
-    """Name a lock as people do: its blob's path without folders, host id and escapes.
+    """Return a short name of a lock: its blob's path without folders, host id and escapes.
 
     Example:
         >>> label("locks/my-host/ship.tenant%2Da")
@@ -57,7 +57,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def fleet_of(hosts: int, *, same_app: bool) -> str:
-    """Say what the hosts of a run are to one another.
+    """Say how the hosts of a run belong together.
 
     Example:
         >>> fleet_of(5, same_app=False), fleet_of(2, same_app=True), fleet_of(1, same_app=False)

@@ -1,7 +1,7 @@
-"""Whose lock is lost hears of it: a body can see it, and an async one is asked to end.
+"""A body is told when its lock is lost: it can see the loss, and an async body is asked to end.
 
-The lock is lost when it says so, or when its host stood still for longer than its lease. Where anything may strike, a
-pause may be that of a loop alone, and only the lock's word counts.
+The lock is lost when it says so, or when its host stood still for longer than its lease. If any fault may happen, a
+pause may be one of a loop only, and then only the lock's word counts.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from simulator.history.facts import History, Sight
 
 _SOON: Final = 1.0
-"""Seconds within which a body can see a loss, and the request to end may come before it."""
+"""Seconds within which a body can see a loss. The request to end may come before it."""
 _LATE: Final = 2.0
-"""Seconds for which a body goes on that hears at once that it must end."""
+"""Seconds for which a body may go on after it was told to end."""
 
 
 def judge_losses(history: History) -> Iterator[Finding]:
-    """Find bodies that went on after a loss of which nobody had told them.
+    """Find bodies that went on after a loss and were not told of it.
 
-    A body that hears of it and goes on all the same is the app's own doing.
+    If a body was told and goes on anyway, that is the app's own doing.
     """
     if not history.setup.get("singleton", True):
         return

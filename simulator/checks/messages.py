@@ -1,10 +1,10 @@
-"""No message lost, none stuck: what became of each message that the fleet sent.
+"""No message is lost, and none is stuck: what happened to each message that the fleet sent.
 
 A message that was put back (`on_contention="defer"`) goes on as a copy, and is one message with it. Each is in exactly
-one state at the end: completed, skipped (its function chose not to run: `on_contention="skip"`),
-poisoned, stuck (still in its queue), lost, or open (the run was broken off before it was through). Queues deliver
-at least once: after a kill or a pause a message may run again, and is counted as duplicated; without one that's a
-violation, unless the queues themselves are out of reach at times (`History.rough`).
+one state at the end: completed, skipped (its function did not run: `on_contention="skip"`), poisoned, stuck (still in
+its queue), lost, or open (the run ended before it was done). Queues deliver at least once: after a kill or a pause a
+message may run again, and counts as duplicated. Without one that is a violation, unless the queues themselves can be
+out of reach (`History.rough`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNSENT: Final = "OutputError"
 _NAMED: Final = 5
 
 AFTERWARDS = 2.0
-"""Seconds in which a host deletes a message that its function is through with."""
+"""Seconds in which a host deletes a message after its function has ended."""
 
 State = Literal["completed", "skipped", "poisoned", "stuck", "lost", "open"]
 
@@ -46,10 +46,10 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """How many messages ended in which state; `troubles` has those that did not simply complete.
+    """How many messages ended in which state; `troubles` has those that did not just complete.
 
-    `redelivered` counts those whose dequeue count rose above one, `deferred` those that were put back, `deferrals` how
-    often that was.
+    `redelivered` counts messages with a dequeue count above one, `deferred` messages that were put back, `deferrals`
+    how often that happened.
     """
 
     sent: int = 0
@@ -118,7 +118,7 @@ def _ran(history: History, call: Invocation, bodies: set[tuple[str, str]], refus
 
 
 def _dropped(message: Message, away: set[tuple[str, str]]) -> bool:
-    """Tell whether all that succeeded with it was to put it back, and no copy was told of."""
+    """Tell whether only the put-back of the message succeeded, and no host reported a copy."""
     succeeded = [call for call in message.invocations if call.ending == "ok"]
     return bool(succeeded) and all((call.host, call.id) in away for call in succeeded)
 
@@ -138,11 +138,11 @@ def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> S
             return "stuck"
     if not succeeded or (dropped and not ran):
         return "lost"
-    return "completed" if ran else "skipped"  # also where the answer to its deletion was lost
+    return "completed" if ran else "skipped"  # also if the answer to its deletion was lost
 
 
 def _given_up(message: Message) -> bool:
-    """Tell whether it failed and was left where it is, since its queue has no poison queue (H-40)."""
+    """Tell whether it failed and stayed in its queue, as that has no poison queue (H-40)."""
     return (
         poison_queue(message.queue) is None and bool(message.invocations) and message.invocations[-1].ending == "error"
     )
@@ -179,10 +179,10 @@ def _why(history: History, message: Message, state: State) -> str:
 
 
 def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
-    """Tell whether for all runs but one a host died, or stood still, before it could delete the message.
+    """Tell whether in all runs except one a host died, or stood still, before it could delete the message.
 
-    Also one that was about to put it back, or had not yet deleted what it had put back: then the message is there, and
-    its copy.
+    This includes a host that was about to put it back, or had not yet deleted the original: then the message and its
+    copy exist.
     """
     if history.rough:
         return True
@@ -198,9 +198,9 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
 
 
 def _stood_still(history: History, message: Message, call: Invocation) -> bool:
-    """Tell whether its host was paused at some time after it had received the message: others may have got it then.
+    """Tell whether its host was paused after it had received the message: others may have received it then.
 
-    Also shortly before it said so: the answer of the queue may have waited for it.
+    A pause shortly before the host said so counts too: the queue's answer may have waited for it.
     """
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
     return history.paused(call.host, received - AFTERWARDS, call.end + AFTERWARDS)
@@ -233,11 +233,11 @@ def _judge(messages: Messages) -> Iterator[Finding]:
 
 
 def _judge_poison(history: History, message: Message, refused: set[tuple[str, str]]) -> Finding:
-    """Poison is the function's own doing if its own errors, or its own policy, brought it there."""
+    """The function itself is the cause of a poison message if its errors, or its policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
     caused = {call.id for call in failed if history.paused(call.host, call.start, call.end)}
     blamed = {call.blames for call in failed if call.id not in caused}
-    if history.rough:  # where the lock may fail at any time, it is the function that has its message given up
+    if history.rough:  # if the lock may fail at any time, the function itself gives up its message
         blamed -= LOCK_FAULTS
     names = {call.blames or error_name(call) for call in failed}
     where = f"poisoned from {message.queue!r}"

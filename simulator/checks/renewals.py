@@ -1,4 +1,4 @@
-"""Who holds a lease for long renews it: by the requests that its host saw go over the network."""
+"""A long hold is renewed: its host saw the requests on the network."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LATE: Final = 2.0
 
 
 def judge_renewals(history: History) -> Iterator[Finding]:
-    """Find holds that outlived their renewal's time without one.
+    """Find holds that lasted past the time of their renewal without one.
 
-    A renewal that fails is one, too: that it did not help, others tell. In virtual worlds, where no lease comes over a
-    network, the oracle knows what the service knows.
+    A failed renewal counts as one: other checks say that it did not help. Virtual worlds have no real network: there
+    the oracle knows what the service knows.
     """
     if not history.setup.get("singleton", True):
         return
@@ -33,10 +33,10 @@ def judge_renewals(history: History) -> Iterator[Finding]:
 
 
 def _is_overdue(history: History, got: Acquisition) -> bool:
-    # What is guarded but no function of the host's has no invocation's name: its holds can't be told apart.
+    # Something that is guarded, but is no function of the host, has no invocation id: its holds can't be told apart.
     if got.function not in history.functions or not (got.owner or got.mode == "listener"):
         return False
     end = min(got.until, history.end)
     due = history.function(got.function).renewal_in(got.mode) + _LATE
-    stood = history.stood(got.host, got.worker, got.t, end)  # a process that does nothing at all renews nothing
+    stood = history.stood(got.host, got.worker, got.t, end)  # a process that stands still renews nothing
     return got.seen and not got.asked and end - got.t - stood > due and not history.paused(got.host, got.t, end)

@@ -1,4 +1,4 @@
-"""Fencing tokens: each later holder of a lock has a greater one, whoever it is."""
+"""Fencing tokens: each later holder of a lock has a greater token."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ class Tokens:
 
 
 def check_tokens(history: History) -> Tokens:
-    """Compare tokens in the order in which locks were got, and in the order in which bodies began.
+    """Compare tokens in the order in which locks were acquired, and in the order in which bodies began.
 
-    Who stood still while it asked may say late that it got the lock. That is no fault, if it then is told that it lost
-    it. Nor is it one of somebody whose lease an operator ended, and who has yet to learn of that.
+    A host that stood still while it asked may report late that it acquired the lock. That is no fault, if it is then
+    told that it lost the lock. It is no fault either if an operator ended the lease and the holder does not know it
+    yet.
     """
     got = [_Shown(each.t, each, late=True) for each in history.acquisitions if each.token is not None]
     begun = [
@@ -61,7 +62,7 @@ def check_tokens(history: History) -> Tokens:
 
 
 def judge_tokens(tokens: Tokens) -> Iterator[Finding]:
-    """Say what the regressions amount to."""
+    """Sum up the regressions."""
     if tokens.regressions:
         first = tokens.regressions[0]
         yield violation(
@@ -72,7 +73,7 @@ def judge_tokens(tokens: Tokens) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A token is shown at a time; perhaps late, where its host stood still, or again by the host that shares it."""
+    """A token is shown at a time: perhaps late if its host stood still, or again by the host that shares it."""
 
     t: float
     by: Acquisition | Section

@@ -1,4 +1,4 @@
-"""The verdict: a pure function from what was written down to whether the lock kept its promises.
+"""The verdict: a pure function from the records to the answer whether the lock kept its promises.
 
     holds      every check passed, and what the run was to show was shown
     violated   a promise was broken: two inside at once, a message lost, a token out of order, a failover late…
@@ -24,6 +24,7 @@ from simulator.checks.failover import Failover, TakeOver, judge_failovers, measu
 from simulator.checks.losses import judge_losses
 from simulator.checks.messages import Messages, check_messages
 from simulator.checks.renewals import judge_renewals
+from simulator.checks.spans import judge_spans
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
 from simulator.checks.witnessed import judge_witnessed
 from simulator.history.historian import read_history
@@ -74,18 +75,17 @@ class Verdict:
     Attributes:
         verdict: ``holds``, ``violated`` or ``unproven``.
         reasons: why it does not hold, one sentence each; empty if it holds.
-        violations: those of the reasons that say that a promise was broken.
+        violations: the reasons that say that a promise was broken.
         notes: what else is worth knowing.
-        untried: what the app declares and the run did not reach, so that it is not shown to hold.
-        exercised: how often what a lock must be able to do was seen.
+        untried: what the app declares and the run did not reach, so that nothing was shown about it.
+        exercised: how often the run saw what a lock must be able to do.
         sections: how many guarded bodies ran, on how many `locks`.
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
-        caught: those in which a host that had been paused woke inside its body, was told, and ended it as lost.
-        failovers: one entry a kill, in order.
+        caught: overlaps in which a paused host woke inside its body, was told, and ended it as lost.
+        failovers: one entry for each kill, in order.
         singleton: False for a run with ``--no-singleton``.
-        interrupted: the run was broken off.
-        duration: seconds from the first to the last record.
-        seed: what the run's choices were made from.
+        interrupted: the run was interrupted. duration: seconds from the first to the last record.
+        seed: the number from which the run's choices were made.
         start: when the run began, by the journals' clock.
     """
 
@@ -115,7 +115,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every promise was kept, and shown to be."""
+        """Whether every promise was kept, and the run showed it."""
         return self.verdict == "holds"
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Verdict:
         return cast("dict[str, Any]", _plain(data))
 
     def _overlap(self, overlap: dict[str, Any]) -> dict[str, Any]:
-        """Return an overlap with what is worth telling of its bodies, in times that count from the run's start."""
+        """Return an overlap and the facts about its bodies. Times count from the run's start."""
         for name in ("first", "second"):
             body = {key: overlap[name][key] for key in INSIDE}
             overlap[name] = {**body, "start": body["start"] - self.start, "end": body["end"] - self.start}
@@ -165,7 +165,8 @@ def judge(records: Sequence[Record]) -> Verdict:
     messages, of_messages = check_messages(history)
     exercised = count_exercised(history)
     findings = [
-        *judge_overlaps(overlaps, caught),
+        *judge_overlaps(history, overlaps, caught),
+        *judge_spans(history),
         *judge_guards(history),
         *judge_witnessed(history),
         *judge_accounts(history),
@@ -238,14 +239,14 @@ def _functions(history: History) -> Iterator[FunctionReport]:
 
 
 def _failover(failover: Failover) -> dict[str, Any]:
-    """Return the main take-over's fields with those of the kill."""
+    """Return the fields of the main failover and of the kill."""
     main = asdict(failover.main) if failover.main else dict.fromkeys(TakeOver.__slots__)
     kill = {"host": failover.host, "pid": failover.pid, "at": failover.at}
     return {**kill, **main, "ok": failover.ok, "also": [asdict(over) for over in failover.overs[1:]]}
 
 
 def _plain(value: Any) -> Any:
-    """Round times, and give tuples JSON's form, at any depth."""
+    """Round times, and turn tuples into lists, at any depth."""
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The lock's word against what the hosts saw: who ran outside the hold, twice, for nobody, or under another name."""
+"""What the lock says, compared with what the hosts saw: bodies outside the hold, twice, or under another name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from simulator.checks.findings import Finding, count, label, note, violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, History, Mode, Section
+    from simulator.history.facts import Acquisition, History, Section
+    from simulator.history.functions import Mode
 
 _ROUNDING = 2e-6
 
 
 def judge_witnessed(history: History) -> Iterator[Finding]:
-    """Find bodies that the lock's own word hides."""
+    """Find bodies that the lock does not report."""
     if history.setup.get("singleton", True):
         yield from _names(history)
         yield from _outside(history)
@@ -43,7 +44,7 @@ def _names(history: History) -> Iterator[Finding]:
 
 
 def _outside(history: History) -> Iterator[Finding]:
-    """A body runs between the moment that its lock is got and the moment that it is given back."""
+    """A body runs between the moment when its lock is acquired and the moment when it is released."""
     holds: dict[tuple[str, str, Mode], list[Acquisition]] = defaultdict(list)
     for got in history.acquisitions:
         holds[got.host, got.owner if got.mode == "function" else got.function, got.mode].append(got)
@@ -63,12 +64,12 @@ def _outside(history: History) -> Iterator[Finding]:
 
 
 def _covers(got: Acquisition, section: Section) -> bool:
-    over = got.ending not in {"ok", "open"}  # lost, or with its host: what became of the body is judged elsewhere
+    over = got.ending not in {"ok", "open"}  # lost, or with its host: other checks judge the body
     return got.t <= section.start + _ROUNDING and (over or section.end <= got.until + _ROUNDING)
 
 
 def _tokens(history: History) -> Iterator[Finding]:
-    """A body can see its hold, and what it fences its writes with is that hold's token."""
+    """A body can see its hold, and fences its writes with that hold's token."""
     known = {(section.host, section.owner) for section in history.sections if section.held}
     blind = Counter(
         sight.function

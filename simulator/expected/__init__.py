@@ -1,4 +1,4 @@
-"""Who must exclude whom: the lock that a declaration and a message ask for, read from the specification alone.
+"""What must exclude what: the lock that a declaration and a message ask for, read from the specification only.
 
-The verdict holds the product's lock to this reading. So nothing of `singleton` may enter, and nothing that runs.
+The verdict compares the product's lock with this reading. So nothing of `singleton` may enter, and nothing that runs.
 """

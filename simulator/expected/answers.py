@@ -1,4 +1,4 @@
-"""The two answers beside a key, and the errors that carry them out of the reading."""
+"""The two answers other than a key, and the errors that carry them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NoKey:
 
 @dataclass(frozen=True, slots=True)
 class CantTell:
-    """This reading does not reach so far: nothing follows for the lock."""
+    """This reading does not cover the case: nothing follows for the lock."""
 
     reason: str
 
@@ -24,4 +24,4 @@ class Refused(Exception):
 
 
 class Unclear(Exception):
-    """What is asked for is not read here, or the specification is silent."""
+    """This is not read here, or the specification does not say."""

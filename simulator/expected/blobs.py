@@ -1,7 +1,7 @@
-r"""The expected blob: under which name each layout keeps a lock (W-28 to W-33, W-43, W-45, D-18, M-9).
+r"""The expected blob: the name of a lock in each layout (W-28 to W-33, W-43, W-45, D-18, M-9).
 
-Read from the specification and `docs/layouts.md`, apart from the product. Whether the parts may name a lock at all is
-for `key.py` to say; here they do.
+Read from the specification and `docs/layouts.md`, apart from the product. `key.py` says whether the parts may name a
+lock at all; here they do.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def expected_blob(
 
     Args:
         layout: the layout's name.
-        host_id: under which the app keeps its locks.
+        host_id: the host id of the app's locks.
         function: the function's name to the Functions host.
-        values: of its scope, each as text.
-        of_the_host: whether the level is the host's, which leaves the function out.
-        dotnet_name: of the C# method whose lock it is, in the layout webjobs.
+        values: the values of its scope, each as text.
+        of_the_host: whether the level is ``host``, without the function.
+        dotnet_name: the C# method to which the lock belongs, in the layout webjobs.
     """
     if layout == "dequeueable":
         return values[0]

@@ -1,4 +1,4 @@
-"""A message's JSON: its numbers as they are spelt, and the value at a path (D-10 to D-16)."""
+"""A message's JSON: its numbers as they are written, and the value at a path (D-10 to D-16)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _BOM: Final = "\ufeff"
 
 
 class Number(str):
-    """A JSON number as the body spells it: ``1``, ``1.0`` and ``1e0`` are three scopes."""
+    """A JSON number as the body writes it: ``1``, ``1.0`` and ``1e0`` are three scopes."""
 
     __slots__ = ()
 
 
 def document(body: bytes | str) -> object:
-    """Parse a body. Of a name given twice the last one counts, as for ``msg.get_json()``.
+    """Parse a body. If a name occurs twice, the last one counts, as in ``msg.get_json()``.
 
     Raises:
         Refused: it is no JSON in UTF-8 (D-15).
-        Unclear: it is nested so deeply that it depends on the process whether it can be read.
+        Unclear: it is nested so deeply that only some processes can read it.
     """
     try:
         text = body if isinstance(body, str) else body.decode()
@@ -35,7 +35,7 @@ def document(body: bytes | str) -> object:
 
 
 def value_at(path: str, body: bytes | str) -> object:
-    """Return the value at ``My:Nested:Property``: objects only, the case of letters counts (D-10, D-13, D-16)."""
+    """Return the value at ``My:Nested:Property``: objects only, case-sensitive (D-10, D-13, D-16)."""
     names = path.split(":")
     if not all(name.strip() for name in names):
         raise Refused(f"scope {path!r} has a blank segment")

@@ -1,4 +1,4 @@
-"""The expected key: equal keys must exclude one another, whatever the lock of the product is called.
+"""The expected key: equal keys must exclude one another, whatever name the product gives to the lock.
 
 Read from the specification (W-28 to W-44, D-10 to D-18, H-47, H-80) and the documentation; it shares no code with the
 product. `docs/triggers.md` says which names a payload has, `docs/layouts.md` what the layouts do with values.
@@ -31,11 +31,12 @@ _MOST_SEGMENTS: Final = 254
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A ``@singleton`` declaration, and where it stands.
+    """A ``@singleton`` declaration, and its function and host.
 
     Attributes:
-        function: the function's name to the Functions host.
-        host_id: under which the host keeps locks.
+        function: the function's name to the Functions host; where it is declared with another one, that.
+        host_id: the host id of the host's locks.
+        several: whether it has a limit: its slots are no lock of one.
     """
 
     function: str
@@ -45,6 +46,7 @@ class Declared:
     scope: str | None = None
     scope_id: str = ""
     layout: Literal["default", "webjobs", "dequeueable"] = "default"
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class Delivered:
         parameter: the trigger's parameter.
         body: the message's, decoded.
         own: the message's own names as the host has them (``Id``, ``DequeueCount``, ``InsertionTime``…), before the
-            body replaces any; None where the function takes the bare text or bytes and is told none of them.
+            body replaces any. None if the function takes only the text or bytes and gets none of them.
         binary: whether the trigger has ``data_type`` BINARY.
     """
 
@@ -74,8 +76,9 @@ def expected_key(declared: Declared, delivered: Delivered, settings: Mapping[str
     >>> expected_key(ship, Delivered(trigger="queueTrigger", body=b'{"Id": 42}'), {})
     '["default", "app", "function", "ship", "42"]'
 
-    `NoKey` where the invocation must fail without asking for a lock, `CantTell` where this reading ends. What the
-    worker itself can't hand to the function (H-80, H-81) never gets as far as a lock, and is not looked for here.
+    The answer is `NoKey` if the invocation must fail before it asks for a lock, and `CantTell` if this reading does not
+    cover the case. A message that the worker itself can't pass to the function (H-80, H-81) never reaches a lock, and
+    is not covered here.
 
     Args:
         declared: the declaration.
@@ -100,7 +103,7 @@ def _key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) 
         raise Refused("there is no host id")  # W-31
     if declared.layout == "dequeueable":
         return [declared.layout, _dequeueable_value(declared, delivered, settings)]
-    place = [declared.layout, declared.host_id]
+    place = [declared.layout, declared.host_id, *(["semaphore"] if declared.several else [])]
     if declared.mode == "listener":
         return [*place, "listener", declared.function, *_listeners_values(declared, settings)]
     values = _values(declared, delivered, settings)
@@ -131,7 +134,7 @@ def _printed_alike(value: object, pattern: str = "") -> str:
 
 
 def _listeners_values(declared: Declared, settings: Mapping[str, str]) -> list[str]:
-    """A listener is chosen before there is a message: its scope is filled from settings only (W-44)."""
+    """A listener is chosen before there is a message: its scope has values of settings only (W-44)."""
 
     def no_value(name: str) -> object:
         raise Refused(f"{{{name}}} means nothing to a listener")
@@ -145,7 +148,7 @@ def _listeners_values(declared: Declared, settings: Mapping[str, str]) -> list[s
 
 
 def _dequeueable_value(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> str:
-    """Return the only value, which is the blob's name; host id, function and level are no part of it (D-1, D-18)."""
+    """Return the only value: it is the blob's name, without host id, function and level (D-1, D-18)."""
     scope = declared.scope
     if scope is None and not declared.scope_id:
         scope = setting(settings, _SECTION_SCOPE)

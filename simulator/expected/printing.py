@@ -1,4 +1,4 @@
-"""Values as text: numbers as they are spelt, and GUIDs and dates in .NET's formats (D-11, D-12, W-38, W-40)."""
+"""Values as text: numbers as they are written, and GUIDs and dates in .NET's formats (D-11, D-12, W-38, W-40)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MONTHS: Final = (
 
 
 def printed(value: object, pattern: str = "") -> str:
-    """Return the text of a value in a format; the empty one is none.
+    """Return the text of a value in a format; an empty format means none.
 
     Raises:
         Refused: it is an object or a list, or the format is not for such a value.
@@ -94,7 +94,7 @@ def _written(when: datetime, fraction: str, pattern: str) -> str:
 
 
 def _run(when: datetime, fraction: str, run: str) -> str:
-    """Return what a run of one letter stands for in a date's format."""
+    """Return the text for a run of one letter in a date's format."""
     letter, length = run[0], len(run)
     numbers = {"M": when.month, "d": when.day, "H": when.hour, "m": when.minute, "s": when.second}
     numbers["h"] = (when.hour + 11) % 12 + 1

@@ -1,4 +1,4 @@
-"""``scope_id``: ``%SETTING%`` first, over the whole text, then ``{name}`` (W-35 to W-42)."""
+"""``scope_id``: ``%SETTING%`` first, in the whole text, then ``{name}`` (W-35 to W-42)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _GOES_ON: Final = _BEGINS | {"Mn", "Mc", "Nd", "Pc", "Cf"}
 
 
 def folded(name: str) -> str:
-    """Return what names that differ only by the case of letters have in common, letter by letter as in .NET."""
+    """Return a form that is equal for names that differ only in upper and lower case, letter by letter as in .NET."""
     return "".join(char.upper() if len(char.upper()) == 1 else char for char in name)
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    """Return an app setting: the case of letters does not count, and ``:`` is ``__``."""
+    """Return an app setting: upper and lower case are equal, and ``:`` is ``__``."""
     if name in settings:
         return settings[name]
     wanted = folded(name.replace(":", "__"))
@@ -30,7 +30,7 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
 
 
 def with_settings(text: str, settings: Mapping[str, str]) -> str:
-    """Fill in ``%NAME%``, once: what a setting holds is not looked into for another (W-41)."""
+    """Fill in ``%NAME%``, once: the value of a setting is not searched for another name (W-41)."""
     parts = text.split("%")
     if len(parts) % 2 == 0:
         raise Refused(f"scope_id {text!r} has a % without another")
@@ -73,7 +73,7 @@ def _value(path: str, value_of: Callable[[str], object]) -> object:
 
 
 def _property(value: object, name: str) -> object:
-    """Return a property of an object: the one that is spelt so, else the first that differs by case (W-40)."""
+    """Return a property of an object: the one with this exact name, else the first that differs only in case (W-40)."""
     if isinstance(value, dict):
         if name in value:
             return value[name]

@@ -1,4 +1,4 @@
-"""Faults between clients and storage: rules (what goes wrong with which requests) and the proxy that obeys them.
+"""Faults between clients and storage: rules (what goes wrong with which requests) and the proxy that applies them.
 
-Nothing here knows locks, hosts or checks: it stands between a client and any storage.
+Nothing here knows locks, hosts or checks: the proxy is between a client and any storage.
 """

@@ -1,4 +1,4 @@
-"""Rules and records: what a proxy is told to do, and what it saw. Usable from any thread."""
+"""Rules and records: what a proxy must do, and what it saw. Usable from any thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOST = "127.0.0.1"
 
 
 class Board:
-    """What a test writes on (rules) and reads from (requests) while the proxy runs."""
+    """A test writes rules here, and reads requests, while the proxy runs."""
 
     def __init__(self, target_port: int) -> None:
         self.target = (HOST, target_port)
@@ -35,7 +35,7 @@ class Board:
         self.news = asyncio.Event()  # that of the next news, in the proxy's loop
 
     def connection_string(self, original: str) -> str:
-        """Return the connection string with the endpoint that this proxy stands before replaced by the proxy.
+        """Return the connection string with the endpoint behind this proxy replaced by the proxy.
 
         Raises:
             ValueError: no endpoint of the connection string has the proxy's target port.
@@ -53,7 +53,7 @@ class Board:
         return rule
 
     def remove(self, rule: Rule) -> None:
-        """Remove a rule if it is still there. Requests that are delayed or hang because of it go on doing so."""
+        """Remove a rule if it is still there. Requests that it has delayed or hung stay so."""
         with self._lock:
             self._rules = [other for other in self._rules if other is not rule]
 
@@ -64,7 +64,7 @@ class Board:
 
     @contextlib.contextmanager
     def fault(self, match: Match, action: Action, *, uses: int | None = None, skip: int = 0) -> Iterator[Rule]:
-        """Have the rule for the length of a `with` block."""
+        """Add the rule inside a `with` block."""
         rule = self.add(match, action, uses=uses, skip=skip)
         try:
             yield rule
@@ -78,7 +78,7 @@ class Board:
             return tuple(self._requests.values())
 
     def operations(self, match: Match = everything) -> list[str]:
-        """Name the operations that were asked for, in order: `["acquire", "metadata", "release"]`."""
+        """Name the requested operations, in order: `["acquire", "metadata", "release"]`."""
         return [request.operation for request in self.requests if match(request)]
 
     def count(self, match: Match = everything) -> int:
@@ -86,7 +86,7 @@ class Board:
         return sum(1 for request in self.requests if match(request))
 
     def forget(self) -> None:
-        """Start counting anew; requests that are under way don't appear any more."""
+        """Start to count anew; requests that are under way don't appear any more."""
         with self._lock:
             self._requests = {}
 
@@ -115,7 +115,7 @@ class Board:
         self._spread()
 
     def rule_for(self, request: Request) -> Rule | None:
-        """Find the rule whose turn it is, and count its use (the proxy does)."""
+        """Find the rule that applies, and count its use (the proxy does)."""
         with self._lock:
             return next((rule for rule in self._rules if rule.applies(request)), None)
 

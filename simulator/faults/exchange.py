@@ -15,13 +15,13 @@ from simulator.faults import wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# Linger on, for no time: the socket is closed by a reset and leaves no port waiting behind.
+# Linger is on with time 0: the socket is closed by a reset, and no port stays in a waiting state.
 RESET = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request as the proxy saw it, and what became of it; a new record replaces it as that becomes known."""
+    """One request as the proxy saw it, and what happened to it. A new record replaces it when more is known."""
 
     number: int
     """0 for the proxy's first."""
@@ -32,23 +32,23 @@ class Request:
     headers: Mapping[str, str]
     """By lower-case name."""
     started: float
-    """Monotonic seconds at which it had arrived whole."""
+    """Monotonic seconds at which it had arrived completely."""
     ended: float | None = None
-    """Monotonic seconds at which it was answered or given up; None while it is neither."""
+    """Monotonic seconds at which it was answered or given up; None before that."""
     fault: str | None = None
     """The name of the action that a rule applied."""
     forwarded: bool = False
     """Whether the server got it."""
     server_status: int | None = None
-    """What the server answered, whether or not the client was told."""
+    """What the server answered, also if the client was not told."""
     status: int | None = None
-    """What the client was answered; None when it got no whole reply."""
+    """What the client got as an answer; None if it got no complete reply."""
     error_code: str | None = None
     """The storage error code in the answer, the server's if the client got none."""
 
     @property
     def comp(self) -> str | None:
-        """The component that is asked for: `lease`, `metadata`, `properties`, `list`..."""
+        """The requested component: `lease`, `metadata`, `properties`, `list`..."""
         return self.query.get("comp")
 
     @property
@@ -63,7 +63,7 @@ class Request:
 
     @property
     def proposed_lease_id(self) -> str | None:
-        """The lease id that it asks for."""
+        """The lease id that it requests."""
         return self.headers.get("x-ms-proposed-lease-id")
 
     @property
@@ -78,7 +78,7 @@ class Request:
 
 
 class Exchange:
-    """What an action can do with a request; one after the other of a client's connection."""
+    """What an action can do with a request; the requests of a connection come one after the other."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Exchange:
         writer: asyncio.StreamWriter,
         note: Callable[[Request], None],
     ) -> None:
-        """Serve a client's connection; `note` is told of each change of a request's record."""
+        """Serve a client's connection; `note` gets each change of a request's record."""
         self._target = target
         self._reader = reader
         self._writer = writer
@@ -110,7 +110,7 @@ class Exchange:
         return reply
 
     async def reply(self, message: wire.Message) -> None:
-        """Send a whole reply to the client. The record is there before the client has it."""
+        """Send a complete reply to the client. The record is written before the client gets it."""
         self.note(status=message.status, error_code=message.headers.get("x-ms-error-code"))
         self.end()
         await self.send(message.raw)
@@ -130,7 +130,7 @@ class Exchange:
         await self._reader.read(-1)
 
     def note(self, **changes: object) -> None:
-        """Write down what became known of the request."""
+        """Write down what is now known of the request."""
         self.request = replace(self.request, **changes)  # type: ignore[arg-type] # fields of one dataclass, by name
         self._tell(self.request)
 
@@ -140,7 +140,7 @@ class Exchange:
             self.note(ended=time.monotonic())
 
     async def close(self, *, abort: bool) -> None:
-        """Close both connections; `abort` sends nothing of what is left to send."""
+        """Close both connections; with `abort` nothing more is sent."""
         writers = [self._writer, *([self._server[1]] if self._server else [])]
         for writer in writers:
             if abort:

@@ -1,4 +1,4 @@
-"""A proxy between storage clients and Azurite that counts every request and breaks those that it is told to.
+"""A proxy between storage clients and Azurite: it counts every request, and breaks requests by rules.
 
     async with FaultProxy(azurite.blob_port) as proxy:
         client = BlobServiceClient.from_connection_string(proxy.connection_string(azurite.connection_string))
@@ -6,12 +6,12 @@
         ...
         assert proxy.operations() == ["acquire", "renew", "renew", "renew", "release"]
 
-SharedKey still verifies, because the signature covers the path and not the port. One proxy stands before one port; for
+SharedKey still verifies, because the signature covers the path and not the port. One proxy is in front of one port; for
 queues use a second one. Requests of one connection go one after another, connections are kept alive on both sides, and
 bytes are passed on as they came.
 
-`FaultProxy` lives in the event loop that enters it. Where that loop may be blocked, or there is none, `ProxyThread` has
-the same methods, a thread and a loop of its own, and `with` instead of `async with`.
+`FaultProxy` lives in the event loop that enters it. If that loop may be blocked, or there is none, use `ProxyThread`:
+it has the same methods, a thread and a loop of its own, and `with` instead of `async with`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TO_COME_IN = 4
-"""Turns of the loop, at most, from a connection that was accepted to the task that serves it."""
+"""The greatest number of turns of the loop between an accepted connection and the task that serves it."""
 
 
 class FaultProxy(Board):
@@ -50,7 +50,7 @@ class FaultProxy(Board):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # A connection that was accepted, and has no transport when the server is closed, would stay open for ever.
+        # An accepted connection without a transport would stay open for ever when the server is closed.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening)
         for _turn in range(_TO_COME_IN):
@@ -58,7 +58,7 @@ class FaultProxy(Board):
         self._server.close()
         tasks = list(self._connections)
         for task, writer in self._connections.items():
-            # One that had no turn yet can't close its connection itself.
+            # A task that had no turn yet can't close its connection itself.
             writer.transport.abort()
             task.cancel()
         if tasks:
@@ -89,7 +89,7 @@ class FaultProxy(Board):
         exchange = Exchange(self.target, reader, writer, self.changed)
         abort = True
         try:
-            # A client that goes away, or a server that is gone, ends the connection and nothing else.
+            # If a client or the server goes away, only the connection ends.
             with contextlib.suppress(OSError, EOFError):
                 while not writer.is_closing() and (message := await wire.read_request(reader)):
                     await self._handle(exchange, message)

@@ -1,8 +1,8 @@
 """What may go wrong with a request: which ones (`on`), what (an action) and how often (`Rule`).
 
-An action is an async function that is given one `Exchange` and does with it what a bad network or server would:
-forward it, reply to it, reset the connection, or neither. The ones here cover the usual cases and compose
-(`Delay(2, then=DropReply())`); others are a few lines.
+An action is an async function. It gets one `Exchange` and does with it what a bad network or server does: forward it,
+reply to it, reset the connection, or nothing. The actions here cover the usual cases and can be combined (`Delay(2,
+then=DropReply())`); others are a few lines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def everything(_: Request) -> bool:
 
 
 def on(*operations: str, path: str = "", lease_id: str | None = None) -> Match:
-    """Match requests of one of these operations (all, if none is named), with `path` in their path."""
+    """Match requests of one of these operations (all, if none is named) whose path contains `path`."""
 
     def matches(request: Request) -> bool:
         return (
@@ -58,7 +58,7 @@ class Rule:
         return getattr(self.action, "__name__", type(self.action).__name__)
 
     def applies(self, request: Request) -> bool:
-        """Tell whether this request's turn has come, and count it."""
+        """Tell whether the rule applies to this request, and count it."""
         if (self.uses is not None and self.matched >= self.skip + self.uses) or not self.match(request):
             return False
         self.matched += 1
@@ -109,7 +109,7 @@ class DropReply:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Hold the request back, then do `then` with it, even if the client has hung up meanwhile, as a network does."""
+    """Delay the request, then do `then` with it, even if the client has hung up meanwhile, as a network does."""
 
     seconds: float
     then: Action = field(default_factory=PassOn)
@@ -121,7 +121,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class DelayReply:
-    """Let the server carry the request out at once, and hold its reply back."""
+    """Let the server carry the request out at once, and delay its reply."""
 
     seconds: float
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 messages, read whole and kept as the bytes that they were."""
+"""HTTP/1.1 messages, read completely and kept as their original bytes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def read_request(reader: StreamReader) -> Message | None:
 
 
 async def read_response(reader: StreamReader, *, method: str) -> Message:
-    """Read the final response to a request of this method; interim ones (1xx) are passed over.
+    """Read the final response to a request of this method; interim ones (1xx) are skipped.
 
     Raises:
         EOFError: the connection ended before the response did.
@@ -60,7 +60,7 @@ async def read_response(reader: StreamReader, *, method: str) -> Message:
 
 
 def response(status: int, headers: Mapping[str, str], body: bytes = b"", *, method: str = "GET") -> Message:
-    """Make a response; to HEAD it goes without its body."""
+    """Make a response; for HEAD it has no body."""
     lines = [f"HTTP/1.1 {status} Fault", *(f"{name}: {value}" for name, value in headers.items())]
     lines.append(f"content-length: {len(body)}")
     head = "\r\n".join(lines).encode("latin-1") + END_OF_HEAD
@@ -81,7 +81,7 @@ def _parse(head: bytes) -> Message:
 
 
 async def _framed(reader: StreamReader, message: Message) -> bytes | None:
-    """Read a body whose end the head tells; None when only the end of the connection would."""
+    """Read a body whose end the head gives; None if only the end of the connection gives it."""
     if "chunked" in message.headers.get("transfer-encoding", "").lower():
         return await _chunks(reader)
     length = message.headers.get("content-length")

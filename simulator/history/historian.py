@@ -1,6 +1,6 @@
 """Read journals into a `History`, record by record, oldest first.
 
-A thing that was never seen to end has ended when its host died, or with the last record of the run.
+If the end of something was never seen, it ended when its host died, or with the last record of the run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.history.deeds import about_of, began, end, function_of, of_a_guard
+from simulator.history.deeds import about_of, began, end, function_of, of_a_guard, semaphore_of
 from simulator.history.facts import (
     Acquisition,
     Ending,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Key: TypeAlias = tuple[str, str, str]
-"""Which host, which lock, and on whose behalf: an invocation's id, or which of its workers for a listener."""
+"""Which host, which lock, and for whom: an invocation's id, or for a listener the worker."""
 
 
 def read_history(records: Iterable[Record]) -> History:
@@ -65,7 +65,7 @@ class Historian:
         self._leases = Leases()
 
     def take(self, record: Record) -> None:
-        """Take the next record; events that tell the checks nothing are passed over."""
+        """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
         getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
@@ -110,7 +110,7 @@ class Historian:
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
             self.history.exits[record.host] = record.t
-            self._end_all(record, "open")  # nothing is left to end, unless it would not stop
+            self._end_all(record, "open")  # nothing is left to end, unless it did not stop
         elif record.host not in self.history.deaths:
             self.history.crashes.append((record.host, record.text("code")))
             self._bury(record, "crashed")
@@ -168,7 +168,7 @@ class Historian:
         self._settled(self._message(record), record)
 
     def _settled(self, message: Message, record: Record) -> Invocation | None:
-        """Return the invocation after which a host says what became of a message."""
+        """Return the invocation after which a host says what happened to a message."""
         told = (record.host, record.text("id"))
         call = next((call for call in reversed(message.invocations) if (call.host, call.message) == told), None)
         if call is not None:
@@ -239,6 +239,9 @@ class Historian:
         if not of_a_guard(record):
             return
         about = about_of(record)
+        blob = about["lock"]
+        if self.history.function(about["function"]).several:
+            about["lock"] = semaphore_of(blob)
         listener = f"listener {about['worker']}"
         led = about["mode"] == "listener"
         key = (record.host, about["lock"], about["owner"] or (listener if led else ""))
@@ -249,7 +252,8 @@ class Historian:
                 self.waits[key].append(wait)
             case "acquired":
                 end(self.waits.pop(key, ()), record, "acquired")
-                self.held[key] = self._leases.known(Acquisition(t=record.t, token=record.get("token"), **about))
+                got = Acquisition(t=record.t, token=record.get("token"), blob=blob, **about)
+                self.held[key] = self._leases.known(got)
                 self.history.acquisitions.append(self.held[key])
             case "contended":
                 asked, calls = self.waits.pop(key, []), self._calls.get((record.host, "", about["owner"]), [])
@@ -281,7 +285,7 @@ class Historian:
                 self._let_go(key, record, "ok")
 
     def _tell_bodies(self, key: Key, t: float, leader: int | None) -> None:
-        """Note a loss for the bodies that are told of it: for a listener's all of its worker."""
+        """Note a loss for the bodies that are told of it: for a listener's lock all bodies of its worker."""
         for each, bodies in self.bodies.items():
             told = each == key if leader is None else each[:2] == key[:2]
             for body in bodies if told else ():
@@ -289,12 +293,12 @@ class Historian:
                     body.told = t
 
     def _bury(self, record: Record, ending: Ending) -> None:
-        """Note a host's untimely death."""
+        """Note that a host died."""
         self.history.deaths.add(record.host)
         self._end_all(record, ending)
 
     def _end_all(self, record: Record, ending: Ending) -> None:
-        """End all that a host was at."""
+        """End all that a host was doing."""
         self._end_of(record, ending, [self.bodies, self.waits, self._calls, self._sights], lambda _: True)
 
     def _end_of(self, record: Record, ending: Ending, whole: list[dict[Key, Any]], of: Callable[[Any], bool]) -> None:
@@ -313,7 +317,7 @@ class Historian:
             held.until, held.ending = record.t, ending
 
     def _hand_on(self, message: Message, name: str) -> None:
-        """From now on, what becomes of this copy becomes of the message."""
+        """From now on, what happens to this copy happens to the message."""
         self._originals[name] = message.id
         message.deferred += 1
         message.ids.add(name)
@@ -330,7 +334,7 @@ class Historian:
             self._originals.update(dict.fromkeys(early.ids, message.id))
 
     def _message_of(self, record: Record) -> Message:
-        """Return the message of the invocation that tells of a lock: it may not know the message's id itself."""
+        """Return the message of the invocation that reports about a lock: it may not know the message's id itself."""
         calls = self._calls.get((record.host, "", record.text("owner")), ())
         names = [call.message for call in calls if call.message]
         return self._message_called(names[-1] if names else record.text("message_id"))

@@ -1,12 +1,12 @@
-"""Write and read journals: what each simulated host, and the fleet, did and when.
+"""Write and read journals: what each simulated host and the fleet did, and when.
 
 A journal is a file of JSON lines. Every line is one record:
 
     {"t": 8123.456789, "host": "host-1", "event": "invocation_started", "function": "ship", ...}
 
-``t`` comes from `clock`, which every process of a machine shares, so the records of all files
-can be put in one order. A record is handed to the kernel in a single write before `Journal.write`
-returns: what a killed host had written stays written.
+``t`` comes from `clock`, which every process of a machine shares, so the records of all files can be put in one order.
+`Journal.write` returns after it has passed the record to the kernel in a single write. So what a killed host wrote
+stays written.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC",
 
 
 class JournalError(Exception):
-    """A journal holds something that no host writes; the message names file and line."""
+    """A journal contains something that no host writes; the message names file and line."""
 
 
 def clock() -> float:
-    """Seconds on the machine-wide clock that all journals are stamped with; it never goes back."""
+    """Seconds on the machine-wide clock of all journals; it never goes back."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
@@ -51,11 +51,11 @@ class Record:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the field called `name`, or `default` where the line has none."""
+        """Return the field called `name`, or `default` if the line has none."""
         return self.fields.get(name, default)
 
     def text(self, name: str) -> str:
-        """Return the field called `name` as text; the empty text where there is none."""
+        """Return the field called `name` as text; the empty text if there is none."""
         value = self.fields.get(name)
         return "" if value is None else str(value)
 
@@ -77,15 +77,14 @@ class Journal:
         self.host = host
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         self._fd = os.open(self.path, flags, 0o644)
-        self._turn = threading.RLock()  # reentrant: a signal handler may write, too
+        self._turn = threading.RLock()  # reentrant: a signal handler may write too
 
     def write(self, event: str, /, **fields: object) -> None:
         """Append one record, stamped now.
 
-        Records stand in the file in the order of their times. A field called ``host`` says whom
-        the record is about, where that isn't the writer: the fleet's journal uses it. Fields that
-        JSON has no form for are written as text. Writing to a closed journal does nothing, so that
-        a thread which outlives its host's shutdown harms nobody.
+        Records are in the file in the order of their times. A field called ``host`` says which host the record is
+        about, if that is not the writer: the fleet's journal uses it. Fields without a form in JSON are written as
+        text. A write to a closed journal does nothing, so a thread that outlives its host's shutdown does no harm.
         """
         with self._turn:
             record = {"t": round(clock(), 6), "host": self.host, "event": event, **fields}
@@ -108,7 +107,7 @@ class Journal:
 
 
 class Tail:
-    """Read a growing journal bit by bit, which need not exist yet; a line is returned once it is complete."""
+    """Read a growing journal bit by bit. It need not exist yet. A line is returned when it is complete."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -117,7 +116,7 @@ class Tail:
         self._rest = b""
 
     def read(self) -> list[Record]:
-        """Return the records that were completed since the last call; none if there is no file yet."""
+        """Return the records that were completed since the last call. There are none if there is no file yet."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)

@@ -23,7 +23,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standstill:
-    """A time in which the loop of a worker did nothing: something blocked it, or all of its process."""
+    """A time in which the loop of a worker did nothing: something blocked it, or the whole process."""
 
     host: str
     worker: int
@@ -38,7 +38,7 @@ def standstill(record: Record) -> Standstill:
 
 
 def covered(spans: Iterable[tuple[float, float]], start: float, end: float) -> float:
-    """Return how much of the time between these two lies in the spans."""
+    """Return how much of the time between these two is in the spans."""
     seconds, known = 0.0, start
     for since, until in sorted(spans):
         seconds += max(0.0, min(until, end) - max(since, known))

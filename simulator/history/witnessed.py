@@ -1,7 +1,7 @@
-"""Put what the hosts saw themselves in the place of what the lock says of itself.
+"""Replace what the lock says of itself by what the hosts saw.
 
-A body lasts as long as its host saw it run. A lock is that of the expected key: what a declaration and a message say
-must exclude each other, whatever name the product gave to it.
+A body lasts as long as its host saw it run. The lock of a body is the lock of its expected key: declaration and message
+say what must exclude each other, independent of the name that the product gave to the lock.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from simulator.history.facts import Mode, Section
+from simulator.history.facts import Section
+from simulator.history.functions import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def bear_witness(history: History) -> None:
 
 
 def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
-    """Give all that is done under one expected key one lock's name: the first that was heard."""
+    """Give one lock's name to all that is done under one expected key: the first name that was seen."""
     names: dict[str, dict[str, None]] = defaultdict(dict)
     keys: dict[str, dict[str, None]] = defaultdict(dict)
     of_listeners: dict[str, str] = {}
@@ -40,7 +41,7 @@ def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
     for deed in _deeds(history):
         caller = calls.get((deed.host, deed.owner))
         key = caller.keys.get(deed.mode) if caller is not None else None
-        if deed.mode == "listener":  # which a process asks for, and no invocation
+        if deed.mode == "listener":  # a process asks for it, not an invocation
             key = of_listeners.get(deed.function)
         if key:
             names[key][deed.lock] = None
@@ -62,12 +63,14 @@ def _deeds(history: History) -> Iterator[Deed]:
 
 
 def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
-    """Give each guarded body the time in which its host saw it; add those of which no lock knew."""
+    """Give each guarded body the time in which its host saw it. Add bodies of which no lock knew."""
     told: dict[Whose, list[Section]] = defaultdict(list)
     for section in history.sections:
         told[section.host, section.owner, section.mode].append(section)
     lock_of = {(deed.host, deed.owner, deed.mode): deed.lock for deed in _deeds(history)}
-    around: dict[Whose, tuple[Section, float]] = {}  # the body that a lock told of last, and when it said that it ended
+    around: dict[
+        Whose, tuple[Section, float]
+    ] = {}  # the body that a lock reported last, and when the lock says it ended
     for sight in history.sights:
         call = calls.get((sight.host, sight.invocation))
         function = history.function(sight.function)
@@ -77,7 +80,7 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
             whose = (sight.host, sight.invocation, mode)
             if not (told[whose] or mode in call.keys or mode == function.mode):
                 continue
-            if whose in around and sight.start < around[whose][1]:  # again: decorators of the app's own may do so
+            if whose in around and sight.start < around[whose][1]:  # again: decorators of the app may do so
                 section = around[whose][0]
                 section.end = max(section.end, sight.end)
             else:
@@ -96,7 +99,7 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
 
 
 def _unheard(sight: Sight, mode: Mode, lock: str | None) -> Section:
-    """Return a body of which no lock has told."""
+    """Return a body that no lock has reported."""
     return Section(
         lock=lock or sight.function,
         function=sight.function,

@@ -1,4 +1,4 @@
 """One fake Azure Functions host: a process that imports the user's app and calls its functions.
 
-Only the fleet, and what explores, stand above it; it knows nothing of either.
+Only the fleet and the explorer are above it; it knows neither.
 """

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def own_modules_only() -> None:
-    """Take the working directory off the module path, where ``python -m`` has put it first.
+    """Remove the working directory from the module path: ``python -m`` has put it first.
 
-    A file there, such as the ``queue.py`` of an app, would stand in for a module of the standard library.
+    A file there, such as the ``queue.py`` of an app, would replace a module of the standard library.
     """
     if not sys.flags.safe_path:
         del sys.path[0]
@@ -21,7 +21,7 @@ def own_modules_only() -> None:
 
 if __name__ == "__main__":
     own_modules_only()
-    gc.disable()  # nothing of what is imported is garbage, and looking for some takes a tenth of the start
+    gc.disable()  # imports leave no garbage, and to look for some takes a tenth of the start
     from simulator.host.main import main
     from simulator.host.workprocess import leave
 

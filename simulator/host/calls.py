@@ -1,4 +1,4 @@
-"""What a host and its workers tell each other: plain records, for they are processes apart."""
+"""What a host and its workers tell each other: plain records, because they are separate processes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The worker's answer: an error as ``Type: text``, or None and the queue messages that are to be sent.
+    """The worker's answer: an error as ``Type: text``, or None and the queue messages to send.
 
     Attributes:
         invocation: of the call.
         error: why it failed, or None.
-        blames: the error's class, where it is one of the lock's own.
+        blames: the error's class, if it is an error of the lock.
         messages: each as its queue's name and its text.
     """
 

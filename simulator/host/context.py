@@ -1,7 +1,6 @@
 """The invocation context that the worker hands to a function which has a ``context`` parameter.
 
-As in the worker, it is no instance of ``func.Context``; it takes other attributes, and its
-own are read-only.
+As in the worker, it is no instance of ``func.Context``. Other attributes may be set; its own are read-only.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RetryContext:
-    """How often this invocation was tried before; the worker's three names, ``exception`` is not one."""
+    """How often this invocation was tried before, with the worker's three names; ``exception`` is not one of them."""
 
     retry_count: int = 0
     max_retry_count: int = 0
@@ -80,7 +79,7 @@ class Context:
 
     @property
     def thread_local_storage(self) -> threading.local:
-        """Return where a thread of the app's own puts ``invocation_id``, so that its logs are told apart."""
+        """Return where a thread of the app puts ``invocation_id``, so that its logs can be told apart."""
         return self._storage
 
     @property

@@ -1,4 +1,4 @@
-"""Which keys an invocation is expected to lock: its declarations and its message, as the simulator reads them."""
+"""Which keys an invocation should lock, as the simulator reads its declarations and its message."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LAYOUTS: Final[dict[type, Literal["webjobs", "dequeueable"]]] = {
 
 
 def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_id: str) -> dict[str, str | None]:
-    """Return the key for each mode that the function is guarded in: what shares it must be excluded.
+    """Return the key for each mode of the function's guards: invocations with an equal key must exclude one another.
 
-    None where no lock may be asked for, as the message names no scope; no entry where that can't be told.
+    None: no lock may be asked for, as the message has no scope. No entry: that can't be told.
     """
     delivered = _delivered(plan.function.trigger, cause)
     keys: dict[str, str | None] = {}
@@ -39,13 +39,14 @@ def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_i
 
 def _declared(guard: Guard, function: str, host_id: str) -> Declared:
     return Declared(
-        function=getattr(guard.layout, "dotnet_name", None) or function,
+        function=getattr(guard.layout, "dotnet_name", None) or guard.name or function,
         host_id=guard.options.host_id or host_id,
         mode=guard.mode,
         level=guard.level,
         scope=guard.scope,
         scope_id=guard.scope_id,
         layout=_LAYOUTS.get(type(guard.layout), "default"),
+        several=guard.limit is not None,
     )
 
 

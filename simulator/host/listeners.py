@@ -37,7 +37,7 @@ def make_listeners(
     random: Random,
     closing: AsyncExitStack,
 ) -> Iterator[Listener]:
-    """Make a listener for each function that is to be run; ``closing`` closes what they keep open."""
+    """Make a listener for each function that will run; ``closing`` closes what they keep open."""
 
     def timer(plan: Plan, schedule: Schedule) -> Listener:
         function = plan.function

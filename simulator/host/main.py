@@ -55,7 +55,7 @@ def _run(path: Path) -> int:
 
 
 def _describe(app: Path) -> int:
-    # What the app prints while it is imported belongs neither into the JSON nor before the message.
+    # The output of the app's import belongs neither into the JSON nor before the message.
     output, errors = os.dup(1), os.dup(2)
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
@@ -67,7 +67,7 @@ def _describe(app: Path) -> int:
     except Exception as error:  # noqa: BLE001 - a defect of ours, and nobody would see it
         text, stream, code = f"it can't be described: {type(error).__name__}: {error}", errors, REFUSED
     for printed in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # the app may have closed it, or put anything in its place
+        with suppress(Exception):  # the app may have closed or replaced it
             printed.flush()
     with os.fdopen(stream, "w", encoding="utf-8") as file:
         file.write(text + "\n")
@@ -75,12 +75,12 @@ def _describe(app: Path) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """End this process at once when its parent has died: nobody would stop it."""
+    """End this process at once when its parent has died: nobody else would stop it."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_PARENT_CHECK)
-        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():  # as under the fleet: whatever the app has started
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():  # as under the fleet: all that the app has started
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 

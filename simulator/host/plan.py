@@ -1,4 +1,4 @@
-"""What a host is going to do with each function: checked against the app's settings before anything is started."""
+"""What a host will do with each function. It is checked against the app's settings before anything starts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from singleton.functions.guard import Guard
 
 _NO_NAME: Final = (
-    "a connection string where the name of an app setting belongs: the simulator works on its own storage only; put "
-    "the string into a setting and name that"
+    "a connection string in place of the name of an app setting. The simulator uses its own storage only: put the "
+    "string into an app setting, and give the name of the setting"
 )
 
 
@@ -55,11 +55,11 @@ class Plan:
 
     @property
     def guard(self) -> Guard | None:
-        """The declaration that its body runs under, the innermost; None where there is none."""
+        """The innermost declaration, under which its body runs; None if there is none."""
         return self.guards[-1] if self.guards else None
 
     def bare(self) -> Plan:
-        """Return what a host has to know of it, without anything of the app's own."""
+        """Return what a host must know of it, without any object of the app."""
         trigger = replace(self.function.trigger, annotation=None)
         function = replace(
             self.function, call=_elsewhere, trigger=trigger, inputs={}, outputs={}, returns=None, retry=None
@@ -86,7 +86,7 @@ class Plan:
             "place": self.function.place,
             "idle": self.idle,
         }
-        # What is never called has no queue to be fed, and no tick to be waited for.
+        # A function that is never called needs no messages and no ticks.
         if self.idle is None and self.queue is not None:
             told |= {"queue": self.queue, "connection": self.connection}
         if self.idle is None and self.schedule is not None:
@@ -105,12 +105,18 @@ class Plan:
             "level": guard.level,
             "mode": guard.mode,
             "on_contention": guard.on_contention if isinstance(guard.on_contention, str) else "custom",
-            "timeout": guard.wait,
+            "timeout": guard.wait if guard.max_waiting is None else guard.waits,
             "lease": guard.period,
             "renewal": guard.options.renewal_interval,
             "cancels": guard.options.cancel_on_loss,
             "poll": guard.poll,
-            "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token",
+            "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token" and guard.limit is None,
+            "at_once": guard.limit or 1,
+            "several": guard.limit is not None,
+            "at_least": guard.at_least,
+            "max_hold": guard.max_hold,
+            "max_waiting": guard.max_waiting,
+            "when_full": guard.when_full,
             "merges": type(guard.layout) is not Layout,
             "decorated": _is_decorated(self.function.call),
             "away": guard.options.defer_delay * (1 + JITTER),
@@ -121,7 +127,7 @@ class Plan:
 
 
 def _is_decorated(function: Callable[..., Any]) -> bool:
-    """Tell whether decorators of the app's own lie around its function, beside ours."""
+    """Tell whether the app has other decorators around its function."""
     while (inner := getattr(function, "__wrapped__", None)) is not None:
         if getattr(function, "__globals__", {}).get("__name__") != "singleton.decorator":
             return True
@@ -135,13 +141,13 @@ def make_plans(
     pace: float,
     allowed: frozenset[str] | None = None,
 ) -> list[Plan]:
-    """Return what becomes of each function; one whose trigger the host refuses is idle, and the others run (H-86).
+    """Return the plan of each function. A function whose trigger the host refuses is idle, and the others run (H-86).
 
     Args:
         functions: what the worker has indexed.
         settings: the app settings.
         pace: the longest wait for a timer's next tick in seconds; 0 keeps the schedules.
-        allowed: the functions that host.json lets run, in lower case; None: all.
+        allowed: the functions that host.json allows, in lower case; None: all.
 
     Raises:
         AppError: two names differ by case only, and the host does not start.
@@ -155,7 +161,7 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
     """Return every storage connection that the app's queue triggers, queue outputs and guards name and that is set.
 
     Raises:
-        HostError: a guard has a connection string in place of a setting's name, so it can't be pointed elsewhere.
+        HostError: a guard has a connection string instead of a setting's name, so it can't be pointed elsewhere.
     """
     named = {name for plan in plans if plan.idle is None for name in _queue_connections(plan.function, settings)}
     for guard in declared_guards():
@@ -166,7 +172,7 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
 
 
 def missing_connections(settings: Mapping[str, str]) -> list[str]:
-    """Return what is to be said of ``@singleton`` declarations whose connection is not set."""
+    """Return notes on ``@singleton`` declarations whose connection is not set."""
     guards = {guard.function: guard.connection for guard in declared_guards() if not is_set(settings, guard.connection)}
     return [
         f"@singleton on {function!r}: {_not_set(name, settings)}: its calls fail" for function, name in guards.items()
@@ -174,7 +180,7 @@ def missing_connections(settings: Mapping[str, str]) -> list[str]:
 
 
 def unguarded(plans: Iterable[Plan]) -> list[str]:
-    """Return the ``@singleton`` declarations that no function carries: they guard nothing."""
+    """Return the ``@singleton`` declarations without a function: they guard nothing."""
     carried = {id(guard) for plan in plans for guard in plan.guards}
     return [guard.function for guard in declared_guards() if id(guard) not in carried]
 
@@ -182,7 +188,7 @@ def unguarded(plans: Iterable[Plan]) -> list[str]:
 def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, allowed: frozenset[str] | None) -> Plan:
     idle = function.not_driven
     if allowed is not None and function.name.lower() not in allowed:
-        idle = "host.json's list of functions does not have it"
+        idle = "it is not in host.json's list of functions"
     elif idle is None and is_disabled(function.name, settings):
         idle = "it is disabled by an app setting"
     plan = Plan(function=function, guards=guards_of(function.call), idle=idle)
@@ -243,6 +249,6 @@ def _is_true(value: object) -> bool:
 
 
 def _elsewhere(**_: object) -> Never:
-    """Stand for a function that only its worker has."""
-    # A host has nothing of the app: whoever comes here asks the wrong process, and that is a defect of ours.
+    """Stand in for a function that only the worker has."""
+    # A host has no code of the app. A call here asks the wrong process: that is a bug of the simulator.
     raise AssertionError("a host has workers to run its functions")

@@ -1,7 +1,7 @@
 """The platform's own lock on a timer's listener: among the instances of one app only one host's timer fires (W-111).
 
-Hosts of different apps, slots or regions do not share it; for them there is `singleton` alone. The fleet asks for
-it with ``--same-app``.
+Hosts of different apps, slots or regions do not share it; for them there is only `singleton`. The fleet asks for it
+with ``--same-app``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Listener(Protocol):
 
 
 class Stoppable(Listener, Protocol):
-    """What is run under the lock."""
+    """What runs under the lock."""
 
     def stop(self) -> None:
         """Let `run` end."""
@@ -67,7 +67,7 @@ class LockedListener:
     async def run(self) -> None:
         """Ask for the lock once, then at each recovery interval, and listen while it is held.
 
-        It lasts as long as the host, which does not give the lock back (H-89).
+        It lasts as long as the host, and the host does not release the lock (H-89).
         """
         waited = 0.0
         while True:
@@ -87,11 +87,12 @@ class LockedListener:
             await asyncio.sleep(interval)
 
     def _interval(self, waited: float) -> float | None:
-        """Return the seconds to the next attempt, or None for no more of them."""
+        """Return the seconds to the next attempt, or None if there is none."""
         recovery = self._options.listener_lock_recovery_polling_interval
         if recovery is not None:
             return recovery
-        # Recovery is off: polled like a function's lock, up to its time-out, and then never again (W-99, W-102).
+        # Recovery is off: the lock is polled like a function's lock, up to its timeout, and then never again (W-99,
+        # W-102).
         limit = self._options.lock_acquisition_timeout
         return None if limit is not None and waited >= limit else self._options.lock_acquisition_polling_interval
 
@@ -101,7 +102,7 @@ class LockedListener:
         running = asyncio.create_task(listener.run())
         lost = asyncio.ensure_future(_loss(hold))
         await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
-        # What runs is drained before the lock is released, also when it is lost.
+        # What runs may end before the lock is released, also when the lock is lost.
         listener.stop()
         await asyncio.wait({running})
         lost.cancel()

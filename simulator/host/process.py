@@ -1,7 +1,7 @@
 """The life of one fake host: start, listen, stop.
 
 As in reality it is a process of its own: it listens, renews messages and keeps the platform's locks; the app runs in
-its workers (`simulator.host.workers`), and nothing of the app's own ever comes into this process.
+its workers (`simulator.host.workers`), and no code of the app ever runs in this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Host:
-    """One fake host. `start` it, then `run` it, which lasts until it was told to stop and has stopped."""
+    """One fake host. `start` it, then `run` it. `run` lasts until the host was told to stop and has stopped."""
 
     def __init__(self, config: HostConfig, journal: Journal) -> None:
         self._config = config
@@ -53,7 +53,7 @@ class Host:
     def run(self) -> int:
         """Run the host; return the exit code with which the process is to end at once.
 
-        Nothing is given back or closed: the platform's locks stay leased (H-89).
+        Nothing is released or closed: the platform's locks stay leased (H-89).
         """
         asyncio.set_event_loop(self._loop)
         code = FAILED
@@ -69,7 +69,7 @@ class Host:
         return code
 
     def stop(self) -> None:
-        """Ask for a graceful stop, from any thread or a signal handler; to ask again changes nothing."""
+        """Ask for a graceful stop, from any thread or a signal handler. A second call changes nothing."""
         self._loop.call_soon_threadsafe(self._ask)
 
     def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""Run invocations: give them to a worker, again by their retry policy, send what they output, say how they ended."""
+"""Run invocations: give them to a worker, repeat them by their retry policy, send their outputs, say how they ended."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from simulator.host.triggers.timer import Tick
 
 LAST_WORDS: Final = 0.2
-"""Seconds for what a body's end brings with it in its host, such as a timer's status."""
+"""Seconds for what the host does after a body's end, such as writing a timer's status."""
 
 
 class Callee(Protocol):
     """Who runs functions: the workers."""
 
     async def invoke(self, call: Call, limit: float | None) -> Answer:
-        """Have a function run; return its answer, or what became of it."""
+        """Run a function; return its answer, or what happened to it."""
 
 
 class Runner:
@@ -56,7 +56,7 @@ class Runner:
         self._running: set[asyncio.Future[Any]] = set()
 
     async def drain(self, seconds: float) -> None:
-        """Start nothing any more, and give what runs so many seconds to end (H-89)."""
+        """Start nothing more, and give what runs so many seconds to end (H-89)."""
         self._stopping = True
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
@@ -65,7 +65,7 @@ class Runner:
     async def on_message(self, function: IndexedFunction, message: Message) -> bool:
         """Run a queue-triggered function on a message; tell whether it succeeded."""
         await self._unless_stopping()
-        # Until the caller has completed the message, too.
+        # Also until the caller has completed the message.
         task = asyncio.current_task()
         if task is not None:
             self._running.add(task)
@@ -87,7 +87,7 @@ class Runner:
             self._running.discard(running)
 
     async def _unless_stopping(self) -> None:
-        """Hold up for ever what a host fetches after it was told to stop: it is not run, and stays invisible."""
+        """Hold up for ever what a host fetches after it was told to stop: it does not run, and stays invisible."""
         if self._stopping:
             await asyncio.Event().wait()
 

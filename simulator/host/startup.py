@@ -35,10 +35,10 @@ class Prepared:
         queue_options: how its queues are read.
         options: of the locks.
         notes: what its user should know.
-        retries: the retry policies of its functions by their names; others are not tried again.
+        retries: the retry policies of its functions by name; other functions are not tried again.
         time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
         workers: in how many processes the host runs its functions.
-        zone: the time zone of its schedules, where one is set.
+        zone: the time zone of its schedules, if one is set.
     """
 
     plans: tuple[Plan, ...]
@@ -51,17 +51,17 @@ class Prepared:
     zone: str | None
 
     def bare(self) -> Prepared:
-        """Return it without anything of the app's own, so that it can go to another process."""
+        """Return it without any object of the app, so that it can go to another process."""
         return replace(self, plans=tuple(plan.bare() for plan in self.plans))
 
 
 def prepare_app(config: HostConfig) -> Prepared:
-    """Import the app of ``config`` into this process, whose environment and working directory become the app's.
+    """Import the app of ``config`` into this process. Its environment and working directory become those of the app.
 
     Raises:
         HostError: the app or its settings can't be used.
     """
-    # Only the process's own environment reaches the user's code.
+    # The user's code sees only the environment of the process.
     settings = os.environ
     check_folder(config.app)
     try:
@@ -118,13 +118,13 @@ def describe(app: Path) -> list[dict[str, Any]]:
 
 
 def apply_time_zone(settings: Mapping[str, str]) -> list[str]:
-    """Make ``TZ`` the local time that schedules mean (H-56, H-93); return notes on it."""
+    """Make ``TZ`` the local time of schedules (H-56, H-93); return notes on it."""
     if hasattr(time, "tzset"):
         time.tzset()
     zone = filled(settings, "WEBSITE_TIME_ZONE")
     if zone is None or filled(settings, "TZ") is not None:
         return []
-    why = "which does nothing here: in Azure the platform sets TZ from it"
+    why = "which has no effect here: in Azure the platform sets TZ from it"
     return [f"WEBSITE_TIME_ZONE is {zone!r}, {why}; set TZ to have schedules in that time zone"]
 
 
@@ -137,15 +137,15 @@ def worker_count(settings: Mapping[str, str]) -> int:
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
     notes += [
-        f"@singleton on {function!r} is on no function that the host sees: has it no trigger, or is it below a "
-        "decorator without functools.wraps?"
+        f"@singleton on {function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
+        "without functools.wraps?"
         for function in unguarded(plans)
     ]
     return notes
 
 
 def set_up_logging() -> None:
-    """Log as the worker does, to the process's error stream; the SDK's own chatter only when it warns."""
+    """Log as the worker does, to the process's error stream; of the SDK only warnings."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     for noisy in ("azure", "aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,8 +1,8 @@
-"""The inside of a worker: the one event loop and the one thread pool that the user's functions run on.
+"""The inside of a worker: the one event loop and the one thread pool on which the user's functions run.
 
 As in the real worker, async bodies share the main thread's loop and sync bodies share a pool, so a body that blocks its
-loop stalls the other async bodies, and one that waits in a thread occupies it. What leaves a body without being an
-``Exception`` is never answered, or ends the worker (H-84).
+loop stalls the other async bodies, and one that waits in a thread occupies it. If a body raises something that is no
+``Exception``, the invocation is never answered, or the worker ends (H-84).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _invocation_id: ContextVar[str | None] = ContextVar("invocation_id", default=Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an invocation ended: an error as ``Type: text``, or None and what the function gave back.
+    """How an invocation ended: an error as ``Type: text``, or None and what the function returned.
 
-    ``blames`` is the error's class where it is one of the lock's own; ``remark`` is what the app's user should know.
+    ``blames`` is the error's class if it is an error of the lock; ``remark`` is what the app's user should know.
     """
 
     error: str | None = None
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class Worker:
-    """Runs the bodies of functions; `run` occupies the thread that calls it until `stop`."""
+    """Runs the bodies of functions. `run` occupies its thread until `stop`."""
 
     def __init__(self, settings: MutableMapping[str, str], witness: Witness) -> None:
         self._witness = witness
@@ -70,7 +70,7 @@ class Worker:
         """Run the worker's loop until `stop` is called.
 
         Raises:
-            SystemExit, KeyboardInterrupt: a body or a task of the app ended with it, and so does the worker.
+            SystemExit, KeyboardInterrupt: a body or a task of the app ended with it, so the worker ends too.
         """
         show_invocation_id()
         asyncio.set_event_loop(self._loop)
@@ -82,7 +82,7 @@ class Worker:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def close(self) -> None:
-        """Close the loop and the pool, once `run` has ended; nothing must run any more."""
+        """Close the loop and the pool after `run` has ended; nothing may run any more."""
         self._pool.shutdown()
         self._loop.close()
 
@@ -96,10 +96,10 @@ class Worker:
         *,
         told: Mapping[str, object],
     ) -> None:
-        """Start an invocation from any thread; ``answer`` is given its outcome, if it has one (H-84).
+        """Start an invocation from any thread; ``answer`` gets its outcome, if it has one (H-84).
 
-        ``value`` makes the trigger's value, and what it raises fails the invocation; ``retry`` tells how often it was
-        tried before; ``told`` is written down with its body.
+        ``value`` makes the trigger's value; if it raises, the invocation fails. ``retry`` says how often it was tried
+        before. ``told`` is written into the records of its body.
         """
         context = Context(function.name, function.directory, invocation, self._storage, retry)
 
@@ -169,9 +169,9 @@ def unflushed() -> Exception | None:
 
 
 def thread_count(settings: MutableMapping[str, str]) -> int | None:
-    """Return the size of the worker's thread pool: the host sets 1000 where the app sets none (H-83).
+    """Return the size of the worker's thread pool: the host sets 1000 if the app sets none (H-83).
 
-    None is Python's own default, to which the worker falls back from what is no size.
+    None is Python's own default: the worker uses it if the value is no size.
     """
     text = filled(settings, _THREADS)
     if text is None:
@@ -187,13 +187,13 @@ def thread_count(settings: MutableMapping[str, str]) -> int | None:
 
 
 def show_invocation_id() -> None:
-    """Let libraries find the invocation's id in threads where the real worker has it: ``invocation_id_cv``."""
+    """Let libraries find the invocation's id in threads, under the real worker's name: ``invocation_id_cv``."""
     module = sys.modules.setdefault(_RUNTIME, ModuleType(_RUNTIME, "What the fake worker has of the real one."))
     module.__dict__["invocation_id_cv"] = _invocation_id
 
 
 def blames(error: BaseException) -> str:
-    """Return the class of an error of the lock's; the empty text for any other, whatever it is called."""
+    """Return the class of an error of the lock; the empty text for any other, also one of the same name."""
     return type(error).__name__ if isinstance(error, SingletonError) else ""
 
 

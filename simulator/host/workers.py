@@ -1,7 +1,7 @@
-"""The workers of a host, as processes: started, given calls in turn, ended when a call takes too long, started again.
+"""The workers of a host, as processes: they start, get calls in turn, end if a call takes too long, and start again.
 
-As with the real host, whatever is under way in a worker that ends fails with it; its messages are delivered again at
-once. A worker that ends by itself is started again, but not for ever (H-84).
+As in the real host, all that runs in a worker fails when the worker ends, and its messages are delivered again at once.
+A worker that ends by itself is started again, but not without limit (H-84).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from simulator.host.startup import Prepared
 
 DEATHS_EACH: Final = 3
-"""So often the workers may end by themselves, times their number, before the host gives up."""
+"""How often the workers may end by themselves, times their number, before the host gives up."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +37,7 @@ class WorkerProcess:
     """One process of a worker, from its start to its end."""
 
     def __init__(self, config: HostConfig, number: int) -> None:
-        # A fork is quick, for all is imported; and right as long as there is no other thread.
+        # A fork is quick, as all is imported, and correct as long as there is no other thread.
         forks = hasattr(os, "fork") and threading.active_count() == 1
         context: Any = get_context("fork" if forks else "spawn")
         self._ours, theirs = Pipe()
@@ -45,7 +45,7 @@ class WorkerProcess:
         self._process = context.Process(target=work, args=arguments, name=f"worker-{number}")
         self._process.start()
         theirs.close()
-        # A worker that holds the interpreter's lock doesn't read, and must not hold up the host.
+        # A worker that holds the interpreter's lock reads nothing, and must not hold up the host.
         self._sending = ThreadPoolExecutor(1, thread_name_prefix=f"to worker {number}")
 
     @property
@@ -54,7 +54,7 @@ class WorkerProcess:
         return self._process.pid or 0
 
     def send(self, call: Call) -> None:
-        """Hand a call over; a worker that is gone by then does not get it."""
+        """Hand a call over. A worker that has ended does not get it."""
 
         def hand_over() -> None:
             with suppress(OSError):
@@ -63,11 +63,11 @@ class WorkerProcess:
         self._sending.submit(hand_over)
 
     async def messages(self) -> AsyncIterator[Answer | Prepared | Refusal]:
-        """Yield what the worker says, until it is gone."""
+        """Yield what the worker says, until it has ended."""
         loop = asyncio.get_running_loop()
         heard: asyncio.Queue[Answer | Prepared | Refusal | None] = asyncio.Queue()
 
-        # A process that the app has forked keeps the pipe open when the worker is gone, so its end is waited for.
+        # A process that the app has forked keeps the pipe open when the worker has ended, so wait for the worker's end.
         alive, theirs = Pipe(duplex=False)
 
         def outlive() -> None:
@@ -87,11 +87,11 @@ class WorkerProcess:
             yield message
 
     def kill(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process, whatever it is doing."""
         self._process.kill()
 
     def bury(self) -> int:
-        """Wait until the process is gone; return its exit code."""
+        """Wait until the process has ended; return its exit code."""
         self._process.kill()
         self._process.join()
         self._sending.shutdown(wait=False)
@@ -120,7 +120,7 @@ class Workers:
         self._turns = cycle(self._slots)
         self._prepared: Prepared | None = None
         self._trouble = ""
-        self._known = asyncio.Event()  # what the app is, or that it can't be used
+        self._known = asyncio.Event()  # the description of the app, or that it can't be used
         self._over = asyncio.Event()
         self._deaths = 0
         self._watching: list[asyncio.Task[None]] = []
@@ -130,7 +130,7 @@ class Workers:
         self._open(self._slots[0])
 
     async def prepared(self) -> Prepared:
-        """Return what the first worker has found in the app.
+        """Return what the first worker found in the app.
 
         Raises:
             HostError: the app can't be used, or its workers did not live that long.
@@ -155,12 +155,12 @@ class Workers:
         return prepared
 
     async def failed(self) -> str:
-        """Return why the host has given its workers up; wait for that."""
+        """Wait until the host gives its workers up; return why."""
         await self._over.wait()
         return self._trouble
 
     async def invoke(self, call: Call, limit: float | None) -> Answer:
-        """Have a worker run a function, for ``limit`` seconds at most; return its answer, or what became of it."""
+        """Let a worker run a function, for ``limit`` seconds at most; return its answer, or what happened to it."""
         slot = await self._next()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         slot.calls[call.invocation] = answer
@@ -177,7 +177,7 @@ class Workers:
         return await answer
 
     async def _next(self) -> Slot:
-        """Return the worker whose turn it is; one that is being started is passed over."""
+        """Return the worker whose turn it is; a worker that is starting is skipped."""
         while True:
             slot = next(self._turns)
             if not any(each.ready.is_set() for each in self._slots):
@@ -186,7 +186,7 @@ class Workers:
                 return slot
 
     def end(self) -> None:
-        """End all workers, whatever they are at."""
+        """End all workers, whatever they are doing."""
         for task in self._watching:
             task.cancel()
         for slot in self._slots:
@@ -225,7 +225,7 @@ class Workers:
             slot.ready.set()
 
     def _end_of(self, slot: Slot, code: int) -> None:
-        """Write down that a worker is gone, and fail all that was under way in it."""
+        """Write down that a worker has ended, and fail all that ran in it."""
         slot.ready.clear()
         why = next(iter(slot.late.values()), f"it ended by itself with exit code {code}")
         self._write("worker_exited", worker=slot.number, code=code, reason=why, timeout=bool(slot.late))
@@ -240,7 +240,7 @@ class Workers:
         if not self._known.is_set():
             self._give_up(f"its worker ended with exit code {code} while it read the app")
         elif self._deaths >= DEATHS_EACH * len(self._slots):
-            self._give_up(f"its workers ended by themselves {self._deaths} times: it gives up, as the real host does")
+            self._give_up(f"its workers ended by themselves {self._deaths} times: it stops, as the real host does")
 
     def _give_up(self, why: str) -> None:
         self._trouble = why

@@ -1,4 +1,4 @@
-"""A worker's process: it imports the app, tells the host what is in it, and answers calls until the host is gone."""
+"""A worker's process: it imports the app, tells the host what is in it, and answers calls until the host has ended."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _log = logging.getLogger(__name__)
 def work(config: HostConfig, number: int, connection: Connection, host_end: Connection | None) -> None:
     """Be worker ``number`` of the host that ``config`` describes, at the other end of ``connection``.
 
-    ``host_end`` is the host's own end of it, which a fork has left open here.
+    ``host_end`` is the host's end of it; a fork has left it open here.
     """
     if host_end is not None:
         host_end.close()
-    # The host alone is told to stop, and kills its workers at the end (H-89); Ctrl-C reaches them, too.
+    # Only the host is told to stop, and it kills its workers at the end (H-89); Ctrl-C reaches them too.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     journal = Journal(config.journal, config.name)
@@ -88,8 +88,8 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
 
 
 def leave(code: int) -> NoReturn:
-    """End the process without waiting for threads that the app may have left: the real worker is killed, too."""
-    # The app may have put anything in the place of its streams.
+    """End the process without waiting for threads that the app may have left: the real worker is killed too."""
+    # The app may have replaced its streams by anything.
     with suppress(Exception):
         logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -99,7 +99,7 @@ def leave(code: int) -> NoReturn:
 
 
 class _Answering:
-    """Takes calls from the host, has the worker run them, and sends the answers."""
+    """Takes calls from the host, lets the worker run them, and sends the answers."""
 
     def __init__(self, prepared: Prepared, worker: Worker, connection: Connection, write: Write, host_id: str) -> None:
         self._plans = {plan.function.name: plan for plan in prepared.plans}
@@ -111,7 +111,7 @@ class _Answering:
         self._connection = connection
 
     def run(self) -> None:
-        """Take calls until the host is gone: then the worker ends at once."""
+        """Take calls until the host has ended: then the worker ends at once."""
         with suppress(EOFError, OSError):
             while True:
                 self._start(self._connection.recv())
@@ -146,7 +146,7 @@ class _Answering:
 
 
 def _told(call: Call) -> dict[str, object]:
-    """Return what is written down with each body of a call."""
+    """Return what is written into the records of each body of a call."""
     told: dict[str, object] = {"attempt": call.retry.retry_count}
     if isinstance(call.cause, Message):
         told |= {"message": call.cause.id, "dequeue_count": call.cause.dequeue_count}

@@ -1,8 +1,8 @@
-"""The fleet: hosts, their journals, and the board that is kept from them; and how a host is killed while it holds.
+"""The fleet: hosts, their journals, and the board that is made from them; and how a host is killed while it holds.
 
-A host is killed at a moment that nobody can argue with. It is stopped in its tracks first; then its journal is read to
-the end: a host that stands still writes nothing more. If it is inside a guarded body then, it is killed. If not, it
-goes on, and is none the wiser. A pause begins likewise, and ends when the lease is long over.
+A host is killed only while it surely holds. First it is stopped. Then its journal is read to the end: a stopped host
+writes nothing more. If the host is inside a guarded body, it is killed. If not, it goes on and does not notice. A pause
+begins in the same way, and ends long after the end of the lease.
 """
 
 from __future__ import annotations
@@ -29,15 +29,12 @@ GRACE: Final = 15.0
 POLLING: Final = 1.0
 STEPS: Final = 400
 STEP: Final = 0.0001
-PAST_LEASE: Final = (
-    5.5,
-    9.0,
-)  # seconds for which a paused host stands still when its lease is over: past a poll of others
+PAST_LEASE: Final = (5.5, 9.0)  # seconds of a pause after the end of the lease: longer than a poll of others
 SETTLED_EXITS: Final = (0, -15)
 
 
 Strike: TypeAlias = "Callable[[Host, list[Deed]], None]"
-"""What is done to a host that stands still with these: bodies that run, and a listener's locks."""
+"""What is done to a host that stands still with these bodies and these listener's locks."""
 
 
 class FleetTrouble(Exception):
@@ -115,7 +112,7 @@ class Fleet:
             self.board.take(record)
 
     def kill_one(self, *, wanted: bool) -> bool:
-        """Kill one host that is inside a guarded body, if one can be caught there now.
+        """Kill one host that is inside a guarded body, if there is one now.
 
         Args:
             wanted: only one that holds a lock which another host waits for, or will surely ask for.
@@ -123,11 +120,11 @@ class Fleet:
         return self._strike_one(self._kill, wanted=wanted)
 
     def pause_one(self, *, wanted: bool) -> bool:
-        """Have one host that is inside a guarded body stand still past its lease; see ``kill_one``."""
+        """Stop one host that is inside a guarded body for longer than its lease; see ``kill_one``."""
         return self._strike_one(self._pause, wanted=wanted)
 
     def wake(self, *, early: bool = False) -> None:
-        """Let those go on whose pause is over, or all of them."""
+        """Let the hosts go on whose pause is over, or all of them."""
         for host, until in [*self._asleep.items()]:
             if early or clock() >= until:
                 host.resume()
@@ -167,12 +164,12 @@ class Fleet:
         self.look()
 
     def end_at_once(self) -> None:
-        """Make sure that no host is left, whatever it is at."""
+        """Make sure that no host is left, whatever it is doing."""
         for host in self.hosts:
             host.kill()
 
     def _awake(self) -> list[Host]:
-        """Return the hosts that work and don't stand still, if another one can go on."""
+        """Return the hosts that work and don't stand still, if another host can go on."""
         alive = self.board.alive()
         awake = [host for host in self.hosts if host.name in alive and host not in self._asleep]
         return awake if len(awake) > 1 else []
@@ -180,7 +177,7 @@ class Fleet:
     def _choices(self, host: Host) -> list[Deed]:
         """Return what a host may be killed for, the best first: bodies under a lock, if anything is locked.
 
-        Then what it is the listener of, while none of its bodies runs.
+        Then the functions of which it is the listener, while none of their bodies runs.
         """
         if host not in self._awake():
             return []
@@ -194,7 +191,7 @@ class Fleet:
         return sorted(holds.values(), key=self._rank, reverse=True)
 
     def _rank(self, hold: Deed) -> int:
-        """Prefer locks that others wait for, then those of timers, which all hosts ask for at each tick.
+        """Prefer locks that others wait for, then locks of timers: all hosts ask for these at each tick.
 
         A listener with no body inside comes last.
         """
@@ -205,7 +202,7 @@ class Fleet:
         return int(self.board.history.function(hold.function).trigger == "timer")
 
     def _try(self, host: Host, strike: Strike) -> bool:
-        """Strike the host if it stands still, and its journal says that it is inside."""
+        """Kill or pause the host if it stands still, and its journal says that it is inside."""
         if not host.suspend():
             return False
         self.look()
@@ -228,8 +225,8 @@ class Fleet:
     def _stalk(self, strike: Strike) -> bool:
         """Follow a host that has just asked for a lock, step by step.
 
-        A body may be so short that no host is ever seen inside one. So the host is let go for a fraction of a
-        millisecond at a time, until it is inside or has not come there.
+        A body may be so short that no host is ever seen inside one. So the host may run for a fraction of a millisecond
+        at a time, until it is inside or clearly does not get there.
         """
         asking = [host for host in self._awake() if self._about_to_enter(host)]
         if not asking:
@@ -244,7 +241,7 @@ class Fleet:
         return False
 
     def _about_to_enter(self, host: Host) -> bool:
-        """Tell whether a host waits for a lock that nobody else has, or has got one and is not inside yet."""
+        """Tell whether a host waits for a lock that nobody else has, or has acquired one and is not inside yet."""
         board = self.board
         taken = {hold.lock for hold in (*board.inside(), *board.leads(), *board.orphans.values())}
         waits = any(wait.host == host.name and wait.lock not in taken for wait in board.waiting())

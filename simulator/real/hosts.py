@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 STOPPED_WITHIN: Final = 2.0
 TAIL: Final = 4096
 LINES: Final = 3
+TEMPORARY: Final = "temporary"
 _WINDOWS: Final = os.name == "nt"
 _STILL: Final = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 
 
 class Host:
-    """One fake Functions host with its workers, in a session of its own: Ctrl-C at the terminal reaches only us."""
+    """One fake Functions host with its workers, in a session of its own: Ctrl-C at the terminal does not reach it."""
 
     program = HOST
 
@@ -37,10 +38,13 @@ class Host:
         self.journal = folder / f"{name}.jsonl"
         self.log = folder / f"{name}.jsonl.log"
         self.tail = Tail(self.journal)
-        self.reaped = False  # that it ends, or has ended, is no surprise
+        self.reaped = False  # its end is expected
         self._config = folder / f"{name}.config.json"
         self._config.write_text(json.dumps({**config, "name": name, "journal": str(self.journal)}), "utf-8")
-        self._config.chmod(0o600)  # it has the storage's key
+        self._config.chmod(0o600)  # it contains the storage's key
+        # The hosts of a run share a temporary folder, and no other run does: what apps leave there ends with the run.
+        self._temporary = folder / TEMPORARY
+        self._temporary.mkdir(exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._swept = False
 
@@ -52,6 +56,7 @@ class Host:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self._temporary))},
                 start_new_session=True,
             )
 
@@ -73,7 +78,7 @@ class Host:
         return self._process is not None and self.exit_code() is None
 
     def suspend(self) -> bool:
-        """Stop host and workers in their tracks, and return once they stand still; False if that can't be done."""
+        """Stop host and workers at once, and return when they stand still; False if that can't be done."""
         try:
             self._signal("SIGSTOP", psutil.Process.suspend)
             deadline = time.monotonic() + STOPPED_WITHIN
@@ -93,7 +98,7 @@ class Host:
             self._signal("SIGCONT", psutil.Process.resume)
 
     def _signal(self, name: str, otherwise: Callable[[psutil.Process], None]) -> None:
-        """Send a signal to host and workers at one moment, or, where there are no signals, do it to one by one."""
+        """Send a signal to host and workers at one moment. Without signals, do it to one after the other."""
         if _WINDOWS:
             for process in self._processes():
                 otherwise(process)
@@ -105,7 +110,7 @@ class Host:
         return [host, *host.children()]
 
     def kill(self) -> None:
-        """End the process, and whatever it started, without a chance to do anything more."""
+        """End the process and all that it started, at once."""
         if self._process is None or not self.running:
             return
         self.reaped = True
@@ -115,14 +120,14 @@ class Host:
         self._process.wait()
 
     def _sweep(self) -> None:
-        """End all that is in the host's session, once: itself, its workers, and what the app has started."""
+        """End all that is in the host's session, once: the host, its workers, and what the app has started."""
         if not (_WINDOWS or self._swept):
             self._swept = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def ask_to_stop(self) -> None:
-        """Ask the process to finish what it is at, and end."""
+        """Ask the process to finish its work, and end."""
         if self._process is not None:
             with contextlib.suppress(OSError):
                 self._process.terminate()
@@ -139,7 +144,7 @@ def stop_all(hosts: Sequence[Host], grace: float, *, hurry: Any = lambda: False)
     Args:
         hosts: the hosts.
         grace: seconds that they may take to finish their work.
-        hurry: asked now and then; True ends the patience.
+        hurry: asked now and then; True ends the wait.
     """
     deadline = time.monotonic() + grace
     for host in hosts:

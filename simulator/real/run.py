@@ -1,4 +1,4 @@
-"""One run from beginning to end: storage, hosts, work, kills, the wait for what is outstanding, and the verdict.
+"""One run from beginning to end: storage, hosts, work, kills, the wait for outstanding work, and the verdict.
 
 Whatever happens, nothing stays behind: no process, no port, no folder (unless the journals are to be kept).
 """
@@ -21,6 +21,7 @@ from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
+from simulator.real.hosts import TEMPORARY
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
@@ -49,7 +50,7 @@ class Trouble(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run: the verdict, if it got so far, and the folder of the journals, if they were kept."""
+    """The result of a run: the verdict, if there is one, and the folder of the journals, if they were kept."""
 
     verdict: Verdict | None
     journals: Path | None
@@ -83,12 +84,11 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
             course.close()
             for config in folder.glob("*.config.json"):
                 config.unlink()
-            if not keep:
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder / TEMPORARY if keep else folder, ignore_errors=True)
 
 
 class _Course:
-    """The steps of one run, in order, and how each is undone."""
+    """The steps of one run, in order, and how to undo each."""
 
     def __init__(self, scenario: Scenario, folder: Path, reporter: Reporter, signals: Signals) -> None:
         self._scenario = scenario
@@ -105,7 +105,7 @@ class _Course:
         self._decided = False
 
     def run(self) -> Verdict | None:
-        """Go through the run; one that is interrupted, or decided early, is judged as far as it went."""
+        """Go through the run. If it is interrupted, or decided early, what has happened so far is judged."""
         try:
             self._prepare()
             self._assemble()
@@ -115,13 +115,13 @@ class _Course:
             return self._end(interrupted=True) if self._started else None
         except StorageTrouble:
             if self._azurite is not None:
-                self._azurite.check()  # if that has ended, its last lines say more
+                self._azurite.check()  # if the host has ended, its last lines say more
             raise
         self._signals.close()
         return self._end(interrupted=self._decided)
 
     def close(self) -> None:
-        """Undo what was done, last things first."""
+        """Undo what was done, the last step first."""
         self._undo.close()
 
     # -- before ---------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class _Course:
         self._storage.prepare()
 
     def _start_azurite(self, describing: subprocess.Popen[str]) -> str:
-        """Start a storage of our own, unless the app turns out to be no app meanwhile."""
+        """Start an own storage, unless the folder turns out to be no app meanwhile."""
 
         def step(text: str) -> None:
             self._reporter.step(text)
@@ -184,7 +184,7 @@ class _Course:
     # -- while it runs -----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Offer work for as long as the scenario says, and strike hosts meanwhile."""
+        """Offer work as long as the scenario says, and kill or pause hosts meanwhile."""
         fleet, duration = self._fleet, self._scenario.duration
         feeder = Feeder(self._app, seed=self._scenario.seed, duration=duration, own=self._own)
         strikes = _strikes(self._scenario)
@@ -214,7 +214,7 @@ class _Course:
             return strike(wanted=wanted)
 
     def _settle(self) -> None:
-        """Wait until nothing is outstanding, or nothing more can be hoped for."""
+        """Wait until nothing is outstanding, or nothing more will happen."""
         since, asked, waits = clock(), 0.0, [""]
         while not self._decided:
             self._fleet.look()
@@ -229,7 +229,7 @@ class _Course:
             time.sleep(STEP)
 
     def _watch(self) -> None:
-        """Wake who has stood still for long enough; make sure now and then that there is still something to look at."""
+        """Wake hosts that have stood still for long enough; check now and then that something still runs."""
         self._fleet.wake()
         if clock() - self._checked > CHECK:
             self._checked = clock()
@@ -238,7 +238,7 @@ class _Course:
                 self._azurite.check()
         if not self._fleet.board.alive():
             words = self._fleet.hosts[-1].last_words()
-            raise FleetTrouble(f"all hosts are gone; the last words of the last one: {words}")
+            raise FleetTrouble(f"all hosts have ended; the last output of the last one: {words}")
 
     def _show(self, phase: Phase, waits: Sequence[str] = ()) -> None:
         now, duration = clock(), self._scenario.duration
@@ -269,7 +269,7 @@ class _Course:
 
 
 def _strikes(scenario: Scenario) -> list[tuple[float, str]]:
-    """Spread kills and pauses over the first part of the run, so that what comes of them can be seen in the rest."""
+    """Spread kills and pauses over the first part of the run, so that the rest of the run shows their effects."""
     first, span = 0.2 * scenario.duration, 0.4 * scenario.duration
     wanted = (("kill", scenario.kill), ("pause", scenario.pause))
     return sorted((first + span * number / max(many - 1, 1), what) for what, many in wanted for number in range(many))

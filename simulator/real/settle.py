@@ -1,4 +1,4 @@
-"""When a run is over: nothing left in the queues, and every victim's locks taken over; or no hope of it."""
+"""When a run is over: the queues are empty and every victim's locks are acquired by others; or this will not happen."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 MARGIN: Final = 10.0
 HUNG: Final = 300.0
 PUT_BACK: Final = 300.0
-"""Seconds for which messages that are put back, and nothing else, count as progress."""
+"""Seconds for which put-backs alone count as progress."""
 LONGEST: Final = 900.0
 
 
 def outstanding(history: History, queued: int) -> list[str]:
-    """Return in words what a run still waits for whose work is all handed out; empty when it may end.
+    """Return in words what a run still waits for after all work is handed out; empty when it may end.
 
     Args:
         history: what happened so far.
-        queued: how many messages are in the queues, those in process included.
+        queued: how many messages are in the queues, also those that are being processed.
     """
     waits = [count(queued, "message")] if queued else []
     return waits + [f"the failover of {failover.host}" for failover in measure_failovers(history) if _open(failover)]
 
 
 def hopeless(history: History, now: float, *, since: float, visibility: float) -> bool:
-    """Tell whether nothing has come of it for so long that nothing will.
+    """Tell whether nothing has happened for so long that nothing will.
 
     Args:
         history: what happened so far.
@@ -43,13 +43,13 @@ def hopeless(history: History, now: float, *, since: float, visibility: float) -
 
 
 def multiplying(history: History) -> bool:
-    """Tell whether copies that nobody sent are more than the messages that were sent: it is decided, and has no end."""
+    """Tell whether unsent copies outnumber the sent messages: the verdict is clear then, and the run has no end."""
     unsent = sum(message.sent is None for message in history.messages.values())
     return unsent > len(history.messages) - unsent and any(judge_copies(history))
 
 
 def _patience(history: History) -> float:
-    """The longest that anything of the app may take by itself: a lease and a poll or tick, or a message's return."""
+    """The longest time that anything of the app may take: a lease and a poll or tick, or the return of a message."""
     functions = [history.function(""), *history.functions.values()]
     led = [history.function(wait.function) for wait in history.waits if wait.mode == "listener"]
     return max(
@@ -64,7 +64,10 @@ def _open(failover: Failover) -> bool:
 
 
 def _progress(history: History, now: float) -> list[float]:
-    """When something came of a message; a body that runs counts as well, if it has not hung, and who is put back."""
+    """When something last happened to a message.
+
+    A body that runs and does not hang counts too, and so does a put-back.
+    """
     done = [call.end for call in history.invocations if call.message and call.ending in {"ok", "error"}]
     theirs = {(call.host, call.id) for call in history.invocations if call.message}
     inside = [body for body in history.sights if body.ending == "open" and (body.host, body.invocation) in theirs]

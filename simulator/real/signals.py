@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin: they end a run at once, and never in the middle of a step that must not be left half done."""
+"""Ctrl-C and other signals: they end a run at once, but never in the middle of a step that must not stay half done."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAMES: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Interrupt(KeyboardInterrupt):
-    """The run is to end now; raised in the main thread wherever it is."""
+    """The run must end now. It is raised in the main thread, wherever that is."""
 
 
 class Signals:
-    """A context in which signals interrupt the run, once; when it is closing, they only make it hurry."""
+    """A context in which a signal interrupts the run once. When the run is closing, signals only make it hurry."""
 
     def __init__(self) -> None:
         """Prepare; signals still do what they did."""
@@ -42,7 +42,7 @@ class Signals:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that such a signal ended."""
+        """The exit code that a shell expects after such a signal."""
         return 128 + self.received[0] if self.received else 0
 
     def hurry(self) -> bool:

@@ -1,4 +1,4 @@
-"""The storage account of a run as the fleet uses it: queues to fill, to look into, and to leave as they were."""
+"""The storage account of a run as the fleet uses it: it fills queues, looks into them, and leaves them as they were."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def checked_storage(text: str, *, cloud: bool) -> str:
     emulated = f"AccountName={_EMULATOR}" in storage.text
     if not (cloud or emulated or host in {"localhost", "::1"} or host.startswith("127.")):
         raise ScenarioError(
-            f"--storage: {host} is not on this machine; the run would fill and empty the app's queues there. "
-            "Use Azurite, or say --allow-cloud if that account is for such tests"
+            f"--storage: {host} is not on this machine, and the run would fill and empty the app's queues there. "
+            "Use Azurite; or, if that account is for such tests, add --allow-cloud"
         )
     return storage.text
 
@@ -56,7 +56,7 @@ class Storage:
 
     def __init__(self, connection_string: str, app: App) -> None:
         """Prepare; nothing is asked of the account yet."""
-        # Half a second of imports, which the fleet's start hides.
+        # Half a second of imports; the fleet starts meanwhile.
         from azure.storage.queue import QueueServiceClient
 
         # The SDK's own retries wait for 15 seconds and more.
@@ -77,8 +77,8 @@ class Storage:
             self._ask(f"create the queue {queue!r}", self._client(queue).create_queue, fine=("QueueAlreadyExists",))
             if waiting := self._count(queue):
                 raise StorageTrouble(
-                    f"the queue {queue!r} has {waiting} messages, which the fake hosts would process; "
-                    "empty it, or leave --storage out to use an Azurite of the run's own"
+                    f"the queue {queue!r} has {waiting} messages, which the fake hosts would process: "
+                    "empty it, or leave --storage out, so that an Azurite is started for the run"
                 )
             if poison := poison_queue(queue):
                 self._poison_before[queue] = self._count(poison)
@@ -109,11 +109,11 @@ class Storage:
         return ids + [f"more-{number}" for number in range(new - len(ids))]
 
     def queued(self) -> int:
-        """Return how many messages are in the app's queues, those that are being processed included."""
+        """Return how many messages are in the app's queues, also those that are being processed."""
         return sum(self._count(queue) for queue in self._app.queues)
 
     def clean(self, lock_host_id: str) -> None:
-        """Remove what the run left in an account that lives on: its messages, and the blobs of its locks."""
+        """Remove what the run left in an account that stays: its messages, and the blobs of its locks."""
         from azure.storage.blob import BlobServiceClient
 
         for queue in self._app.queues:
@@ -149,7 +149,7 @@ class Storage:
         return self._clients[queue]
 
     def _ask(self, what: str, request: Callable[[], Any], *, fine: tuple[str, ...] = ()) -> Any:
-        """Make a request, again if no answer came; return None where the service refuses it with a code of `fine`."""
+        """Make a request, again if no answer came; return None if the service refuses it with a code of `fine`."""
         from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
         for left in reversed(range(TRIES)):

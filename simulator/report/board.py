@@ -1,4 +1,4 @@
-"""The state of the fleet right now, kept up record by record: what the live view shows and the killer looks at."""
+"""The current state of the fleet, updated record by record: the live view shows it, and the killer reads it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LockNow:
 
 
 class Board(Historian):
-    """A history up to now, in which some things are under way; `events` has what people are told."""
+    """A history up to now, in which some things are under way; `events` has the lines for people."""
 
     def __init__(self) -> None:
         """Start with nothing known."""
@@ -62,7 +62,7 @@ class Board(Historian):
             teller(record)
 
     def state(self, host: str) -> State:
-        """Return what a host is at; one that was never heard of is starting."""
+        """Return what a host is doing; an unknown host is starting."""
         return self.hosts.setdefault(host, "starting")
 
     def alive(self) -> list[str]:
@@ -115,7 +115,7 @@ class Board(Historian):
         return sorted(rows, key=lambda row: (row.orphaned is None, row.lock))
 
     def tell(self, record: Record, text: str, tone: Tone = "plain") -> None:
-        """Add something to tell."""
+        """Add a line for people."""
         self.events.append(Event(record.t, text, tone))
         self.told += 1
 
@@ -191,18 +191,21 @@ class Board(Historian):
                 self._tell_overlap(record, self.history.sections[-1])
 
     def _tell_overlap(self, record: Record, entered: Section) -> None:
-        """Tell of somebody else inside, but for one who stood still there: that one has to expect company."""
-        for other in self.inside():
-            led = entered.mode == "listener" and other.host == entered.host
-            slept = self.history.paused(other.host, other.start, math.inf)
-            if other.lock == entered.lock and other is not entered and not led and not slept:
-                self.overlaps += 1
-                where = f"entered {label(other.lock)} with {other.host} inside"
-                self.tell(record, f"OVERLAP: {record.host} {where}", "bad")
-                return
+        """Tell of one more inside than may, but for who stood still or is held for too long, and expects company."""
+        others = [each for each in self.inside() if each is not entered and self._is_beside(each, entered)]
+        if len(others) >= self.history.function(entered.function).at_once:
+            self.overlaps += 1
+            where = f"entered {label(entered.lock)} with {others[0].host} inside"
+            self.tell(record, f"OVERLAP: {record.host} {where}", "bad")
+
+    def _is_beside(self, other: Section, entered: Section) -> bool:
+        led = entered.mode == "listener" and other.host == entered.host
+        slept = self.history.paused(other.host, other.start, math.inf)
+        outlived = other.told is not None and self.history.function(other.function).max_hold is not None
+        return other.lock == entered.lock and not (led or slept or outlived)
 
 
 def _first(record: Record) -> str:
-    """Name the lock for whose sake a host was struck."""
+    """Name the lock for which a host was killed or paused."""
     holds = record.get("holds")
     return label(holds[0]["lock"]) if holds else "nothing"

@@ -1,4 +1,7 @@
-"""Plain lines: for files, pipes and build logs. What happens is told as it happens; a pulse fills the silence."""
+"""Plain lines: for files, pipes and build logs.
+
+Each event is written when it happens. If nothing happens, a line says how things are.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class PlainReporter(Reporter):
         self._say(text)
 
     def show(self, board: Board, progress: Progress) -> None:
-        """Tell what is new, or, after a silence, how things stand."""
+        """Write what is new, or, after a silence, how things are."""
         new = board.told - self._told
         self._told = board.told
         for event in islice(board.events, max(len(board.events) - new, 0), None):
@@ -43,7 +46,7 @@ class PlainReporter(Reporter):
             self._say(pulse(board, progress))
 
     def finish(self, verdict: Verdict, hints: list[str]) -> None:
-        """Write what came of it."""
+        """Write the result."""
         self._say("")
         for line in (headline(verdict), *summary(verdict)):
             self._say(MARKS[line.mark] + line.text)
@@ -59,7 +62,7 @@ class PlainReporter(Reporter):
 
 
 def pulse(board: Board, progress: Progress) -> str:
-    """Say in one line how things stand."""
+    """Say in one line how things are."""
     at = f"{max(progress.now - board.history.start, 0):6.1f} s  "
     if progress.phase == "starting":
         return f"{at}{len(board.alive())} of {count(len(board.hosts), 'host')} ready"

@@ -1,4 +1,4 @@
-"""What every reporter does: a live view on a terminal, plain lines elsewhere; this one keeps silent."""
+"""What every reporter does: a live view on a terminal, plain lines elsewhere. This one writes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Progress:
 
 
 class Reporter:
-    """Shows a run while it runs, and what came of it."""
+    """Shows a run while it runs, and its result."""
 
     def step(self, text: str) -> None:
         """Say what is being prepared."""
@@ -41,7 +41,7 @@ class Reporter:
         """Show the fleet as it is now; called many times a second."""
 
     def finish(self, verdict: Verdict, hints: list[str]) -> None:
-        """Show what came of it, and what might be tried next."""
+        """Show the result, and what might be tried next."""
 
     def close(self) -> None:
-        """Give the terminal back; called also after a failure, and perhaps twice."""
+        """Restore the terminal; called also after a failure, and perhaps twice."""

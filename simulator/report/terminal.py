@@ -1,4 +1,4 @@
-"""The live view on a terminal, and the last screen, which tells what happened without anything to read up on."""
+"""The live view on a terminal, and the last screen, which says what happened in words that need no explanation."""
 
 from __future__ import annotations
 

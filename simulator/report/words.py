@@ -1,4 +1,4 @@
-"""A verdict in plain words, for people who have read nothing yet."""
+"""A verdict in plain words, for people who know nothing of the run yet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Line:
 
 
 def headline(verdict: Verdict) -> Line:
-    """Say in a few words what came of it."""
+    """Say the result in a few words."""
     if verdict.verdict == "holds":
         if verdict.untried:
             return Line("open", f"HOLDS, as far as it was tried: {'; '.join(verdict.untried)}.")
@@ -167,7 +167,7 @@ def _tokens(verdict: Verdict) -> Iterator[Line]:
 
 
 def _exercised(verdict: Verdict) -> Iterator[Line]:
-    """Say what the lock was put to."""
+    """Say what the run tried with the lock."""
     seen = verdict.exercised
     if not (verdict.singleton and verdict.sections):
         return
@@ -181,7 +181,7 @@ def _exercised(verdict: Verdict) -> Iterator[Line]:
 
 
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:
-    """Give the reasons that no line above has said."""
+    """Give the reasons that no line above has named."""
     told = ("overlap", "message", "fencing token")
     mark: Mark = "bad" if verdict.verdict == "violated" else "open"
     for reason in verdict.reasons:

@@ -1,4 +1,4 @@
-"""Seeing the user's own functions run: when each begins and ends, for which invocation, and what it leaves running.
+"""See the user's own functions run: when each begins and ends, for which invocation, and what it leaves running.
 
-It asks nothing of the product, whose word it is there to check; no `singleton` may enter.
+It asks the product nothing, as it checks the product. No `singleton` may enter.
 """

@@ -1,8 +1,8 @@
-"""Be told when a function's own code begins and ends, whoever calls it and through however many wrappers.
+"""Learn when a function's own code begins and ends, for every caller and through all wrappers.
 
-On Python 3.12 and later ``sys.monitoring`` tells it of the code object. On 3.11 the function's code is replaced by one
-that tells, and then runs the original: all who have the function run that. A coroutine begins with its first step and
-ends with its last, when it is closed too.
+On Python 3.12 and later ``sys.monitoring`` reports it for the code object. On 3.11 the function's code is replaced by
+code that reports and then runs the original: every caller of the function runs that. A coroutine begins with its first
+step and ends with its last, also when it is closed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """Who is told. A run of the code is known by ``run``, an object of its own."""
+    """Receives the reports. Each run of the code has a ``run``, an object of its own."""
 
     def entered(self, code: CodeType, run: object, arguments: Mapping[str, Any]) -> None:
         """It begins; ``arguments`` are by name."""
 
     def left(self, code: CodeType, run: object, value: object, error: BaseException | None) -> None:
-        """It has ended: well, with what it returns, or by an error."""
+        """It has ended: with its result, or by an error."""
 
 
 def watch(function: FunctionType, watcher: Watcher) -> CodeType:
-    """Tell ``watcher`` of each run of this function from now on; return the code object that stands for it."""
+    """Report each run of this function to ``watcher`` from now on; return the code object of the function."""
     if sys.version_info >= (3, 12):
         monitor = _monitor()
         monitor.watcher = watcher
@@ -40,7 +40,7 @@ def watch(function: FunctionType, watcher: Watcher) -> CodeType:
 # --- Python 3.12 and later ------------------------------------------------------------------------------------------
 
 if sys.version_info >= (3, 12):
-    _TOOL: Final = 4  # none of those that debuggers, coverage and profilers have by convention
+    _TOOL: Final = 4  # none of the ids that debuggers, coverage and profilers use by convention
 
     class _Monitor:
         """The one tool of this process, for one watcher at a time."""
@@ -53,7 +53,7 @@ if sys.version_info >= (3, 12):
             tools.register_callback(_TOOL, events.PY_START, self._started)
             tools.register_callback(_TOOL, events.PY_RETURN, self._returned)
             tools.register_callback(_TOOL, events.PY_UNWIND, self._unwound)
-            tools.set_events(_TOOL, events.PY_UNWIND)  # which is known for all code or for none
+            tools.set_events(_TOOL, events.PY_UNWIND)  # this can be switched on for all code or for none
 
         def watch(self, function: FunctionType) -> CodeType:
             code = function.__code__
@@ -98,7 +98,7 @@ _SOURCES: Final = {
 
 
 def replace_code(function: FunctionType, watcher: Watcher) -> CodeType:
-    """Give a function a code that tells ``watcher`` and runs what was there; return the code that was there."""
+    """Give a function code that reports to ``watcher`` and runs the old code; return the old code."""
     code = function.__code__
     original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
@@ -112,11 +112,11 @@ def replace_code(function: FunctionType, watcher: Watcher) -> CodeType:
 def _telling(
     original: FunctionType, code: CodeType, watcher: Watcher
 ) -> tuple[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]]:
-    """Return the original's kind, and what calls it between telling that it begins and that it ended.
+    """Return code of the original's kind that calls it, and reports its begin and its end.
 
-    A call whose arguments don't fit runs nothing of it, and nothing is told.
+    A call with wrong arguments runs nothing of it, and nothing is reported.
     """
-    takes = inspect.signature(original)  # a function of nobody else's, so that nothing pretends another one
+    takes = inspect.signature(original)  # a function that nobody else has, so that it is not confused with another
 
     class Run:
         """One run of it."""
@@ -124,7 +124,7 @@ def _telling(
         def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.value: object = None
             self._arguments: Mapping[str, Any] | None = None
-            with suppress(TypeError):  # which the call itself is going to raise
+            with suppress(TypeError):  # the call itself will raise it
                 self._arguments = takes.bind(*args, **kwargs).arguments
 
         def __enter__(self) -> Self:
@@ -156,7 +156,7 @@ def _telling(
 
 
 def _trampoline(code: CodeType, kind: str, call: object) -> CodeType:
-    """Return a code with as many free variables as ``code``, and its name and place, that does nothing but ``call``."""
+    """Return code that only does ``call``. It has the name, the place and as many free variables as ``code``."""
     cells = [f"cell{number}" for number in range(len(code.co_freevars))]
     inner = _SOURCES[kind].format(free="".join(f"{cell}, " for cell in cells) or "pass").replace("\n", "\n  ")
     made: dict[str, Any] = {}

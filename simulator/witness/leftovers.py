@@ -1,7 +1,6 @@
-"""What a body leaves running when it ends: its tasks, its threads, and what it gave to pools of threads.
+"""What a body leaves running when it ends: its tasks, its threads, and its calls in thread pools.
 
-Each that is started while an invocation runs is known to be that invocation's, through tasks of tasks and threads of
-threads.
+All that starts while an invocation runs belongs to that invocation, also tasks of tasks and threads of threads.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 inside: ContextVar[str] = ContextVar("simulated_body", default="")
-"""The id of the invocation whose body this code is part of; the empty text outside all bodies."""
+"""The id of the invocation in whose body this code runs; the empty text outside all bodies."""
 
 _OF_A_POOL: Final = getattr(thread, "_worker", None)
 
 
 class Leftovers:
-    """Follows what each body starts, until it ends; ``asked`` hears whose task, not started by a body, is cancelled."""
+    """Follows what each body starts, until it ends. ``asked`` is told when a task that no body started is cancelled."""
 
     def __init__(self, asked: Callable[[str], None]) -> None:
         self._asked = asked
@@ -34,7 +33,7 @@ class Leftovers:
         self._turn = threading.Lock()
 
     def of(self, invocation: str) -> list[str]:
-        """Return what this invocation's body started and still runs, in words."""
+        """Return in words what this invocation's body started and what still runs."""
         with self._turn:
             return [*self._started.get(invocation, {}).values()]
 
@@ -50,7 +49,7 @@ class Leftovers:
 
     @contextmanager
     def threads_followed(self) -> Iterator[None]:
-        """Follow the threads, and what is given to pools of them, that this process starts meanwhile."""
+        """Follow the threads, and the calls in thread pools, that this process starts meanwhile."""
         start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
         def followed_start(started: threading.Thread) -> None:
@@ -64,7 +63,7 @@ class Leftovers:
                 key = object()
                 self._begin(invocation, key, f"a pool's thread, in {getattr(work, '__qualname__', work)}")
                 future = submit(pool, self._followed(invocation, key, work), *args, **kwargs)
-                future.add_done_callback(lambda _: self._end(invocation, key))  # where it was cancelled before it ran
+                future.add_done_callback(lambda _: self._end(invocation, key))  # if it was cancelled before it ran
                 return future
             return submit(pool, work, *args, **kwargs)
 

@@ -1,7 +1,7 @@
-"""Seeing the lease requests that really go over the network, where aiohttp gets them: ours, and those of Azure's SDK.
+"""See the lease requests that really go over the network, where aiohttp gets them: our own, and those of Azure's SDK.
 
-What a lock says of its leases is its own word. Nothing of a request is kept but what it asks, of which blob, and the
-status of the answer.
+So nobody has to believe what a lock says of its leases. Of a request only these are kept: the operation, the blob, and
+the status of the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOLD: Final = frozenset({"acquire", "renew"})
 def tap_leases(write: Write) -> None:
     """Write ``lease_request`` for each request of this process for a lease or its renewal, once it is answered.
 
-    ``blob`` is the path to it, with what lies above its container; ``status`` is None where no answer came.
+    ``blob`` is its path, with what is above its container. ``status`` is None if no answer came.
     """
     send = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
 

@@ -1,7 +1,7 @@
 """The host's own witness: it sees when the user's innermost function begins and ends, and for which invocation.
 
-It asks nothing of the lock, whose word it is there to check: a body that runs after its lock was given back, twice, or
-for nobody is seen like any other.
+It asks the lock nothing, as it checks the lock. It sees every body: also one that runs after its lock was released, one
+that runs twice, and one that runs for nobody.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
 
 _SAME: Final = 1.0
-"""Seconds within which a second request to end is not told."""
+"""Seconds within which a second request to end is not reported."""
 
 
 @dataclass(slots=True)
 class _Called:
-    """An invocation under way: of which function, with which value of its trigger, and what is told with its body.
+    """An invocation that runs: its function, the value of its trigger, and the fields of its body's records.
 
     Attributes:
-        gave: what its body has returned last.
-        asked: when it was told last that it was asked to end.
+        gave: what its body returned last.
+        asked: when it was last reported that it was asked to end.
     """
 
     function: str
@@ -66,7 +66,7 @@ class Witness:
         self._turn = threading.Lock()
 
     def watch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Look at the innermost function of each from now on; they are given by their names to the host."""
+        """Watch the innermost function of each from now on. The keys are the functions' names in the host."""
         for name, function in functions.items():
             innermost = inspect.unwrap(function)
             if isinstance(innermost, FunctionType):
@@ -75,13 +75,13 @@ class Witness:
                 self._names.setdefault(self._watched[innermost], []).append(name)
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Follow what runs on a loop: the tasks that bodies start, who is asked to end, and when nobody can be."""
+        """Follow what runs on a loop: the tasks that bodies start, requests to end, and times when none is possible."""
         loop.set_task_factory(self.leftovers.task_factory)
         tell_standstills(loop, self._write)
 
     @contextmanager
     def invocation(self, name: str, function: str, value: object, told: Mapping[str, object]) -> Iterator[None]:
-        """Know an invocation, and what its trigger's value is, as long as it is not answered; tell what it raises."""
+        """Know an invocation and the value of its trigger until it is answered; report what it raises."""
         with self._turn:
             self._called[name] = _Called(function, value, told)
         before = invoked.set(name)
@@ -139,21 +139,24 @@ class Witness:
         return {"token": hold.token, "lost": False}
 
     def returned(self, invocation: str, result: object) -> None:
-        """A function has returned what its body did, or something else; what is iterated over may become a list."""
+        """A function has returned the result of its body, or something else.
+
+        A result that is iterated over may become a list.
+        """
         called = self._called.get(invocation)
         gave = called.gave if called else None
         if gave is not None and gave is not result and not isinstance(gave, Iterator):
             self._write("result_replaced", invocation=invocation)
 
     def _asked(self, invocation: str) -> None:
-        """Somebody asks what runs for this invocation to end."""
+        """Somebody asks the code of this invocation to end."""
         called, now = self._called.get(invocation), time.monotonic()
         if called and now - called.asked > _SAME:
             called.asked = now
             self._write("asked_to_end", invocation=invocation)
 
     def _whose(self, arguments: Mapping[str, Any]) -> str:
-        """Return for which invocation a body runs: the one that has this very value, else the one in its context."""
+        """Return the invocation for which a body runs: the one with this value, otherwise the one in its context."""
         with self._turn:
             theirs = [
                 name

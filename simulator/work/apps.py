@@ -30,7 +30,7 @@ class AppFunction:
     """One function of the app, as far as the fleet needs it.
 
     Attributes:
-        queue: the queue that it listens to; "" where it is not driven.
+        queue: the queue that it listens to; "" if it has none.
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
     """
@@ -99,7 +99,7 @@ def described(process: subprocess.Popen[str], folder: Path) -> App:
 
 def end_describing(process: subprocess.Popen[str]) -> None:
     """Make sure that the process is gone."""
-    with process:  # at its end the pipes are closed, and it was waited for
+    with process:  # at its end the pipes are closed, and the process was waited for
         process.kill()
 
 

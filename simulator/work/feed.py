@@ -1,12 +1,12 @@
-"""The messages of a run: made from what each function's scope asks for, or the user's own; and when to send them.
+"""The messages of a run: made for the scope of each function, or the user's own; and when to send them.
 
 Made messages carry one of a few keys each, so that they contend for the same locks:
 
     scope="Order:Customer"         →  {"Order": {"Customer": "alpha"}, "Number": 17}
     scope_id="{Region}-{Zone.Id}"  →  {"Region": "bravo", "Zone": {"Id": "bravo"}, "Number": 18}
 
-They come as a steady trickle with repeats, and no faster than they are processed: of each key only a few are
-under way at a time, so that the run can end.
+They are sent steadily, with repeats, and no faster than they are processed: of each key only a few are under way at a
+time, so that the run can end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from simulator.work.apps import App, AppFunction
 
-# One lock for two of them is a finding: those differ by the case of a letter, and by what comes after the same letters.
+# One lock for two of them is a finding: they differ by the case of a letter, or by what comes after the same letters.
 KEYS: Final = ("alpha", "bravo", "Bravo", "bravo-2")
 PER_SECOND: Final = 8.0  # over all queues together
 QUEUE_PER_SECOND: Final = 4.0
@@ -95,7 +95,7 @@ class Feeder:
         return messages
 
     def extend(self, until: float) -> None:
-        """Go on making messages for longer than planned."""
+        """Go on to make messages for longer than planned."""
         self._duration = max(self._duration, until)
 
     def finished(self, now: float) -> bool:
@@ -103,7 +103,7 @@ class Feeder:
         return not self._own if self._own is not None else now >= self._duration or not self._app.queues
 
     def _key(self, queue: str, under_way: Mapping[tuple[str, str], int]) -> str | None:
-        """Choose a key: each of them once at first, then any, often the same again."""
+        """Choose a key: first each of them once, then any, often the same again."""
         number, keys = self._numbers[queue], self._keys[queue]
         chosen = keys[number] if number < len(keys) else self._random.choice(keys)
         if number >= len(keys) and self._random.random() < REPEAT:
@@ -121,7 +121,7 @@ class Feeder:
 
 
 def _keys(app: App, queue: str) -> tuple[str, ...]:
-    """Return the keys of a queue: only one where all messages want the same lock anyway."""
+    """Return the keys of a queue: only one if all messages want the same lock anyway."""
     listeners = [function for function in app.functions if function.queue == queue]
     one_lock = all(function.guarded and not (function.scope or function.paths) for function in listeners)
     return KEYS[:1] if one_lock else KEYS
@@ -180,7 +180,7 @@ def read_messages(path: Path, app: App) -> dict[str, list[str]]:
 
 
 def _entries(text: str, source: str) -> Iterator[tuple[str, object, object]]:
-    """Yield where each message stands, its queue and its body."""
+    """Yield the place of each message in the file, its queue and its body."""
     try:
         whole = json.loads(text)
     except ValueError:
@@ -239,7 +239,7 @@ def _spread(app: App, own: Mapping[str, Sequence[str]], duration: float) -> Iter
 
 
 def _key_of(body: str, functions: Sequence[AppFunction]) -> str:
-    """Find what scopes this message, for people to read; a body without it is the app's business."""
+    """Find the value that scopes this message, for people to read. A body without it is not judged here."""
     for function in functions:
         if function.scope:
             with suppress(ScopeError):  # its host will say what is wrong with it

@@ -1,4 +1,4 @@
-"""What a run is to be: the options of ``singleton-sim``, checked."""
+"""The scenario of a run: the checked options of ``singleton-sim``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from shlex import quote
 from typing import Final
+
+from singleton.settings.durations import Limits
 
 MOST_HOSTS: Final = 64
 MOST_PAUSES: Final = 100
@@ -28,16 +30,16 @@ class Scenario:
         hosts: how many hosts.
         kill: how many of them are killed, each while it holds a lock.
         pause: how many times one is stopped while it holds a lock, and goes on when its lease is over.
-        duration: seconds for which work is offered; the run then goes on until all of it is done, and every
-            kill's locks are taken over.
-        seed: of the fleet's choices: messages, keys, moments of the kills.
+        duration: seconds for which work is offered. The run then goes on until all work is done, and others have
+            acquired the locks of all victims.
+        seed: the seed of the fleet's choices: messages, keys, moments of the kills.
         singleton: False runs the guarded bodies without their locks.
-        same_app: the hosts are instances of one app rather than apps that share one lock scope.
+        same_app: the hosts are instances of one app. Otherwise they are apps that share one lock scope.
         timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
         visibility: seconds after which a message that a dead host had received is delivered again.
         messages: file with messages of the user's own, or None.
-        storage: connection string of a storage account that is there already, or None for an Azurite of its own.
-        cloud: that account may be one that is not on this machine.
+        storage: connection string of a storage account that exists already, or None for an Azurite of its own.
+        cloud: that account may be on another machine.
         keep: the journals stay.
     """
 
@@ -68,15 +70,15 @@ class Scenario:
             raise ScenarioError(f"--kill {self.kill}: give a number of hosts from 0 to {self.hosts - 1}")
         if self.kill >= self.hosts:
             raise ScenarioError(
-                f"--kill {self.kill} --hosts {self.hosts}: one host must survive to take over; "
+                f"--kill {self.kill} --hosts {self.hosts}: one host must survive to take over: "
                 f"give --kill 0 to {self.hosts - 1}, or --hosts {self.kill + 1} or more"
             )
         if not 0 <= self.pause <= MOST_PAUSES:
             raise ScenarioError(f"--pause {self.pause}: give a number of pauses from 0 to {MOST_PAUSES}")
         if self.pause and self.hosts - self.kill < 2:
             raise ScenarioError(
-                f"--pause {self.pause} --hosts {self.hosts} --kill {self.kill}: while one stands still another must "
-                f"work; give --hosts {self.kill + 2} or more"
+                f"--pause {self.pause} --hosts {self.hosts} --kill {self.kill}: while one is stopped another must "
+                f"work: give --hosts {self.kill + 2} or more"
             )
         _check("--duration", self.duration, 1, 3600)
         _check("--visibility", self.visibility, 2, 600)
@@ -87,11 +89,11 @@ class Scenario:
         if not self.app.is_dir():
             what = f"give the folder that holds {SCRIPT}"
             raise ScenarioError(
-                f"--app {self.app}: {'not a folder' if self.app.exists() else 'no such folder'}; {what}"
+                f"--app {self.app}: {'not a folder' if self.app.exists() else 'no such folder'}: {what}"
             )
 
     def options(self) -> str:
-        """Return the options that ask for this run again from this folder, but for the storage: it may be a secret."""
+        """Return the options that repeat this run from this folder, without the storage: it may be a secret."""
         words = [] if self._is_default_app() else [f"--app {quote(_nearest(self.app))}"]
         defaults = {field.name: field.default for field in fields(self)}
         for name in ("hosts", "kill", "pause", "duration", "seed", "timer_every", "visibility"):
@@ -133,4 +135,4 @@ def _nearest(path: Path) -> str:
 
 def _check(option: str, value: float, least: float, most: float, more: str = "") -> None:
     if not (math.isfinite(value) and least <= value <= most):
-        raise ScenarioError(f"{option} {value:g}: give {least:g} to {most:g} seconds{more}")
+        raise ScenarioError(f"{option} {value:g}: it must be {Limits(least, most)}{more}")

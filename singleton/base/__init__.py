@@ -1,4 +1,4 @@
-"""What every room speaks of: errors, holds, events, time spans, and the words of messages.
+"""What every room uses: errors, holds, events, time spans, and the words of messages.
 
 Nothing here may import another room.
 """

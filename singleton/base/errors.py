@@ -50,7 +50,7 @@ class SingletonError(Exception):
 
 
 def as_told(what: str, cause: BaseException, *, lock: str) -> SingletonError:
-    """Return an error of this package, made of what nobody should have raised where it is none."""
+    """Return an error of this package: the given one, or a new one if it is of another kind, which is unexpected."""
     if isinstance(cause, SingletonError):
         return cause
     error = SingletonError(f"{what} {lock!r}: unexpected {cause!r}", lock=lock)
@@ -70,9 +70,9 @@ class LockNotAcquired(SingletonError, TimeoutError):
     """Somebody else has the lock and the time to wait is over (W-65). The guarded body did not run.
 
     Attributes:
-        holder: who has it: a section of this process, or what the lock's blob said when it was read, during this wait
-            or in the minute before. It is read when the error is about to be raised, at most once a minute for each
-            lock of this process. None: that is not known, or the answer took too long, or nobody has it any more.
+        holder: who has the lock: a section of this process, or the holder that was read from the lock's blob, during
+            this wait or in the minute before. It is read just before the error is raised, at most once a minute for
+            each lock of this process. None: that is not known, or the answer took too long, or nobody has it any more.
     """
 
     def __init__(
@@ -107,7 +107,10 @@ class LockNotAcquired(SingletonError, TimeoutError):
 
 
 class LockLost(SingletonError):
-    """The hold ended before its body did. ``reason``: expired, stolen, broken, blob gone, closed or released."""
+    """The hold ended before its body did.
+
+    ``reason``: expired, stolen, broken, blob gone, closed, too long or released.
+    """
 
 
 class LockClosed(SingletonError):
@@ -141,4 +144,4 @@ class StorageDenied(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """No usable answer in time. Whether a request was carried out is unknown; the lock was given back if it was."""
+    """The storage did not answer in time. If a request was carried out all the same, the lock is released."""

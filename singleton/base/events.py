@@ -1,4 +1,4 @@
-"""What happens to locks, told to whoever listens: the simulator's journal, metrics, tests.
+"""Events of locks, for subscribers: the simulator's journal, metrics, tests.
 
 One frozen record, one way to subscribe. Nothing here is needed for a lock to work.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import itertools
 import time
+import weakref
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.clock import now
+from singleton.base.naming import current
 from singleton.base.naming import log as _log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from singleton.base.hold import Hold
+    from singleton.base.hold import Hold, LossSignal
     from singleton.base.kinds import Use
 
 EventKind = Literal[
@@ -32,6 +35,7 @@ EventKind = Literal[
     "body_started",
     "body_ended",
 ]
+"""What happened to a lock: see ``LockEvent.kind``."""
 
 _listeners: tuple[Callable[[LockEvent], None], ...] = ()
 _numbers: Final = itertools.count(1)
@@ -43,8 +47,8 @@ class LockEvent:
     """One change of state of one lock, as its user saw it.
 
     Attributes:
-        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body won't run), ``failed`` (the wait
-            ended by an error, or its cancellation), ``deferred`` (its message goes back as a copy, and then ends),
+        kind: ``waiting`` (asked for), ``acquired``, ``contended`` (given up, the body does not run), ``failed`` (the
+            wait ended by an error, or its cancellation), ``deferred`` (its message goes back as a copy, and then ends),
             ``poisoned`` (a message that had been put back has failed too often), ``lost``, ``released``;
             ``body_started`` and ``body_ended`` bracket the guarded body itself.
         lock: name of the lock's blob; of a semaphore its name, and of its hold the slot's blob.
@@ -60,7 +64,7 @@ class LockEvent:
         at: when it happened, seconds since 1970, by this machine's clock.
         waited: for ``acquired``, ``contended`` and ``failed``, seconds since it was asked for.
         held: seconds from acquiring it: for ``lost`` until the loss, for ``released`` until its user gave it up. The
-            request that gives it back to the storage, after which that is told, is not in it.
+            release request to the storage, which comes before the event, is not included.
         ran: for ``body_ended``, seconds that the body took.
         message_id: for ``deferred`` and ``poisoned`` the message's id.
         copy_id: for ``deferred`` the id under which it comes back.
@@ -85,8 +89,8 @@ class LockEvent:
 def subscribe(listener: Callable[[LockEvent], None]) -> Callable[[], None]:
     """Call ``listener`` with each event from now on; return a function that ends this.
 
-    It is called on the thread where the event happens, the lock thread among them: be quick, don't block.
-    An exception that it raises is logged and goes no further.
+    It is called on the thread where the event happens, which may be the lock thread: be quick, and don't block. An
+    exception that it raises is logged, and has no other effect.
 
     Example::
 
@@ -117,15 +121,20 @@ class Times:
     Attributes:
         use: the number of this use of the lock; a new one each time that the lock is asked for.
         waits: whether it was asked for, and neither got nor given up.
+        asked, acquired: when that was, by ``now``.
+        function: the function for which it was asked.
+        got: of the hold: lock, token and loss signal; None before there is one. The hold itself would be kept alive.
     """
 
-    __slots__ = ("_acquired", "_asked", "_began", "_ended", "use", "waits")
+    __slots__ = ("_began", "_ended", "acquired", "asked", "function", "got", "use", "waits")
 
     def __init__(self) -> None:
         self.use = 0
         self.waits = False
-        self._asked: float | None = None
-        self._acquired: float | None = None
+        self.function = ""
+        self.got: tuple[str, int | None, LossSignal] | None = None
+        self.asked: float | None = None
+        self.acquired: float | None = None
         self._began: float | None = None
         self._ended: float | None = None
 
@@ -139,17 +148,17 @@ class Times:
         at = now()
         match kind:
             case "waiting":
-                self._asked, self.waits = at, True
+                self.asked, self.waits = at, True
             case "acquired" | "contended" | "failed":
                 self.waits = False
                 if kind == "acquired":
-                    self._acquired, self._ended = at, None
-                return _since("waited", self._asked, at)
+                    self.acquired, self._ended = at, None
+                return _since("waited", self.asked, at)
             case "lost":
-                return _since("held", self._acquired, at)
+                return _since("held", self.acquired, at)
             case "released":
                 given_up = self._ended if given_up is None else given_up
-                return _since("held", self._acquired, at if given_up is None else given_up)
+                return _since("held", self.acquired, at if given_up is None else given_up)
             case "body_started":
                 self._began = at
             case "body_ended":
@@ -162,7 +171,7 @@ def _since(name: str, begun: float | None, at: float) -> dict[str, float]:
     return {} if begun is None else {name: at - begun}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Call:
     """One invocation under a guard: which lock it needs, and who asks. ``storage``: the worker's, for its threads."""
 
@@ -194,10 +203,64 @@ def tell(
     ``given_up``: when the user of a released hold gave it up, where that is known.
     """
     durations = call.times.note(kind, given_up)
+    if kind == "waiting":
+        _note_waiting(call)
+    elif kind == "acquired":
+        _note_acquired(call, hold)
+    elif kind in ("released", "contended", "failed"):
+        _going.pop(id(call), None)
     if _listeners:
-        known: dict[str, Any] = {"token": None if hold is None else hold.token, "lock": call.lock, **durations}
+        what = {"token": None, "lock": call.lock} if hold is None else {"token": hold.token, "lock": hold.lock}
+        known: dict[str, Any] = {**what, **durations}
         known |= {"reason": reason, "use": call.times.use, **more}
         emit(LockEvent(kind=kind, function=call.function, owner=call.owner, mode=call.mode, **known))
+
+
+_going: Final[dict[int, weakref.ref[Call]]] = {}
+"""The calls of this process that wait for a lock or have one, by identity. Changed by single operations of the dict.
+
+It keeps no call alive: what ends without an event, as a simulated crash does, ends here with its call.
+"""
+
+
+def _gone(key: int, known: weakref.ref[Call]) -> None:
+    """Forget a call that is about to be no more; its identity is not yet another's."""
+    if _going.get(key) is known:
+        del _going[key]
+
+
+def _note_waiting(call: Call) -> None:
+    times = call.times
+    times.function = call.function or ("" if (asking := current()) is None else asking.function)
+    times.got = None
+    still_going(call)
+
+
+def _note_acquired(call: Call, hold: Hold | None) -> None:
+    if hold is not None:
+        call.times.got = hold.lock, hold.token, hold.lost
+        if id(call) not in _going:  # it had given up, and then waited after all
+            still_going(call)
+
+
+def going() -> list[Call]:
+    """Return the calls that wait for a lock or have one, from any thread, in the order in which they began to."""
+    return [call for known in _going.copy().values() if (call := known()) is not None]
+
+
+def still_going(call: Call) -> None:
+    """List a call, until an event or ``no_longer_going`` says that it ends, or while somebody keeps it alive."""
+    _going[id(call)] = weakref.ref(call, partial(_gone, id(call)))
+
+
+def no_longer_going(call: Call) -> None:
+    """Forget a call whose lock is given back after a loss, where no event tells of that."""
+    _going.pop(id(call), None)
+
+
+def forget_going() -> None:
+    """Forget them in a forked child, which waits for nothing and has nothing."""
+    _going.clear()
 
 
 def tell_failed(call: Call, error: BaseException) -> None:

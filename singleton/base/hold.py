@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -55,7 +56,7 @@ class LossSignal:
 
     @property
     def reason(self) -> LossReason | None:
-        """Why: expired, stolen, broken, blob gone or closed; None while the hold is good, or after it ended well.
+        """Why: expired, stolen, broken, blob gone, closed or too long; None while it is good, or after it ended well.
 
         Stolen is also a lease on a blob that was deleted, made again, and taken: the service answers the same.
         """
@@ -63,6 +64,11 @@ class LossSignal:
         if self._reason is None and lease is not None and lease.overdue():
             return "expired"
         return self._reason
+
+    @property
+    def deadline(self) -> float:
+        """The time, by the clock of the lock's loop, at which the hold counts as lost unless renewed."""
+        return math.inf if self._lease is None else self._lease.deadline
 
     @property
     def ended(self) -> bool:
@@ -174,8 +180,6 @@ class Hold:
             is switched off. Several holds in a row may share one.
         waited: seconds from asking for it to getting it (W-98).
         lost: the loss signal.
-        crossing: the way to where its lock lives; None before its caller has it.
-        stateless: why ``state`` is refused to the body of a pattern that keeps its own there; empty: it is not.
     """
 
     __slots__ = ("__weakref__", "crossing", "lease_id", "lock", "lost", "owner", "stateless", "token", "waited")
@@ -187,7 +191,9 @@ class Hold:
         self.lease_id = None if lease is None else lease.id
         self.waited = 0.0
         self.lost = LossSignal(lease)
+        # The way to where its lock lives; None before its caller has it.
         self.crossing: Crossing | None = None
+        # Why `state` is refused to the body of a pattern that keeps its own there; empty: it is not.
         self.stateless = ""
 
     def __repr__(self) -> str:
@@ -209,11 +215,19 @@ class Hold:
         return State(self.lock, self.keeper(), self.crossing)
 
     def keeper(self) -> Keeper:
-        """Return what keeps the state. Its coroutines run where the lock lives."""
+        """Return what keeps the state. Its coroutines run where the lock lives.
+
+        :meta private:
+        """
         raise self._stateless("locking is switched off")
 
     def _stateless(self, why: str) -> ConfigurationError:
         return ConfigurationError(f"lock {self.lock!r} keeps no state: {why}", lock=self.lock, owner=self.owner)
+
+    @property
+    def owned(self) -> bool:
+        """Tell whether the lock is held by this hold: neither lost nor released. No request; call it on any thread."""
+        return not self.lost.ended
 
     def raise_if_lost(self) -> None:
         """Check the hold just before a side effect (S-12).
@@ -222,10 +236,18 @@ class Hold:
             LockLost: exclusivity is not guaranteed any more; stop here. Also with a hold that was released (M-27).
         """
         if (reason := self.lost.reason) is not None:
-            raise self._lost(f"is lost ({reason})", reason)
+            why = f"{reason}: its max_hold is over" if reason == "too long" else reason
+            raise self._lost(f"is lost ({why})", reason)
         if self.lost.ended:
-            raise self._lost("is over, for it was released", "released")
+            raise self._lost("was released", "released")
 
     def _lost(self, how: str, reason: str) -> LockLost:
         text = f"the hold of lock {self.lock!r} {how}: another process may be inside"
         return LockLost(text, lock=self.lock, owner=self.owner, reason=reason)
+
+
+def holds_in(answer: object) -> tuple[Hold, ...]:
+    """Return the holds among what an acquisition brought: one, several, or none."""
+    if isinstance(answer, Hold):
+        return (answer,)
+    return tuple(each for each in answer if isinstance(each, Hold)) if isinstance(answer, tuple) else ()

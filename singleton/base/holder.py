@@ -26,8 +26,8 @@ class Holder:
         function: the function whose invocation asked, where one did.
         since: when its hold began, by the service's clock, whole seconds; None where ``renewed`` is False.
         recorded: when this was written, by the service's clock, whole seconds.
-        renewed: whether it has had the lock for longer than half a lease period. None: a version or a layout wrote this
-            that does not tell; then ``since`` is when it was written.
+        renewed: whether it has had the lock for longer than half a lease period. None: not recorded, by this version or
+            layout; then ``since`` is when the record was written.
         token: the least fencing token that the holder may have.
     """
 

@@ -1,8 +1,9 @@
-"""The words that several rooms share: each a kind of lock, of owner or of ending."""
+"""Types that several rooms share: kinds of locks, of owners and of losses."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias, get_args
 
 Level = Literal["function", "host"]
 """Whose a lock is: one function's, or all functions' of a host that name the same scope (W-6)."""
@@ -17,5 +18,11 @@ Use = Literal["function", "listener", "lock", "semaphore", "leadership", "period
 Stamp = Literal["none", "owner", "token"]
 """What an acquisition writes on the blob: nothing; its owner, as WebJobs does (W-57); or owner, host and token."""
 
-LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed"]
+LossReason = Literal["expired", "stolen", "broken", "blob gone", "closed", "too long"]
 """Why a hold was lost."""
+
+WhenFull = Literal["raise", "defer"]
+"""What an invocation does where as many of its process wait for the lock as ``max_waiting`` allows."""
+
+Seconds: TypeAlias = float | timedelta
+"""A duration: seconds, or a ``timedelta``."""

@@ -1,4 +1,4 @@
-"""A mutex, for the few things that several threads touch: held for moments, and never while anything is waited for."""
+"""A mutex, for the few things that several threads touch: held for moments, never while waiting."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def _broken_container_rule(name: object) -> str | None:
     if not isinstance(name, str):
         return "is not a text"
     if not 3 <= len(name) <= 63:
-        return f"has {len(name)} characters: it must have 3 to 63"
+        return f"has {len(name)} characters: it must have from 3 to 63"
     if not all(char.isascii() and (char.islower() or char.isdigit() or char == "-") for char in name):
         return "may have only lower-case letters a-z, digits and dashes"
     if name.startswith("-") or name.endswith("-"):
@@ -33,7 +33,7 @@ def check_blob_name(name: str) -> str:
     Raises:
         ConfigurationError: it doesn't; the message says which rule is broken.
     """
-    return _checked("blob", name, _broken_blob_rule(name))
+    return _checked("lock", name, _broken_blob_rule(name))
 
 
 def _checked(kind: str, name: str, broken: str | None) -> str:
@@ -46,16 +46,16 @@ def _broken_blob_rule(name: object) -> str | None:
     if not isinstance(name, str):
         return "is not a text"
     if not 1 <= len(name) <= 1024:
-        return f"has {len(name)} characters: it must have 1 to 1,024"
+        return f"has {len(name)} characters: it must have from 1 to 1,024"
     if "\\" in name:
-        return "has a backslash, which the service takes for a slash: write /"
+        return "has a backslash, which the service reads as a slash: write /"
     segments = name.split("/")
     if len(segments) > 254:
         return f"has {len(segments)} segments between slashes: at most 254 are allowed"
     if not segments[-1] or any(segment.endswith(".") for segment in segments):
-        return "may not end in a slash, nor any segment of it in a dot: the service drops those"
+        return "may not end in a slash, and none of its segments may end in a dot: the service drops these"
     if has_unsendable(name):
-        return "has a control character, half a surrogate pair or a noncharacter, which no XML can carry"
+        return "has a control character, half of a surrogate pair, or a noncharacter: XML can't carry these"
     return None
 
 

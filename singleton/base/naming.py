@@ -1,10 +1,10 @@
-"""In whose name a line is logged.
+"""For which invocation a line is logged.
 
-The Functions host drops what a worker logs without the id of an invocation that runs, and locks live on a thread that
-is nobody's. So the invocation is noted where it begins; whoever waits for a lock, or has it, keeps it; and a line about
-them is logged under its id, by the ways in which the workers find one for a thread (facts §6).
+The Functions host drops lines that a worker logs without the id of a current invocation, and locks live on a thread
+that belongs to no invocation. So the invocation is noted where it begins, and kept with each wait and each hold. A line
+about these is logged under its id, in the ways in which the workers find the id for a thread (facts §6).
 
-Where no Functions worker runs there is no invocation, and a line is logged just so.
+Where no Functions worker runs there is no invocation, and a line is logged without one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ delete it then."""
 NOT_UNDERSTOOD: Final = "state not understood"
 """The reason of an error over content that can't be read as what it is marked as."""
 
-Json: TypeAlias = "bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None"
+Json: TypeAlias = bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str, Any] | None
+"""What JSON has. A tuple is read back as a list; the keys of a dict are texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def written_as(value: Json | bytes) -> Kept:
     kind, body = encoded(value)
     _check_keys(value)
     if len(body) > MOST_STATE:
-        raise ValueError(f"state of {len(body):,} bytes is too long: {MOST_STATE:,} are allowed")
+        raise ValueError(f"the state has {len(body):,} bytes: at most {MOST_STATE:,} are allowed")
     return Kept(body, {STATE_KEY: kind})
 
 
@@ -165,7 +166,7 @@ def encoded(value: Json | bytes) -> tuple[str, bytes]:
     try:
         return "json", json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except TypeError as error:
-        raise TypeError(f"{quoted(value)} can't be kept: {error}; give what JSON has, or bytes") from None
+        raise TypeError(f"{quoted(value)} can't be kept: {error}. Give a value of JSON, or bytes") from None
     except (ValueError, RecursionError) as error:  # NaN, a circle, half a surrogate pair
         raise ValueError(f"{quoted(value)} can't be kept as JSON: {error}") from None
 
@@ -178,7 +179,7 @@ def _check_keys(value: object) -> None:
         if isinstance(each, dict):
             for key in each:
                 if not isinstance(key, str):
-                    raise TypeError(f"{quoted(value)} can't be kept: a key is {quoted(key)}, not a str")
+                    raise TypeError(f"{quoted(value)} can't be kept as JSON: its key {quoted(key)} is not a text")
             left.extend(each.values())
         elif isinstance(each, (list, tuple)):
             left.extend(each)
@@ -199,9 +200,9 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
         if kind in ("json", OUTCOME):
             return json.loads(kept.body)
     except ValueError:
-        kind = "json, and is none"
+        kind = "json, and is not JSON"
     except RecursionError:
-        text = f"lock {lock!r}: its state is nested too deeply to read here: read it where fewer calls are under way"
+        text = f"lock {lock!r}: its state is nested too deeply to be read here: read it with fewer calls on the stack"
         raise StorageError(text, lock=lock, reason=NOT_UNDERSTOOD) from None
     raise not_understood(lock, kind)
 
@@ -209,7 +210,8 @@ def read_as(lock: str, kept: Kept, default: Any = None) -> Any:
 def not_understood(lock: str, kind: str) -> StorageError:
     """Make the error of state that is of another kind than was looked for."""
     return StorageError(
-        f"lock {lock!r}: the content of its blob is marked {kind[:40]!r}: another version, or somebody else, wrote it",
+        f"lock {lock!r}: its blob has content marked {kind[:40]!r}, which is not known here: a newer version, or "
+        "another tool, wrote it",
         lock=lock,
         reason=NOT_UNDERSTOOD,
     )

@@ -1,4 +1,4 @@
-"""Questions that asyncio leaves open: is this task being cancelled, and how is another waited for to its end."""
+"""What asyncio lacks: whether this task is being cancelled, and how to wait for another one until its end."""
 
 from __future__ import annotations
 

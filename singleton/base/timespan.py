@@ -63,7 +63,7 @@ def _ticks(form: str, text: str) -> int | None:
 def _refusal(text: str) -> str:
     return (
         f"{quoted(text)} is not a time span: write hh:mm:ss, for example 00:00:15 for 15 seconds "
-        "(hours up to 23, minutes and seconds up to 59; d.hh:mm:ss for days)"
+        "(hours from 0 to 23, minutes and seconds from 0 to 59; d.hh:mm:ss for days)"
     )
 
 

@@ -22,6 +22,17 @@ def quoted(value: object, limit: int = 80) -> str:
     return shown if len(shown) <= limit else f"{shown[:limit]}…"
 
 
+def as_json(value: object) -> str:
+    """Return a value of a JSON file as the file has it where that differs from Python: null, true, false.
+
+    >>> as_json(None), as_json(True), as_json("15")
+    ('null', 'true', "'15'")
+    """
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else quoted(value)
+
+
 def listed(names: Iterable[object], limit: int = 10) -> str:
     """Return up to ``limit`` names, each quoted and cut short, and how many more there are.
 

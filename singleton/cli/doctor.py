@@ -1,4 +1,4 @@
-"""``doctor``: does the account do what our locks rely on?"""
+"""``doctor``: does the account do what locks rely on?"""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ _MARKS: Final = {"ok": "ok", "note": "note", "failed": "FAILED", "unknown": "?"}
 
 
 @click.command()
-@click.option("--scratch", metavar="NAME", help="A container that is there. Default: one is made and deleted again.")
-@click.option("--quick", is_flag=True, help="Leave out what waits for the end of a lease, 15 s.")
+@click.option(
+    "--scratch", metavar="NAME", help="A container that exists. Default: one is made, and deleted afterwards."
+)
+@click.option("--quick", is_flag=True, help="Leave out the checks that wait 15 s for a lease to end.")
 @in_a_session
 def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
     """Examine the storage account: does it do what locks rely on?
@@ -95,7 +97,7 @@ class _Visit:
                 self._ask(lambda store: prepare(store, READING))
             except Forbidden as forbidden:
                 return _told(
-                    self._session, "rights", "failed", f"{forbidden}. Give a container that is there: --scratch"
+                    self._session, "rights", "failed", f"{forbidden}. Name a container that exists: --scratch NAME"
                 )
             return None
         with contextlib.suppress(StorageDenied):  # the right to list may be missing: the examination tells
@@ -118,7 +120,7 @@ class _Visit:
             except StoreFailure as failure:
                 container = f"container {self.place.container}"
                 left = container if self.own else f"blobs beneath {self._prefix} in {container}"
-                say(f"left behind, delete by hand: {left} ({failure})", err=True)
+                say(f"could not be deleted: {left} ({failure}). Delete it by hand", err=True)
 
     def _ask(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
         with Silence(self.place.account.endpoint):

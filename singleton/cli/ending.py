@@ -1,4 +1,4 @@
-"""``break``: a lock is taken away from who has it."""
+"""``break``: take a lock away from its holder."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds <= LONGEST_BREAK:
-        raise click.BadParameter(f"{quoted(text)} is no number of seconds: give 0 to {LONGEST_BREAK}")
+        raise click.BadParameter(f"{quoted(text)} is not a number of seconds from 0 to {LONGEST_BREAK}")
     return seconds
 
 
 @click.command("break")
 @click.argument("name")
-@click.option("--notice", type=_seconds, metavar="SECONDS", help="End the lease in so many seconds.")
-@click.option("--now", is_flag=True, help="End it at once: --notice 0.")
+@click.option("--notice", type=_seconds, metavar="SECONDS", help="End the lease after this many seconds, from 0 to 60.")
+@click.option("--now", is_flag=True, help="End the lease at once, like --notice 0.")
 @click.option("--wait", is_flag=True, help="Wait until the lease has ended.")
-@click.option("--yes", is_flag=True, help="Don't ask before a lease without end is broken.")
+@click.option("--yes", is_flag=True, help="Break a lease that has no end without asking.")
 @in_a_session
 def break_(session: Session, name: str, notice: float | None, *, now: bool, wait: bool, yes: bool) -> int:
-    """Take the lock NAME away from whoever has it.
+    """Take the lock NAME away from its holder.
 
-    The rest of its lease runs out and can't be renewed. Its holder stops before that by its own clock, so nobody gets
-    in beside it, even if it hangs. A shorter --notice says for how long two may be inside.
+    Its lease can't be renewed any more, and ends when it expires. Its holder stops before that, by its own clock, so no
+    two are inside, even if it hangs. With a shorter --notice two may be inside; the output says for how long.
     """
     if now and notice is not None:
         raise click.UsageError("--now and --notice are both given: keep one of them")
@@ -123,10 +123,10 @@ def _tell(broken: Broken) -> None:
     bound = "for as long as it likes" if broken.together == math.inf else f"for up to {span(broken.together)}"
     beside = f"goes on {bound}: two may be inside, and only tokens keep them apart."
     if not broken.before:
-        say(f"A holder that can't be told {beside}")
+        say(f"A holder that can't be reached {beside}")
         return
     say("It was being broken already. If that was without a notice, its holder stops before that.")
-    say(f"Else one that can't be told {beside}")
+    say(f"If not, a holder that can't be reached {beside}")
 
 
 def _ended(session: Session, name: str) -> LockInfo:

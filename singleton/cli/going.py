@@ -1,4 +1,4 @@
-"""What the commands that go through a whole container share: progress, and what became of all blobs."""
+"""What the commands that go through a whole container share: progress, and the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def go_through(
     prefix: str = "",
     mistake: Callable[[_GoingT], str | None] = lambda _: None,
 ) -> Any:
-    """Go through the container, and tell of it, also where it ends before its time; return what became of all.
+    """Go through the container and report it, also if it ends early; return what became of all.
 
     Args:
         session: the container.

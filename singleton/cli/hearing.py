@@ -1,6 +1,6 @@
-"""Hears all requests of a store, and tells on the error stream where no answer comes: also those of a hold or a wait.
+"""Watches all requests of a store, also those of holds and waits, and says on the error stream if none is answered.
 
-A request that is refused is answered. One that was called off early, because nobody needs it any more, says nothing.
+A refusal is an answer. A request that was cancelled early, because nobody needs it any more, counts for nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Hearing:
         self._timer: asyncio.TimerHandle | None = None
 
     def leave_telling(self) -> None:
-        """Say nothing more of this outage: somebody else tells of it, and of its end."""
+        """Say nothing more about this outage: another object reports it, and its end."""
         self._told, self._left_to_others = False, True
 
     def hear(self, store: _T) -> _T:
@@ -124,4 +124,4 @@ class Hearing:
     def _tell(self) -> None:
         if self.since is not None and not self._told and not self._left_to_others:
             self._told = True
-            say(f"{self._where} has not answered for {span(time.monotonic() - self.since)}; asking on", err=True)
+            say(f"{self._where} has not answered for {span(time.monotonic() - self.since)}; asking again", err=True)

@@ -29,16 +29,18 @@ _PAUSE: Final = 2.0
 
 @click.command()
 @click.argument("name")
-@click.option("--reason", required=True, metavar="TEXT", help="Why, for whoever finds the lock taken.")
-@click.option("--timeout", type=span_of(), metavar="SPAN", help="Wait so long for it. Default: until it is free.")
-@click.option("--for", "length", type=span_of(), metavar="SPAN", help="Give it back after so long. Default: at Ctrl-C.")
-@click.option("--new", is_flag=True, help="Hold it even if there is no lock of this name yet.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why you hold it. Those who wait for the lock see it.")
+@click.option(
+    "--timeout", type=span_of(), metavar="SPAN", help="How long to wait for the lock. Default: until it is free."
+)
+@click.option("--for", "length", type=span_of(), metavar="SPAN", help="How long to hold it. Default: until Ctrl-C.")
+@click.option("--new", is_flag=True, help="Hold it even if no lock has this name yet.")
 @in_a_session
 def hold(session: Session, name: str, reason: str, timeout: float | None, length: float | None, *, new: bool) -> int:
     """Keep the lock NAME, renewed, until Ctrl-C.
 
-    Nobody else gets in meanwhile. It waits for the lock like anybody, and asks on where the storage does not answer. To
-    stop a job that hangs, begin to hold, then break in another terminal.
+    Nobody else gets the lock meanwhile. The command waits for it, also while the storage does not answer. To stop a job
+    that hangs, begin to hold, then run break in another terminal.
     """
     reason = _as_kept(reason)
     now = time.monotonic()
@@ -69,7 +71,7 @@ def _as_kept(reason: str) -> str:
         UsageError: nothing is left of it.
     """
     if not reason.strip():
-        raise click.UsageError("--reason is empty: say why, for whoever finds the lock taken")
+        raise click.UsageError("--reason is empty: say why you hold the lock, for those who wait for it")
     plainer = unicodedata.normalize("NFKD", reason.replace("ß", "ss"))
     kept = "".join(
         char if char.isascii() and char.isprintable() else " " if char.isspace() else "?"
@@ -78,9 +80,11 @@ def _as_kept(reason: str) -> str:
     )
     kept = " ".join(kept.split())
     if not kept.strip("? "):
-        raise click.UsageError(f"--reason is {quoted(reason)}: metadata has letters of ASCII only, so give some")
+        raise click.UsageError(
+            f"--reason is {quoted(reason)}: use ASCII letters, because a blob's metadata keeps no others"
+        )
     if kept != reason.strip():
-        say(f"the reason is kept as {quoted(kept)}: metadata has letters of ASCII only", err=True)
+        say(f"the reason is kept as {quoted(kept)}, because a blob's metadata keeps only ASCII letters", err=True)
     return kept
 
 

@@ -31,14 +31,16 @@ _NOTHING: Final = object()
 
 @click.command()
 @click.argument("name")
-@click.option("--remove", is_flag=True, help="Remove it, under the lock.")
-@click.option("--timeout", type=span_of(), default="0s", metavar="SPAN", help="Wait so long for the lock. Default: 0s.")
+@click.option("--remove", is_flag=True, help="Remove the state. The command takes the lock for this.")
+@click.option(
+    "--timeout", type=span_of(), default="0s", metavar="SPAN", help="How long to wait for the lock. Default: 0s."
+)
 @in_a_session
 def state(session: Session, name: str, timeout: float, *, remove: bool) -> int:
-    """Show what is kept with the lock NAME, or remove it.
+    """Show the state that is kept with the lock NAME, or remove it.
 
-    It is shown as it is now, whoever has the lock. To remove it takes the lock, so that no holder works with it
-    meanwhile; the next one finds nothing.
+    It is shown as it is now, also while somebody has the lock. Removing it takes the lock, so that no holder uses it
+    meanwhile; the next holder finds none.
     """
     lock_named(session, name)
     if remove:
@@ -50,7 +52,7 @@ def state(session: Session, name: str, timeout: float, *, remove: bool) -> int:
     elif value is _NOTHING:
         say(f"nothing is kept with lock {name}")
     elif isinstance(value, bytes):
-        say(f"{counted(len(value), 'byte')}: --json writes them, as base64")
+        say(f"{counted(len(value), 'byte')}. To see them as base64, use --json")
     else:
         say(json.dumps(value, indent=2, ensure_ascii=False))
     return 0

@@ -1,4 +1,4 @@
-"""``lift-epochs``: after the storage went back in time, tokens go on above all that were ever given."""
+"""``lift-epochs``: after the storage went back in time, make later tokens greater than all earlier ones."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 _OTHERS: Final = {
     "held": "somebody has the lock: run this again when it is free",
     "gone": "deleted by somebody else",
-    "kept": "no lock with tokens; or a lock of your own name that lost its epoch",
+    "kept": "not a lock with tokens, or a lock with a name of your own that lost its epoch",
 }
 _NOT_ASKED_FOR: Final = "not a lock of that function with tokens"
 
 
 @click.command("lift-epochs")
 @click.option("--function", metavar="NAME", help="Only locks of this function.")
-@click.option("--dry-run", is_flag=True, help="Write nothing; say what would be.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
 @in_a_session
 def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int:
-    """Let all tokens go on above those that were ever given.
+    """Make all later tokens greater than any that was ever given.
 
-    For a storage account that went back in time, by a failover or a restore: what stands on the locks may be older than
-    what was given out, and tokens would repeat. Stop the app before. A lock that somebody has stays as it is; the exit
-    code is 1 then, and the command is to be run again.
+    For a storage account that went back in time, by a failover or a restore: its locks may have older numbers than were
+    given out, and tokens would repeat. Stop the app first. A lock that somebody has stays as it is; then the exit code
+    is 1, and you run the command again.
     """
 
     def begin(store: LeaseStore) -> Lift:

@@ -59,9 +59,11 @@ _WORDS: Final = {
     "--older-than",
     type=span_of(),
     metavar="SPAN",
-    help="Only those held for so long, or free and not written for so long: 10m, 2h, 7d.",
+    help="Only locks that are held for longer, or free and not written for longer: 10m, 2h, 7d.",
 )
-@click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so; the service looks for them.")
+@click.option(
+    "--prefix", default="", metavar="TEXT", help="Only names that begin with this text. Fast: the service selects them."
+)
 @in_a_session
 def list_(session: Session, function: str | None, older_than: float | None, prefix: str, *, held: bool) -> int:
     """List the locks, and who has them."""
@@ -94,10 +96,10 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
     if (mistake := _mistake(session, met, function, prefix)) is not None:
         raise click.UsageError(mistake)
     if met.ageless:
-        say(f"{counted(met.ageless, 'held lock')} left out: its holder does not write since when it has it", err=True)
+        say(f"{counted(met.ageless, 'held lock')} left out: their holders don't record since when", err=True)
     if met.unsure:
         say(
-            f"{counted(met.unsure, 'held lock')} left out: whose function it is is not sure yet. `list --held` has all",
+            f"{counted(met.unsure, 'held lock')} left out: their function is not certain yet. `list --held` shows all",
             err=True,
         )
     if session.as_json:
@@ -158,24 +160,24 @@ def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
     if lock is not None:
         return lock, at
     if blob is not None:
-        raise click.UsageError(f"blob {name!r} is there, but nothing says that it is a lock")
+        raise click.UsageError(f"blob {name!r} exists, but it is not a lock: nothing on it says so")
     raise click.UsageError(no_such_lock(session, name))
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--function", metavar="NAME", help="Only locks of this function.")
-@click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so.")
+@click.option("--prefix", default="", metavar="TEXT", help="Only names that begin with this text.")
 @click.option("--every", type=span_of(0.1), default="2s", metavar="SPAN", help="How often to look.")
-@click.option("--for", "length", type=span_of(), metavar="SPAN", help="End after so long. Default: at Ctrl-C.")
+@click.option("--for", "length", type=span_of(), metavar="SPAN", help="How long to watch. Default: until Ctrl-C.")
 @in_a_session
 def watch(
     session: Session, name: str | None, function: str | None, prefix: str, every: float, length: float | None
 ) -> int:
-    """Tell who gets which lock, live: the lock NAME, or all.
+    """Show live who gets which lock: the lock NAME, or all.
 
-    It looks every few seconds. A lock that went from hand to hand between two looks is told by its last stamp. A lock
-    that is not there yet is watched for.
+    It looks every few seconds. A lock that changed hands between two looks is shown with its last holder. A lock that
+    does not exist yet is shown as soon as it does.
     """
     watching = _Watching(session, name, function, prefix)
     ends = None if length is None else time.monotonic() + length
@@ -241,7 +243,7 @@ class _Watching:
             said = _mistake(self._session, met, self._wanted.function, self._name or self._prefix)
         if said is None:
             return
-        say(f"{said}{'' if said.endswith('?') else '.'} Watching for it", err=True)
+        say(f"{said}{'' if said.endswith('?') else '.'} Waiting for it", err=True)
         if self._session.as_json:
             write_json({"seen": "missing", "at": iso(at), "lock": None, "said": said}, streamed=True)
 

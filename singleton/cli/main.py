@@ -38,7 +38,7 @@ USAGE: Final = 2
 _NOTHING: Final = logging.NullHandler()
 ENVIRONMENT: Final = 3
 
-HELP: Final = """Show who has which lock, take it away, keep it, sweep what nobody uses.
+HELP: Final = """Show who has which lock; break a lock, hold one, delete the blobs of unused ones.
 
 \b
   singleton-locks list --held

@@ -1,4 +1,4 @@
-"""A name, a prefix or a function of which there is no lock: what is said, and what may have been meant."""
+"""Errors about a name, a prefix or a function that has no lock, with suggestions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SLOTS: Final = 10
 def no_such_lock(session: Session, name: str) -> str:
     """Say that there is no lock of this name, or that it is a semaphore's, which has one for each slot."""
     if slots := named_slots(session, name):
-        return f"{name!r} is a semaphore, and each of its slots is a lock: name one of them: {slots}"
+        return f"{name!r} is a semaphore, and each of its slots is a lock. Name one of them: {slots}"
     like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
     return lock_is_missing(session.container, name, like)
 
@@ -37,7 +37,7 @@ def named_slots(session: Session, name: str) -> str:
 def tell_of_slots(session: Session, name: str) -> None:
     """Say, of a lock that is there, that a semaphore has the same name, if one has: its slots may be what is meant."""
     if slots := named_slots(session, name):
-        say(f"{name!r} is also the name of a semaphore, whose slots are locks of their own: {slots}", err=True)
+        say(f"{name!r} is also the name of a semaphore, and each of its slots is a lock: {slots}", err=True)
 
 
 def no_such_prefix(session: Session, prefix: str) -> str | None:

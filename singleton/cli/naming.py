@@ -1,4 +1,4 @@
-"""``name``: the name of a function's lock, and what a name says."""
+"""``name``: make the name of a function's lock, or read one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from singleton.cli.lines import say
 from singleton.cli.session import Session, in_a_session
 from singleton.cli.words import plain, write_json
+from singleton.locking.slots import slot_name
 from singleton.operating.locks import parts_of
 from singleton.operating.naming import dequeueable_name, may_be_dequeueable, name_in
 
@@ -18,17 +19,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--function", metavar="NAME", help="The function's name.")
+@click.option("--function", metavar="NAME", help="The function's name; with name= in its declaration, that name.")
 @click.option(
-    "--scope", "scopes", multiple=True, metavar="VALUE", help="A value of its scope; of two, scope_id's first."
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="VALUE",
+    help="A value of its scope. If there are two, that of scope_id first.",
 )
-@click.option("--level", type=click.Choice(["function", "host"]), default="function", help="Whose lock it is.")
+@click.option("--level", type=click.Choice(["function", "host"]), default="function", help="The function's level.")
 @click.option("--listener", is_flag=True, help="The lock of mode='listener'.")
 @click.option("--hashed", is_flag=True, help="The function has scope_hash=True.")
+@click.option("--limit", type=click.IntRange(1, 1000), help="The function has this limit: name the blobs of its slots.")
 @click.option(
     "--layout",
     type=click.Choice(["dequeueable"]),
-    help="The function has that layout; of the others the container tells.",
+    help="The function has this layout. The others are known by the container.",
 )
 @in_a_session
 def name(
@@ -38,34 +44,46 @@ def name(
     scopes: tuple[str, ...],
     level: Level,
     layout: str | None,
+    limit: int | None,
     *,
     listener: bool,
     hashed: bool,
 ) -> int:
     """Make the name of a function's lock, or read a lock's NAME."""
     if (name is None) == (function is None and not scopes):
-        raise click.UsageError("give the NAME of a lock to read it, or --function and --scope to make one")
+        raise click.UsageError("give either the NAME of a lock to read, or --function and --scope to make a name")
     if name is not None:
         return _read(session, name)
     if layout is not None:
-        if listener or hashed or level == "host":
-            raise click.UsageError(f"--layout {layout} takes no --level, --listener or --hashed: the scope is the name")
+        if listener or hashed or level == "host" or limit is not None:
+            raise click.UsageError(
+                f"--layout {layout} can't be used with --level, --listener, --hashed or --limit: there the scope is "
+                "the name"
+            )
         return _write(session, dequeueable_name(scopes), None)
     if level == "host" and function is not None:
-        raise click.UsageError("--level host and --function are both given: functions share that lock by its scope")
+        raise click.UsageError(
+            "--level host and --function are both given: a lock with level host has no function. Leave one out"
+        )
     found = name_in(
-        session.container, session.app_id, function or "", scopes, level, listener=listener, scope_hash=hashed
+        *(session.container, session.app_id, function or "", scopes, level),
+        listener=listener,
+        scope_hash=hashed,
+        limit=limit,
     )
     if (doubt := session.app_id_doubt) is not None:
         say(doubt, err=True)
-    return _write(session, found, session.app_id)
+    return _write(session, found, session.app_id, limit)
 
 
-def _write(session: Session, name: str, app: str | None) -> int:
+def _write(session: Session, name: str, app: str | None, limit: int | None = None) -> int:
+    slots = [slot_name(name, number) for number in range(limit or 0)]
     if session.as_json:
-        write_json({"name": name, "container": session.container, "host_id": app})
+        told = {"name": name, "container": session.container, "host_id": app}
+        write_json({**told, "slots": slots} if slots else told)
     else:
-        click.echo(name)
+        for each in slots or [name]:
+            click.echo(each)
     return 0
 
 
@@ -85,11 +103,11 @@ def _read(session: Session, name: str) -> int:
         write_json({"name": name, "read": read, "may_be_dequeueable": plainly})
     elif plainly:
         say(
-            f"{plain(name)}: a name that somebody chose, or the scope of a function with layout='dequeueable': that "
-            "layout's names have nothing else in them, so nobody can tell"
+            f"{plain(name)}: a name that somebody chose, or the scope of a function with layout='dequeueable', where "
+            "the scope is the whole name"
         )
     elif parts is None:
-        say(f"{plain(name)}: no layout makes this name; somebody chose it")
+        say(f"{plain(name)}: no function's lock has such a name: somebody chose it")
     else:
         facts = {
             "app": plain(parts.app),

@@ -16,10 +16,11 @@ from singleton.operating.keeping import keeping_of
 from singleton.operating.naming import layout_in
 from singleton.process.address import Address
 from singleton.process.current import provided_account, runtime
-from singleton.settings.connection import DEFAULT_CONNECTION, resolve_blob_account
+from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 from singleton.settings.place import Place
+from singleton.settings.storagestring import checked_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -35,7 +36,9 @@ _T = TypeVar("_T")
 
 _OPTIONS: Final = ("connection", "account", "container", "app", "app_id", "as_json")
 _LONGEST_MADE: Final = 32
-_SIGN_IN: Final = "; with --account an identity asks: sign in (`az login`), or give it a role on this account's blobs"
+_SIGN_IN: Final = (
+    "; --account uses an identity: sign in (`az login`), or give your identity a role on this account's blobs"
+)
 _BY_IDENTITY: Final = "SINGLETON_LOCKS_ACCOUNT"
 """The connection under which an account that is reached by an identity is looked up."""
 
@@ -82,7 +85,10 @@ class Session:
         if self._account is None:
             account = provided_account(self._connection) or resolve_blob_account(self._connection, os.environ)
             return Place(account, self.container, self.options.http)
-        key = "blobServiceUri" if "://" in self._account else "accountName"
+        key, check = (
+            ("blobServiceUri", checked_url) if "://" in self._account else ("accountName", checked_account_name)
+        )
+        check(self._account, "--account")  # by the name that its user knows
         settings = {**os.environ, f"{_BY_IDENTITY}__{key}": self._account}
         return Place(resolve_blob_account(_BY_IDENTITY, settings), self.container, self.options.http)
 
@@ -106,13 +112,13 @@ class Session:
         """Why the host id may be another than the app has; None where nothing says so."""
         if self.options.host_id is None and is_machine_bound(os.environ):
             return (
-                f"host id {self.app_id!r} is that of this machine and folder; in Azure it is the app's name: give "
-                "--host-id"
+                f"host id {self.app_id!r} is made of this machine and folder. In Azure it is made of the app's "
+                "name: give --host-id"
             )
         if self._app_id_given and not _is_made_by_host(self.app_id):
             return (
-                f"host id {self.app_id!r} is taken as it is; one that the Functions host works out has no capitals and "
-                "32 characters at most"
+                f"host id {self.app_id!r} is used as it is. One that the Functions host makes has at most "
+                "32 characters and no capital letters"
             )
         return None
 
@@ -178,15 +184,19 @@ def in_a_session(command: Callable[Concatenate[Session, _P], int]) -> Callable[.
         default=DEFAULT_CONNECTION,
         help="App setting (environment variable) of the storage account, or its connection string.",
     )
-    @click.option("--account", metavar="NAME", help="Account's name or URL, reached by an identity.")
-    @click.option("--container", metavar="NAME", help="Its container. Default: the app's, webjobshost unless set.")
+    @click.option("--account", metavar="NAME", help="The account's name or URL, to use an identity.")
+    @click.option(
+        "--container", metavar="NAME", help="The container of the locks. Default: the app's, or else webjobshost."
+    )
     @click.option(
         "--app",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="DIR",
-        help="The app's folder, for its host.json. Default: this one.",
+        help="The app's folder, with its host.json. Default: the current one.",
     )
-    @click.option("--host-id", "app_id", metavar="ID", help="The app's host id. Default: worked out as the host does.")
+    @click.option(
+        "--host-id", "app_id", metavar="ID", help="The app's host id. Default: as the Functions host makes it."
+    )
     @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
     @functools.wraps(command)
     def with_session(**options: Any) -> int:

@@ -1,4 +1,4 @@
-"""``sweep``: lock blobs that nobody uses are deleted, while others lock."""
+"""``sweep``: delete lock blobs that nobody uses, while the app runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _OTHERS: Final = {
     "in_use": "somebody has the lease",
     "changed": "written since they were listed",
     "gone": "deleted by somebody else",
-    "young": "modified too short a time ago",
-    "kept": "not empty, with state, or not ours",
+    "young": "modified too recently",
+    "kept": "not empty, with state, or not a lock of this library",
 }
 
 
@@ -30,18 +30,18 @@ _OTHERS: Final = {
     type=span_of(YOUNGEST),
     required=True,
     metavar="SPAN",
-    help="Modified so long ago: 7d, 12h, 30m.",
+    help="Only blobs that were modified longer ago: 7d, 12h, 30m.",
 )
-@click.option("--prefix", default="", metavar="TEXT", help="Only names that begin so.")
-@click.option("--dry-run", is_flag=True, help="Delete nothing; say what would be.")
-@click.option("--fast", is_flag=True, help="Without rests: for an hour in which nobody locks.")
+@click.option("--prefix", default="", metavar="TEXT", help="Only names that begin with this text.")
+@click.option("--dry-run", is_flag=True, help="Delete nothing; show what would be deleted.")
+@click.option("--fast", is_flag=True, help="Without pauses: for a time at which nobody uses locks.")
 @in_a_session
 def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool, fast: bool) -> int:
-    """Delete the blobs of locks that were not written for so long.
+    """Delete the blobs of locks that were not written for a time.
 
-    Only those that are empty, or whose state has expired, and ours; each by a request that the service refuses while
-    anybody has the lease or has written since. Last-Modified is no sign of use: leases don't change it. A lock that is
-    in daily use may be swept; its next user makes it again, and notices nothing.
+    Only blobs of this library that are empty, or whose state has expired. The service refuses each request while
+    somebody has the lease, or if the blob was written meanwhile. Last-Modified is no sign of use: leases don't change
+    it. So a lock in daily use may be deleted; its next user makes it again, and notices nothing.
     """
 
     def begin(store: LeaseStore) -> Sweep:

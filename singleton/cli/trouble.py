@@ -1,4 +1,4 @@
-"""Storage that does not answer is told of on the error stream, so that nobody takes silence for work."""
+"""Says on the error stream that the storage does not answer, so that nobody takes silence for progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_PAUSE: Final = 60.0
 
 
 class Silence:
-    """A block in which the storage is asked: where it has not answered after two seconds, that is told, once."""
+    """A block in which the storage is asked: if it has not answered after two seconds, this is said, once."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -42,7 +42,7 @@ class Silence:
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            say(f"{self._where} has not answered for {span(SILENT)}; asking on", err=True)
+            say(f"{self._where} has not answered for {span(SILENT)}; asking again", err=True)
 
 
 class Outage:
@@ -69,7 +69,7 @@ class Outage:
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause)
         self._due = now + self._pause
         lasted = f" for {span(now - self._began)}" if now - self._began >= 1 else ""
-        say(f"{redact(str(error))}{lasted}; asking on, Ctrl-C ends it", err=True)
+        say(f"{redact(str(error))}{lasted}; asking again, Ctrl-C ends it", err=True)
 
     def is_over(self) -> None:
         """Tell that the storage answers, if it did not."""

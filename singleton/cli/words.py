@@ -35,7 +35,9 @@ def span_of(least: float = 0.0) -> Callable[[str], float]:
     def read(text: str) -> float:
         match = _SPAN.match(text)
         if match is None:
-            raise click.BadParameter(f"{quoted(text)} is no time span: give a number and s, m, h, d or w, such as 7d")
+            raise click.BadParameter(
+                f"{quoted(text)} is not a time span: give a number and a unit (s, m, h, d or w), such as 7d"
+            )
         seconds = float(match[1]) * _UNITS[match[2]]
         if seconds < least:
             raise click.BadParameter(
@@ -94,9 +96,9 @@ def who(holder: Holder) -> str:
     parts = [f"instance {holder.host}" if holder.host else "", f"pid {holder.pid}" if holder.pid else ""]
     owner = f"invocation {holder.owner}" if holder.owner and holder.function else holder.owner
     if owner and holder.renewed is False:
-        owner += ", or a later one there"
+        owner += ", or a later one of that process"
     told = [plain(part) for part in (*parts, owner or "") if part]
-    return ", ".join(told) or "somebody who left no name"
+    return ", ".join(told) or "a holder that is not recorded"
 
 
 def block(lock: LockInfo, now: float) -> None:

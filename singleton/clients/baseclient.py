@@ -10,19 +10,27 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
-from singleton.clients.checking import check_owner, checked_limit, checked_options, checked_timeout
+from singleton.clients.blocks import Again
+from singleton.clients.checking import (
+    check_owner,
+    check_work,
+    checked_options,
+    checked_patience,
+    checked_period,
+    checked_timeout,
+)
 from singleton.clients.leadership import Leadership
 from singleton.clients.locksets import acquire_all
 from singleton.clients.telling import ToldAsk, told, told_while_asking
 from singleton.clients.worker import PeriodicWorker
 from singleton.locking.holder import holder
-from singleton.locking.slots import slot_name
+from singleton.locking.slots import checked_limit, slot_name
 from singleton.process.address import Address
 from singleton.process.current import provided_account
 from singleton.process.door import Door
 from singleton.process.holders import naming_holder
 from singleton.settings.connection import resolve_blob_account
-from singleton.settings.durations import seconds
+from singleton.settings.durations import seconds, span
 from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import refuse_failover
 from singleton.settings.place import Place
@@ -39,8 +47,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.base.kinds import Use
-    from singleton.clients.checking import Seconds
+    from singleton.base.kinds import Seconds, Use
     from singleton.process.onthread import Work
     from singleton.process.registry import Registry
     from singleton.settings.connection import StorageAccount
@@ -100,6 +107,7 @@ class BaseClient:
         *,
         every: Seconds,
         at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
         owner: str = "",
     ) -> PeriodicWorker:
         """Make a worker that does its work every so many seconds, on one instance at a time.
@@ -108,28 +116,30 @@ class BaseClient:
             name: name of the lock.
             work: a function, or coroutine function, that gets the hold.
             every: seconds from tick to tick, above 0.
-            at_least: seconds for which the lock is kept, however short the work is, so that instances whose ticks come
-                at other times skip theirs. Leave a bit to ``every``, for the instance's own next tick.
+            at_least: seconds for which the lock is kept, however short the work is. So instances whose ticks come at
+                other times skip theirs. It must be less than ``every``: the instance's own next tick needs the lock.
+            max_hold: seconds after which the work's hold is lost, as for ``lock``.
             owner: as for ``lock``.
 
         Raises:
-            ConfigurationError: the name or the period is wrong.
+            ConfigurationError: the name or the period is wrong, or ``work`` can't be called with the hold alone.
 
         Example::
 
             with locks.periodic("cleanup", clean_up, every=60):
                 serve()
         """
-        if not callable(work):
-            raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
-        attempt = self._try(name, owner, None, at_least, use="periodic")
-        return PeriodicWorker(name, work, every=seconds(every, "every", above=0), attempt=attempt)
+        check_work(work)
+        period = checked_period(every, at_least)
+        attempt = self._try(name, owner, None, at_least, max_hold, use="periodic")
+        return PeriodicWorker(name, work, every=period, attempt=attempt)
 
     def leadership(self, name: str, *, owner: str = "") -> Leadership:
-        """Make a candidacy for a lock that one process is to have for as long as it lives.
+        """Make a candidate for a lock that one process holds for as long as it lives.
 
-        Its lease lasts ``listener_lock_period``, and it is tried for every ``listener_lock_recovery_polling_interval``.
-        Where that is None, it is tried for once, for ``lock_acquisition_timeout``.
+        Its lease lasts ``listener_lock_period``. The candidate asks for the lock every
+        ``listener_lock_recovery_polling_interval``. If that is None, it asks once and waits for
+        ``lock_acquisition_timeout``.
 
         Args:
             name: name of the lock.
@@ -164,9 +174,6 @@ class BaseClient:
         return address
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
-        if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
-            self._told = True
-            warn_of_local_run(os.environ, self._place.account.endpoint, self._options)
         return Address.of(self._place, check_blob_name(name), options or self._options)
 
     def _acquire(
@@ -176,17 +183,19 @@ class BaseClient:
         owner: str,
         limit: int | None = None,
         at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
     ) -> Work[Hold]:
         patience = None if timeout is None else checked_timeout(timeout)
         if (
             limit is None
+            and max_hold is None
             and (at_least == 0.0 or not seconds(at_least, "at_least"))
             and (self._lent or not self._brought)
         ):
             check_owner(owner)
             self._door.check(name)
             return ToldAsk(self._known_address(name), owner, patience, self._door, self._lend)
-        asked = self._asked(name, timeout, owner, limit, at_least, names_holder=limit is None)
+        asked = self._asked(name, timeout, owner, limit, at_least, max_hold, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
         otherwise = "timeout" if patience is None or patience else "raise"
         return lambda registry: told(Call(name, "", owner, mode=use), lambda: asked(registry), otherwise=otherwise)
@@ -198,13 +207,14 @@ class BaseClient:
         owner: str,
         limit: int | None = None,
         at_least: Seconds = 0.0,
+        max_hold: Seconds | None = None,
         options: SingletonOptions | None = None,
         *,
         names_holder: bool = False,
     ) -> Work[Hold]:
         address, patience = self._address(name, options), checked_timeout(timeout)
         check_owner(owner)
-        kept = seconds(at_least, "at_least")
+        least, most = span(at_least, max_hold)
         if limit is not None:
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
             refuse_failover(self._options, f"semaphore {name!r}")
@@ -212,19 +222,30 @@ class BaseClient:
         async def attempt(registry: Registry) -> Hold:
             named = naming_holder(registry, address, patience) if names_holder else contextlib.nullcontext()
             async with named:
-                return await registry.acquire(address, timeout=patience, owner=owner, limit=limit, at_least=kept)
+                return await registry.acquire(
+                    address, timeout=patience, owner=owner, limit=limit, at_least=least, max_hold=most
+                )
 
         return self._through(name, attempt)
 
     def _try(
-        self, name: str, owner: str, limit: int | None, at_least: Seconds, use: Use | None = None
+        self,
+        name: str,
+        owner: str,
+        limit: int | None,
+        at_least: Seconds,
+        max_hold: Seconds | None = None,
+        use: Use | None = None,
+        timeout: Seconds = 0.0,
     ) -> Work[Hold | None]:
-        asked = self._asked(name, 0, owner, limit, at_least)
+        patience = checked_patience(timeout)
+        asked = self._asked(name, patience, owner, limit, at_least, max_hold)
         kind: Use = use or ("lock" if limit is None else "semaphore")
+        otherwise = "timeout" if patience else "skip"
 
         async def attempt(registry: Registry) -> Hold | None:
             try:
-                return await told(Call(name, "", owner, mode=kind), lambda: asked(registry), otherwise="skip")
+                return await told(Call(name, "", owner, mode=kind), lambda: asked(registry), otherwise=otherwise)
             except LockNotAcquired:
                 return None
 
@@ -236,6 +257,8 @@ class BaseClient:
         addresses, patience = [self._address(name) for name in names], checked_timeout(timeout)
         check_owner(owner)
         given = [address.name for address in addresses]
+        if not given:
+            raise ConfigurationError("names is empty: give the name of one lock at least")
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
             raise ConfigurationError(f"names has {quoted(twice)} twice: it would wait for itself")
@@ -243,12 +266,27 @@ class BaseClient:
             ", ".join(given), lambda registry: acquire_all(registry, addresses, timeout=patience, owner=owner)
         )
 
+    def _again(self, name: str, at_least: Seconds) -> Again:
+        """Say how a block shares the hold of a block around it: it may have it kept for longer."""
+        lock, kept = (self._place, name), seconds(at_least, "at_least")
+
+        def first(hold: Hold) -> Work[None]:
+            async def keep(registry: Registry) -> None:
+                registry.keep(hold, kept)
+
+            return keep
+
+        return Again(lock, first if kept else None)
+
     def _holder(self, name: str) -> Work[Holder | None]:
         address = self._address(name)
         return self._through(name, lambda registry: holder(registry.store(address.place), name))
 
     def _lend(self, registry: Registry) -> None:
         """Keep what the client brought along open for as long as the client is."""
+        if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
+            self._told = True
+            warn_of_local_run(os.environ, self._place.account.endpoint, self._options)
         if self._brought:
             registry.lent_to(self._door, self._place)
             self._lent = True

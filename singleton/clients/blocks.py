@@ -5,15 +5,15 @@ A block is entered once. As a decorator it makes a block of each call.
 
 from __future__ import annotations
 
-from contextlib import AsyncContextDecorator, AsyncExitStack, ContextDecorator, ExitStack
-from typing import TYPE_CHECKING, Generic, TypeVar
+from contextlib import AsyncExitStack, ExitStack
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
+from singleton.base.hold import holds_in
 from singleton.process.current import runtime
-from singleton.process.reentry import enter, leave
-from singleton.process.registry import holds_in
+from singleton.process.reentry import Entry, enter, enter_again, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Hashable
     from types import TracebackType
     from typing import Self
 
@@ -23,19 +23,46 @@ if TYPE_CHECKING:
     from singleton.process.reentry import Inside
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
+_P = ParamSpec("_P")
+
+
+class Again(NamedTuple):
+    """How a block shares the hold of a block around it.
+
+    Attributes:
+        lock: which lock it is.
+        first: what is done on the lock thread before it begins; None: nothing.
+    """
+
+    lock: Hashable
+    first: Callable[[Hold], Work[None]] | None
 
 
 class _Held(Generic[_T]):
-    """What both kinds of blocks know. ``asks`` makes the work that acquires, and checks its arguments."""
+    """What all blocks know.
 
-    __slots__ = ("_asks", "_entered", "_holds", "_locks", "_work")
+    Args:
+        name: what is asked for, in words.
+        asks: makes the work that acquires, and checks its arguments.
+        again: how the block shares the hold of a block of the same lock around it; None: it does not.
+    """
 
-    def __init__(self, asks: Callable[[], Work[_T]]) -> None:
+    __slots__ = ("_again", "_asks", "_entered", "_entry", "_holds", "_locks", "_work", "name")
+
+    def __init__(self, name: str, asks: Callable[[], Work[_T]], again: Again | None = None) -> None:
+        self.name = name
         self._asks = asks
+        self._again = again
+        self._entry: Entry | None = None
         self._work: Work[_T] | None = asks()
         self._locks: LockRuntime
         self._holds: tuple[Hold, ...] = ()
         self._entered: tuple[Inside, ...] = ()
+
+    def another(self) -> Self:
+        """Return a block like this one that was not entered."""
+        return type(self)(self.name, self._asks, self._again)
 
     def _begin(self) -> Work[_T]:
         work, self._work = self._work, None
@@ -44,31 +71,52 @@ class _Held(Generic[_T]):
         self._locks = runtime()
         return work
 
+    def _shares(self) -> tuple[Hold, Work[None] | None] | None:
+        """Share the hold of the block around this one, if there is one; return what is to be done for that."""
+        if self._again is None or (found := enter_again(self._again.lock)) is None:
+            return None
+        hold, self._entry = found
+        return hold, None if self._again.first is None else self._again.first(hold)
+
     def _got(self, got: _T) -> _T:
         self._holds = holds_in(got)
-        self._entered = enter(*self._holds)
+        if self._holds and self._again is not None and self._entry is None:
+            self._entry = Entry(self._again.lock, set())
+            self._entry.blocks.add(self._entry)
+        self._entered = enter(*self._holds, shared=self._entry)
         return got
 
     def _end(self) -> tuple[Hold, ...]:
         leave(self._entered)
         holds, self._holds = self._holds, ()
+        if self._entry is not None:
+            self._entry.blocks.discard(self._entry)
+            if self._entry.blocks:  # of the blocks that share it, this is not the last
+                return ()
         return holds
 
 
-class Block(_Held[_T], ContextDecorator):
-    """A ``with`` block on any thread."""
+class Block(_Held[_T]):
+    """A ``with`` block on any thread; as a decorator of a function, a block around each of its calls."""
 
     __slots__ = ()
 
-    def _recreate_cm(self) -> Self:
-        return type(self)(self._asks)
-
     def __enter__(self) -> _T:
-        return self._got(self._begin_sync())
-
-    def _begin_sync(self) -> _T:
         work = self._begin()
-        return self._locks.call(work)
+        if (shared := self._shares()) is not None:
+            return self._enter_shared(*shared)
+        return self._got(self._locks.call(work))
+
+    def _enter_shared(self, hold: Hold, first: Work[None] | None) -> _T:
+        got = self._got(cast("_T", hold))
+        try:
+            if first is not None:
+                self._locks.call(first)
+            hold.raise_if_lost()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return got
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -81,18 +129,56 @@ class Block(_Held[_T], ContextDecorator):
             for hold in holds:
                 releases.callback(self._locks.release, hold)
 
+    def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]:
+        """Acquire anew for each call of the function, and give back at its end.
 
-class AsyncBlock(_Held[_T], AsyncContextDecorator):
-    """An ``async with`` block on any event loop."""
+        The call raises ``LockLost`` at its end if the lock was lost meanwhile. ``current_hold()`` is its hold.
+
+        Raises:
+            ConfigurationError: it is no function, or a coroutine function, a generator, or a class.
+        """
+        from singleton.clients.decorating import guarded
+
+        return guarded(function, self.name, self.another)
+
+
+class TryBlock(Block["Hold | None"]):
+    """A ``with`` block that is entered with None where somebody else has the lock; as a decorator it skips the call."""
 
     __slots__ = ()
 
-    def _recreate_cm(self) -> Self:
-        return type(self)(self._asks)
+    def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R | None]:  # type: ignore[override]
+        """Try for each call of the function. Where somebody else has the lock, skip the call: it returns None.
+
+        Raises:
+            ConfigurationError: as for ``Block``.
+        """
+        from singleton.clients.decorating import guarded
+
+        return guarded(function, self.name, self.another, skips=True)
+
+
+class AsyncBlock(_Held[_T]):
+    """An ``async with`` block on any event loop; as a decorator of a coroutine function, one around each call."""
+
+    __slots__ = ()
 
     async def __aenter__(self) -> _T:
         work = self._begin()
+        if (shared := self._shares()) is not None:
+            return await self._enter_shared(*shared)
         return self._got(await self._locks.call_async(work))
+
+    async def _enter_shared(self, hold: Hold, first: Work[None] | None) -> _T:
+        got = self._got(cast("_T", hold))
+        try:
+            if first is not None:
+                await self._locks.call_async(first)
+            hold.raise_if_lost()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return got
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -104,3 +190,33 @@ class AsyncBlock(_Held[_T], AsyncContextDecorator):
         async with AsyncExitStack() as releases:
             for hold in holds:
                 releases.push_async_callback(self._locks.release_async, hold)
+
+    def __call__(self, function: Callable[_P, Coroutine[Any, Any, _R]], /) -> Callable[_P, Coroutine[Any, Any, _R]]:
+        """Acquire anew for each call of the coroutine function, and give back at its end.
+
+        When the lock is lost, the call is cancelled and raises ``LockLost``. ``current_hold()`` is its hold.
+
+        Raises:
+            ConfigurationError: it is no coroutine function.
+        """
+        from singleton.clients.decorating import guarded_async
+
+        return guarded_async(function, self.name, self.another)
+
+
+class AsyncTryBlock(AsyncBlock["Hold | None"]):
+    """As ``TryBlock``, with ``async with`` and for coroutine functions."""
+
+    __slots__ = ()
+
+    def __call__(  # type: ignore[override]
+        self, function: Callable[_P, Coroutine[Any, Any, _R]], /
+    ) -> Callable[_P, Coroutine[Any, Any, _R | None]]:
+        """Try for each call of the coroutine function. Where somebody else has the lock, skip it: it returns None.
+
+        Raises:
+            ConfigurationError: it is no coroutine function.
+        """
+        from singleton.clients.decorating import guarded_async
+
+        return guarded_async(function, self.name, self.another, skips=True)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.locking.slots import MOST
-from singleton.settings.durations import Limits
+from singleton.settings.durations import Limits, seconds
 from singleton.settings.options import SingletonOptions, refuse_failover
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-    from typing import TypeAlias
+    from collections.abc import Callable
 
     from singleton.base.hold import Hold
-
-    Seconds: TypeAlias = float | timedelta
+    from singleton.base.kinds import Seconds
 
 _TIMEOUT = Limits(maximum=(2**31 - 1) / 1000, note=", or None to wait for as long as it takes")  # M-6
 
@@ -53,8 +51,43 @@ def checked_timeout(timeout: Seconds | None) -> float | None:
     return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
 
 
-def checked_limit(limit: object) -> int:
-    """Return a semaphore's limit if it is one."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
-        raise ConfigurationError(f"limit is {quoted(limit)}: give a whole number from 1 to {MOST:,}")
-    return limit
+def checked_patience(timeout: Seconds) -> float:
+    """Return the time-out of an attempt in seconds if it is one: an attempt without an end can't fail."""
+    checked = checked_timeout(timeout)
+    if checked is None:
+        raise ConfigurationError(
+            "timeout is None: give the seconds after which try_lock gives up, or 0 to ask once. To wait for as long as "
+            "it takes, use lock"
+        )
+    return checked
+
+
+def checked_period(every: Seconds, at_least: Seconds) -> float:
+    """Return the seconds from tick to tick if they leave a worker the lock at its own next tick."""
+    period, kept = seconds(every, "every", above=0), seconds(at_least, "at_least")
+    if kept >= period:
+        raise ConfigurationError(
+            f"at_least is {kept:g} s and every is {period:g} s: the worker would find its own lock taken at its next "
+            f"tick. Give an at_least below {period:g} s"
+        )
+    return period
+
+
+def check_work(work: object) -> None:
+    """Refuse work that can't be called with the hold: it would be found out only at its first tick."""
+    if not callable(work):
+        raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
+    _check_arity(work)
+
+
+def _check_arity(work: Callable[..., object]) -> None:
+    try:
+        inspect.signature(work).bind(None)
+    except TypeError as error:
+        name = getattr(work, "__qualname__", repr(work))
+        raise ConfigurationError(
+            f"work={name} can't be called with the hold alone: {error}. Give a function of one parameter, such as "
+            "`def clean_up(hold): ...`"
+        ) from None
+    except ValueError:  # a builtin that does not tell
+        return

@@ -44,7 +44,7 @@ async def told_on(call: Call, ask: Callable[[], Awaitable[Hold]], *, otherwise: 
 
 def follow(call: Call, hold: Hold) -> None:
     """Tell that the hold was acquired; and of its end, without keeping it alive: its caller may drop it (M-37)."""
-    tell("acquired", call, token=hold.token, lock=hold.lock)
+    tell("acquired", call, hold, lock=hold.lock)
     turn = hold.turn if isinstance(hold, Section) else None
     end = _End(call, hold.lock, hold.token, turn)
     hold.lost.add_callback(end.lost)

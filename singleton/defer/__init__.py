@@ -1,1 +1,1 @@
-"""Putting a queue message back: how, which queue, and how often it had failed. Functions and locks may not enter."""
+"""Putting a queue message back: how, which queue, how often it has failed. It must not import functions and locks."""

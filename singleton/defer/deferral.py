@@ -138,7 +138,7 @@ async def put_back(
         return None
     handed_on(copy.id)
     if not await _gone(lambda: queue.delete(*claimed)):
-        _log.warning("%s was put back as %s, but could not be deleted: it will run twice", message, copy.id)
+        _log.warning("%s was put back as %s, but was not deleted itself: it will run twice", message, copy.id)
     return Moved(to=queue, copy=copy, by_host=False)
 
 
@@ -244,7 +244,7 @@ async def _asked(request: Callable[[], Awaitable[_T]]) -> _T:
 def _error(failure: StoreFailure, what: str) -> StorageError:
     """Put the queue's final answer into the words of the caller."""
     kind, why = {
-        "denied": (StorageDenied, "the queue denies access; deferring needs Storage Queue Data Contributor on it"),
-        "transient": (StorageUnavailable, "the queue gives no usable answer"),
-    }.get(failure.meaning, (StorageError, "the queue refuses it"))
+        "denied": (StorageDenied, "the queue denies access: deferring needs the role Storage Queue Data Contributor"),
+        "transient": (StorageUnavailable, "the queue does not answer as it should"),
+    }.get(failure.meaning, (StorageError, "the queue refuses the request"))
     return kind(f"{what}: {why} ({failure})", reason=str(failure), status=failure.status, code=failure.code)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
-from singleton.base.words import quoted
+from singleton.base.words import as_json, quoted
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 Encoding = Literal["base64", "none"]
+"""How a queue's messages are written: the ``messageEncoding`` of host.json."""
 _LONGEST_NAME: Final = 63
 
 
@@ -76,7 +77,7 @@ def message_encoding(app_dir: Path | None, settings: Mapping[str, str]) -> Encod
             return "base64"
         case "none":
             return "none"
-    raise ConfigurationError(f'{where} is {quoted(value)}: give "base64" or "none"')
+    raise ConfigurationError(f'{where} is {as_json(value)}: give "base64" or "none"')
 
 
 def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
@@ -90,7 +91,7 @@ def max_dequeue_count(app_dir: Path | None, settings: Mapping[str, str]) -> int:
     where, value = _queue_option("maxDequeueCount", 5, app_dir, settings)
     number = whole_number(value)
     if number is None or number < 1:
-        raise ConfigurationError(f"{where} is {quoted(value)}: give a whole number, at least 1")
+        raise ConfigurationError(f"{where} is {as_json(value)}: give a whole number of at least 1")
     return number
 
 
@@ -106,7 +107,9 @@ def _resolved(text: str, what: str, settings: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         found = setting(settings, match[1])
         if found is None:
-            raise ConfigurationError(f"the trigger's {what} is {quoted(text)}: there is no app setting {match[1]}")
+            raise ConfigurationError(
+                f"the trigger's {what} is {quoted(text)}: there is no app setting {match[1]}: set it"
+            )
         return found
 
     return re.sub(r"%([^%]+)%", value, text)

@@ -84,7 +84,7 @@ async def strikes_of(store: object, queue: str, key: str) -> Strikes:
         return Strikes(before, here, noted.get(_LAST, ""))
     except (StoreFailure, ValueError) as error:
         if not (isinstance(error, StoreFailure) and error.meaning == "missing"):
-            _log.warning("message %s: whether it failed before is not known (%s)", key, error)
+            _log.warning("message %s: its earlier failures could not be read (%s)", key, error)
         return Strikes()
 
 
@@ -98,4 +98,4 @@ async def note_strikes(store: object, queue: str, key: str, strikes: Strikes) ->
     try:
         await within(_ANSWER, store.note(name, said) if strikes else store.remove(name))
     except StoreFailure as error:
-        _log.warning("message %s: how often it failed is not noted (%s)", key, error)
+        _log.warning("message %s: its failure was not noted (%s)", key, error)

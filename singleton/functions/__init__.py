@@ -1,4 +1,4 @@
-"""What Azure Functions brings: guards around invocations, listeners, triggers and their payloads.
+"""The part for Azure Functions: guards around invocations, listeners, triggers and their payloads.
 
 Only the decorator and ``singleton.testing`` stand above it.
 """

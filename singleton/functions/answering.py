@@ -1,6 +1,6 @@
-"""What no worker would answer becomes an error of its invocation: stray cancellations, ``exit()``, promises.
+"""Where the worker would never answer an invocation, it fails with an error: cancellations, ``exit()``, awaitables.
 
-What a worker would finish only after the body, an iterator's items, is finished under the lock.
+An iterator, which the worker would go through only after the body, is gone through under the lock.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def always_answered(function: str) -> Iterator[None]:
     except asyncio.CancelledError as error:
         if being_cancelled():
             raise
-        raise RuntimeError(f"{function} raised CancelledError, and nobody had cancelled it") from error
+        raise RuntimeError(f"{function} raised CancelledError, but nobody cancelled it") from error
     except StopIteration:
         # Not "from" it: contextlib would take that for the StopIteration itself.
         raise RuntimeError(f"{function} raised StopIteration")  # noqa: B904
     except SystemExit as error:
         raise RuntimeError(
-            f"{function} called exit({error.code!r}): a function ends by returning or raising"
+            f"{function} called exit({error.code!r}): a function must return, or raise an error"
         ) from error
 
 
@@ -68,10 +68,9 @@ def finished(function: str, result: Any, returns: str | None, *, decorator: str)
     elif not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
         return result
     raise ConfigurationError(
-        f"{decorator} on {function}: its body returned a {type(result).__name__}, work that would run without the "
-        f"lock. If a decorator below {decorator} wraps an async function in a plain one, have it return an async "
-        f"function, or put {decorator} right above the async def; else await it in the function, and return its "
-        "result, or a list"
+        f"{decorator} on {function}: its body returned a {type(result).__name__}, which would run after the lock is "
+        "released. Await it in the function, and return its result (of a generator, a list). If a decorator below "
+        f"{decorator} wraps an async function in a plain one, put {decorator} right above the async def"
     )
 
 

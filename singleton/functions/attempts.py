@@ -1,11 +1,11 @@
-"""Waiting by attempts: what a layout may say in place of waiting in line (D-29 to D-31)."""
+"""Other ways to acquire a lock than in line: by attempts, as a layout may say (D-29 to D-31), or a slot of several."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from itertools import repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 
 _SHORTEST: Final = 0.1
 """Seconds between two attempts, at least: with no shortest delay, a wait for a time-out would be a storm."""
+
+
+class Kept(TypedDict):
+    """For how many seconds a hold is kept: at least, and at most."""
+
+    at_least: float
+    max_hold: float | None
+
+
+async def acquire_slot(
+    registry: Registry, address: Address, limit: int, *, timeout: float | None, owner: str, kept: Kept
+) -> Hold:
+    """Acquire one of ``limit`` slots. The hold shows no token: that of a slot is no fence among holders of others."""
+    hold = await registry.acquire(address, timeout=timeout, owner=owner, limit=limit, **kept)
+    hold.token, hold.stateless = None, f"with limit={limit}, several have it at a time"
+    return hold
 
 
 def delays(attempts: Attempts, rng: random.Random) -> Iterator[float]:
@@ -40,6 +56,8 @@ async def acquire_by_attempts(
     timeout: float | None,
     owner: str,
     within: float | None = None,
+    at_least: float = 0.0,
+    max_hold: float | None = None,
 ) -> Hold:
     """Try as often as ``attempts`` says (D-29), or with a time-out until then; 0 asks once.
 
@@ -56,7 +74,7 @@ async def acquire_by_attempts(
     with registry.long_wait(address, owner):
         while True:
             try:
-                return await registry.acquire(address, timeout=0, owner=owner)
+                return await registry.acquire(address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
             except (LockNotAcquired, StorageUnavailable) as error:
                 if left == 0 and isinstance(error, LockNotAcquired):
                     raise _exhausted(error, attempts) from None

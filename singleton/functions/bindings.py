@@ -1,4 +1,4 @@
-"""What each kind of trigger delivers: its body, and the names that the Functions host has for what comes with it.
+"""What each kind of trigger delivers: its body, and the Functions host's names for the data that comes with it.
 
 ``azure.functions`` has two major versions in use and need not be installed at all, and the worker hands over objects of
 the Azure SDKs too: all are recognised by what they can do, never by their class.
@@ -152,7 +152,7 @@ def _streamed_request(parameter: str, request: Any) -> Payload:
 
 def _refuse(parameter: str, what: str) -> object:
     raise ScopeError(
-        f"parameter {parameter} is {what}: scope it by a name that comes with it, such as scope_id='{{name}}'",
+        f"parameter {parameter} is {what}: use a value of the binding data for the scope, such as scope_id='{{name}}'",
         reason="unreadable",
     )
 
@@ -170,7 +170,7 @@ def _blob(parameter: str, blob: Any, trigger: Trigger | None) -> Payload:
         layers: tuple[Layer, ...] = (partial(_json_properties, read),)
     else:
         names, layers = held(blob, {"Uri": "url"}) | _sdk_blob_path(blob), ()
-        read = partial(_refuse, parameter, "a client of a blob, whose content isn't downloaded for a scope")
+        read = partial(_refuse, parameter, "a blob client, whose content isn't downloaded for a scope")
     in_path = partial(_names_in, path, str(names.get("BlobTrigger", "")))
     return Payload(
         read=read, layers=(in_path, lambda: names, *layers), find_id=partial(_text, blob, "name", "blob_name")

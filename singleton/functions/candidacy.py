@@ -1,8 +1,8 @@
-"""A process's candidacy to be the listener of a function: begun by its first invocation, for the life of the process.
+"""A process's candidacy to be the listener of a function. It begins with the first invocation, and lasts until the end.
 
-It lives on the lock thread, one for each lock. Whoever invokes the function is given a *seat* under the leader's lease,
-a hold of its own; there are as many seats as come. At the end of the process no more are given, those that are taken
-are waited for, and then the lease goes back (W-106). Where a body does not end, the lease lapses by itself (B10).
+It lives on the lock thread, one for each lock. Each invocation gets a *seat* under the listener's lease: a hold of its
+own. There is no limit on seats. At the end of the process it gives no more seats, waits for the bodies that run, and
+releases the lease (W-106). If a body does not end, the lease is not released, and expires (B10).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError, StorageUnavailable, as_told
-from singleton.base.events import tell
+from singleton.base.events import no_longer_going, tell
 from singleton.base.naming import current
 from singleton.base.naming import log as _log
 from singleton.locking.campaign import Campaign
@@ -124,7 +124,7 @@ class Candidacy:
         led = self._leads()
         if led is not None and not await self._drained(_DRAIN):
             _log.warning(
-                *("%s still runs at the end of its process: its lease is left to lapse", self._about.function),
+                *("%s still runs while its process ends: its lease is not released, and expires", self._about.function),
                 extra=self._about.fields,
             )
             return
@@ -209,11 +209,12 @@ class Candidacy:
         self._hold = None
         await self._drained(within=self._address.timing.period)
         await self._registry.release(hold)
+        no_longer_going(self._about)
 
     def _refusal(self, owner: str) -> SingletonError:
         name, function = self._about.lock, self._about.function
         if self._ending:
-            return LockClosed(f"{function}: its process is ending", lock=name, owner=owner)
+            return LockClosed(f"{function} did not run: its process is ending", lock=name, owner=owner)
         known = self._trouble
         if not self._decided.is_set():
             said = self._registry.why_not(self._address, self._undecided_since, elsewhere=known is not None)
@@ -221,14 +222,14 @@ class Candidacy:
         if known is not None and not isinstance(known, LockNotAcquired):
             return known.another(owner)
         if self._decided.is_set():
-            text = f"{function} runs in another process, which is its listener (lock {name!r})"
+            text = f"{function} did not run here: another process is its listener (lock {name!r})"
         else:
-            text = f"{function}: this process does not listen yet, and still asks for lock {name!r}"
+            text = f"{function} did not run: this process is not its listener yet, and still asks for lock {name!r}"
         return LockNotAcquired(text, lock=name, owner=owner)
 
     def _lapsed(self) -> SingletonError:
         name, function = self._about.lock, self._about.function
-        text = "its lease ran out, and the storage has not said yet whether another process listens now"
+        text = "its lease expired, and the storage has not answered yet whether another process is the listener now"
         return StorageUnavailable(f"{function}: {text} (lock {name!r})", lock=name, reason="expired")
 
     # --- seats --------------------------------------------------------------------------------------------------------

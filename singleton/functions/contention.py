@@ -1,4 +1,4 @@
-"""What to do with an invocation whose lock another one has: the policies of ``on_contention``."""
+"""What to do with an invocation when somebody else has its lock: the policies of ``on_contention``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
 
 Policy = Literal["wait", "skip", "raise", "defer"]
+"""What to do when another invocation has the lock: wait for it, skip this one as a success, raise
+``LockNotAcquired``, or put a storage queue's message back for a while. A function of your own returns one of these."""
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 
@@ -30,6 +32,7 @@ class Contention:
             in its place (H-80).
         dequeue_count: how often the message has been received, this time included; 0 where that is not known, as where
             the body has a ``DequeueCount``.
+        waiting: how many invocations of this process wait for the lock now, this one not included.
     """
 
     function: str
@@ -37,10 +40,11 @@ class Contention:
     owner: str
     message_id: str | None = None
     dequeue_count: int = 0
+    waiting: int = 0
 
     @classmethod
-    def over(cls, call: Call, trigger: Trigger | None) -> Contention:
-        """Return the contention of an invocation; its trigger may be unknown."""
+    def over(cls, call: Call, trigger: Trigger | None, waiting: int = 0) -> Contention:
+        """Return the contention of an invocation; its trigger may be unknown. ``waiting``: how many others wait."""
         values = call.arguments.values() if trigger is None else [call.arguments.get(trigger.parameter)]
         message = next((value for value in values if callable(getattr(value, "get_body", None))), None)
         replaced = frozenset() if message is None else replaced_names(message, trigger)
@@ -52,10 +56,12 @@ class Contention:
             owner=call.owner,
             message_id=name if isinstance(name, str) else None,
             dequeue_count=count if isinstance(count, int) else 0,
+            waiting=waiting,
         )
 
 
 OnContention: TypeAlias = Policy | Callable[[Contention], Policy]
+"""What ``on_contention`` takes: a policy, or a function that is given a ``Contention`` and returns one."""
 
 
 def check_policy(policy: object) -> None:
@@ -67,7 +73,7 @@ def check_policy(policy: object) -> None:
     from singleton.base.words import did_you_mean, quoted
 
     if inspect.iscoroutinefunction(policy):
-        raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain one")
+        raise ConfigurationError(f"on_contention is the async function {policy.__name__}: give a plain function (def)")
     if callable(policy) and not isinstance(policy, type):
         _check_arity(policy)
         return
@@ -85,7 +91,8 @@ def _check_arity(policy: Callable[..., object]) -> None:
     except TypeError as error:
         name = getattr(policy, "__qualname__", repr(policy))
         raise ConfigurationError(
-            f"on_contention={name} can't be called with the Contention alone: {error}; give a function of one parameter"
+            f"on_contention={name} can't be called with one argument, a Contention: {error}. Give a function of one "
+            "parameter"
         ) from None
     except ValueError:  # a builtin that does not tell
         return
@@ -101,8 +108,10 @@ def decide(policy: OnContention, contention: Contention) -> Policy:
         return policy
     answer = policy(contention)
     if answer not in POLICIES:
+        from singleton.base.words import quoted
+
         name = getattr(policy, "__qualname__", repr(policy))
         raise ConfigurationError(
-            f"on_contention={name} answered {answer!r}: it must return one of {', '.join(map(repr, POLICIES))}"
+            f"on_contention={name} returned {quoted(answer)}: it must return one of {', '.join(map(repr, POLICIES))}"
         )
     return answer

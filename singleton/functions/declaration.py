@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from singleton.base.errors import ScopeError
+from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.events import Call
-from singleton.functions.triggers import invocation_id, refuse_policy
+from singleton.functions.triggers import invocation_id, refuse_none, refuse_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from singleton.base.kinds import Level, Mode
+    from singleton.base.kinds import Level, Mode, WhenFull
     from singleton.functions.bindings import Payload
     from singleton.functions.contention import OnContention
     from singleton.functions.triggers import Trigger
@@ -43,6 +43,13 @@ class Declaration:
     app_dir: Path | None
     layout: Layout = field(repr=False)
     template: ScopeTemplate = field(repr=False)
+    name: str | None = None
+    limit: int | None = None
+    at_least: float = 0.0
+    max_hold: float | None = None
+    max_waiting: int | None = None
+    when_full: WhenFull = "raise"
+    also: Declaration | None = None
     find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
 
     mode: ClassVar[Mode] = "function"
@@ -56,7 +63,7 @@ class Declaration:
 
     @property
     def enabled(self) -> bool:
-        """Tell whether bodies run under the lock, or just so."""
+        """Tell whether bodies run under the lock, or without it."""
         return self.options.enabled and not self.switched_off
 
     @property
@@ -66,7 +73,7 @@ class Declaration:
 
     @property
     def poll(self) -> float:
-        """Seconds after which somebody who waits for the lock has asked again, at most."""
+        """The longest time in seconds until a waiter asks for the lock again."""
         return self.options.lock_acquisition_polling_interval
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
@@ -78,14 +85,25 @@ class Declaration:
         known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
         function = str(known or self.function)
         refuse_policy(function, self.on_contention, self.trigger, arguments)
-        if self.on_contention == "defer" and self.enabled:
+        if self.when_full == "defer":
+            refuse_none(function, "when_full='defer'", self.trigger, "when_full='raise'")
+        if "defer" in (self.on_contention, self.when_full) and self.enabled:
             from singleton.functions.deferring import check_message
 
             check_message(function, self.trigger, arguments)
-        scopes = self._scopes(arguments)
-        lock = self.layout.lock(self._host_id, function, scopes, self.level, listener=self.mode == "listener")
+        lock = self._lock(function, arguments)
         storage = getattr(context, "thread_local_storage", None)
         return Call(lock, function, invocation_id(context), arguments, self.mode, storage)
+
+    def _lock(self, function: str, arguments: Mapping[str, Any]) -> str:
+        scopes = self._scopes(arguments)
+        named = self.name or function
+        lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=self.mode == "listener")
+        if self.limit is not None:
+            from singleton.layouts.naming import semaphore_name
+
+            lock = semaphore_name(lock)
+        return lock
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self.scope is None and not self.scope_id:
@@ -107,8 +125,8 @@ class Declaration:
             payload = find()
             if payload is None:
                 raise ScopeError(
-                    f"scope {self.scope!r}: {self.function} has no parameter with a payload to find it in; "
-                    "a timer has none (use scope_id)",
+                    f"scope {self.scope!r}: {self.function} has no parameter with a message or another payload to "
+                    "look it up in. For a timer, use scope_id in place of scope",
                     reason="no payload",
                 )
             value = value_at(self.scope, payload.read(), message_id=payload.message_id, dotnet=self.layout.dotnet)
@@ -142,3 +160,21 @@ class Declaration:
         from singleton.process.address import Address
 
         return Address.of(self._place, call.lock, self.options, self.layout.stamp())
+
+    def _addresses(self, call: Call) -> tuple[Address, ...]:
+        """Return the address of its lock, and that of the lock's old name where it is taken as well.
+
+        Raises:
+            ConfigurationError: both are the same lock.
+            ScopeError: the payload names no scope of the old one.
+        """
+        address = self._address(call)
+        if self.also is None:
+            return (address,)
+        old = self.also._address(Call(self.also._lock(call.function, call.arguments), call.function, call.owner))  # noqa: SLF001 - one more of our kind
+        if old.blob == address.blob:
+            raise ConfigurationError(
+                f"also= on {self.function} names the lock that the function has anyway: {call.lock!r} in the container "
+                f"{self.options.container!r}. Say what was different before, or leave also= out"
+            )
+        return address, old

@@ -1,6 +1,6 @@
-"""What ``"defer"`` needs of a function and its messages, and the work that puts one back.
+"""What ``"defer"`` needs of a function and its messages, and how it puts a message back.
 
-What can't be deferred is refused at the declaration where the trigger is known, else at the invocation, which then
+What can't be deferred is refused at the declaration if the trigger is known there, else at the invocation, which then
 fails: nothing is lost.
 """
 
@@ -53,8 +53,8 @@ def check_deferrable(function: str, wait: float | None, trigger: Trigger | None)
     """
     if wait is not None and wait > LONGEST_WAIT:
         raise ConfigurationError(
-            f"timeout is {wait:g} beside on_contention='defer': give at most {LONGEST_WAIT:g} seconds, as the host "
-            "changes a message's receipt soon after; a deferred message waits in its queue anyway"
+            f"timeout is {wait:g} with on_contention='defer': give at most {LONGEST_WAIT:g} seconds, because the host "
+            "changes a message's receipt soon after that. A deferred message waits in its queue"
         )
     if trigger is not None:
         _check_trigger(function, trigger)
@@ -64,8 +64,8 @@ def check_deferrable(function: str, wait: float | None, trigger: Trigger | None)
 def _check_trigger(function: str, trigger: Trigger) -> None:
     if trigger.type != QUEUE:
         raise ConfigurationError(
-            f"{function} can't defer: its trigger is a {trigger.type}, and only a storage queue's messages "
-            "(queueTrigger) can be put back; use 'wait', 'skip' or 'raise'"
+            f"{function} can't use on_contention='defer': its trigger is a {trigger.type}, and only messages of a "
+            "storage queue (queueTrigger) can be put back. Use 'wait', 'skip' or 'raise'"
         )
 
 
@@ -76,8 +76,8 @@ def _check_installed() -> None:
         found = None
     if found is None:
         raise ConfigurationError(
-            "on_contention='defer' needs azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
-            "(pip install 'azure-functions-singleton[defer]')",
+            "on_contention='defer' needs the package azure-storage-queue: add azure-functions-singleton[defer] to "
+            "requirements.txt (pip install 'azure-functions-singleton[defer]')",
             reason=OF_THE_APP,
         )
 
@@ -115,8 +115,8 @@ class Deferring:
         try:
             await _Unfinished().done_by(locks, partial(self._deferred, call=call, place=place, message=message))
         except MessageElsewhere:
-            _log.info("%s: %s can't be put back, its receipt is too old", call.function, message, extra=call.fields)
-            contended.add_note("Its message could not be put back: another receiver may have it by now.")
+            _log.info("%s: %s can't be put back: its receipt is too old", call.function, message, extra=call.fields)
+            contended.add_note("Its message could not be put back: another host may have received it by now.")
             raise contended from None
 
     async def failed(self, call: Call, error: Exception, locks: Locks) -> bool:
@@ -132,11 +132,11 @@ class Deferring:
         try:
             poisoned = await self._strike(call, locks)
         except Exception:  # noqa: BLE001 - whatever it is, it is not what the caller is to hear of
-            _log.warning("%s failed, and this could not be counted", call.function, exc_info=True, extra=call.fields)
+            _log.warning("%s failed, and its failure was not counted", call.function, exc_info=True, extra=call.fields)
             return False
         if poisoned:
             _log.error(
-                *("%s failed; its message is poison, and ends as a success", call.function),
+                *("%s failed too often: its message is in the poison queue, so it ends as a success", call.function),
                 exc_info=error,
                 extra=call.fields,
             )
@@ -179,7 +179,7 @@ class Deferring:
         moved = await put_back(registry.queue(place.account, place.queue), message, delay=seconds, handed_on=told)
         if moved is None:
             _log.warning(
-                *("%s: %s was not put back: it comes back by itself, or its life ends", call.function, message),
+                *("%s: %s was not put back: it comes back by itself, or expires", call.function, message),
                 extra=call.fields,
             )
             return
@@ -230,7 +230,11 @@ class Deferring:
             if (moved := await move(source, poison, message, by_host=by_host)) is None:
                 return None
         except (MessageElsewhere, StorageError) as error:
-            _log.warning("%s failed %d times, but can't be poisoned: %s", message, failures, error, extra=call.fields)
+            _log.warning(
+                "%s failed %d times, but can't be moved to the poison queue: %s",
+                *(message, failures, error),
+                extra=call.fields,
+            )
             return None
         _log.warning(
             *("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison),
@@ -305,14 +309,15 @@ def check_message(function: str, trigger: Trigger | None, arguments: Mapping[str
     """
     if trigger is None:
         raise ConfigurationError(
-            f"{function} can't defer: its trigger is not known here; put @singleton above the trigger's decorator"
+            f"{function} can't use on_contention='defer': @singleton doesn't see its trigger. Put @singleton above the "
+            "trigger's decorator"
         )
     _check_trigger(function, trigger)
     message = arguments.get(trigger.parameter)
     if not is_whole(message, trigger):
         raise ConfigurationError(
-            f"{function} can't defer: its parameter {trigger.parameter} is a {type(message).__name__} without an id "
-            "and a receipt; annotate it as func.QueueMessage"
+            f"{function} can't use on_contention='defer': its parameter {trigger.parameter} is a "
+            f"{type(message).__name__}, which has no message id. Annotate the parameter as func.QueueMessage"
         )
     return trigger
 

@@ -1,7 +1,8 @@
-"""Start a Durable orchestration once: whether it runs is asked, and its start asked for, under one lock.
+"""Start a Durable orchestration once: under one lock, ask whether it runs, and start it if it does not.
 
-Two callers that both ask ``client.get_status``, both see that nothing runs, and both start would otherwise replace one
-instance by the other. Nothing of the Durable package is imported: its client and statuses are known by what they say.
+Without the lock two callers may both ask ``client.get_status``, both see that nothing runs, and both start: the second
+replaces the instance of the first. Nothing of the Durable package is imported: its objects are recognised by their
+attributes.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ _FIRST_LOOK, _LONGEST_PAUSE = 0.05, 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What came of ``start_singleton``.
+    """The result of ``start_singleton``.
 
     Attributes:
         instance_id: the instance.
         started: whether this call started it.
-        status: the instance's runtime status as last seen, such as ``"Running"``: where ``started`` is False the one
-            that stood in the way. None: it could not be seen within ten seconds.
+        status: the instance's runtime status as last seen, such as ``"Running"``: where ``started`` is False, of the
+            instance that was there already. None: it could not be seen within ten seconds.
     """
 
     instance_id: str
@@ -71,23 +72,24 @@ async def start_singleton(
     timeout: float | timedelta | None = None,
     connection: str = "AzureWebJobsStorage",
 ) -> Started:
-    """Start an orchestration unless the instance runs, waits or is suspended, whoever else asks at the same time.
+    """Start an orchestration unless the instance runs, waits or is suspended: once, also with several callers.
 
-    All that ask for one instance id do so one after the other: the lock belongs to the app's host id and this instance
-    id. It is kept until Durable shows the new instance, for ten seconds at most, so that the next one sees it too.
-    Where somebody starts the instance without it meanwhile, Durable refuses this start, and it is not ``started``.
+    Calls for one instance id run one after the other: the lock belongs to the app's host id and this instance id. It is
+    held until Durable shows the new instance, for ten seconds at most, so that the next call sees it too. If somebody
+    starts the instance without this function meanwhile, Durable refuses this start, and ``started`` is False.
 
     Args:
         client: the Durable client of the ``durable_client_input`` binding.
         orchestrator: name of the orchestrator function.
-        instance_id: the instance; equal ids exclude one another.
+        instance_id: the instance's id. Starts with equal ids exclude one another.
         client_input: input for the orchestrator.
-        timeout: seconds to wait for others that start this instance, above 0; by default the option
-            ``lockAcquisitionTimeout`` (for ever, unless set). It ends before the host's ``functionTimeout`` strikes.
+        timeout: seconds to wait for others that start this instance, more than 0; by default the option
+            ``lockAcquisitionTimeout`` (no limit, unless set). The wait ends before the host's ``functionTimeout`` in
+            any case.
         connection: app setting, or prefix of ``__accountName`` and such settings, of the lock's storage account.
 
     Raises:
-        LockNotAcquired: others were at it for the whole time-out.
+        LockNotAcquired: other calls had the lock for the whole time-out.
         LockLost: the lock was lost before the start; nothing was started.
         StorageDenied, StorageUnavailable: the lock's storage refuses, or does not answer.
         ConfigurationError: an argument, option or setting is wrong.
@@ -185,7 +187,7 @@ async def _look(client: Any, instance_id: str) -> _Seen:
     told = await client.get_status(instance_id)
     # The client makes a status of every answer, also of one that says that the question failed.
     if (failure := getattr(told, "ExceptionMessage", None)) is not None:
-        raise RuntimeError(f"the status of orchestration {quoted(instance_id)} can't be told: {quoted(failure)}")
+        raise RuntimeError(f"the status of orchestration {quoted(instance_id)} can't be read: {quoted(failure)}")
     status = getattr(told, "runtime_status", None)
     return _Seen(None if status is None else str(getattr(status, "name", status)), getattr(told, "created_time", None))
 
@@ -207,12 +209,12 @@ async def _start(
         # An answer that was lost says nothing. Under the lock, an instance that appears now is the one asked for.
         if seen is None or hold.lost.is_set():
             raise
-        _log.warning("the start of orchestration %r failed, but it is there: %s", instance_id, type(error).__name__)
+        _log.warning("the start of orchestration %r failed (%s), but it runs", instance_id, type(error).__name__)
         return Started(instance_id=instance_id, started=True, status=seen)
     seen = await _until_seen(client, instance_id, before, within=_UNTIL_VISIBLE)
     if seen is None:
         _log.warning(
-            "orchestration %r was started, but Durable has not shown it for %g s: who asks next may start it again",
+            "orchestration %r was started, but Durable has not shown it for %g s: a later call may start it again",
             instance_id,
             _UNTIL_VISIBLE,
         )

@@ -6,34 +6,41 @@ invocation, so that its message is kept and tried again (W-84); only ``skip`` un
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from singleton.base import naming
-from singleton.base.errors import LockNotAcquired, SingletonError
-from singleton.base.events import tell, tell_failed
+from singleton.base.both import parts_of
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
 from singleton.functions.answering import always_answered, finished
 from singleton.functions.declaration import Declaration
 from singleton.functions.invocation import around, current, in_its_name
 from singleton.functions.triggers import refuse_policy
+from singleton.locking.section import Section
 from singleton.process import holders
 from singleton.process.cancelling import cancelled_when_lost
+from singleton.process.crowd import Waiting, is_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.events import Call, EventKind
+    from singleton.functions.attempts import Kept
     from singleton.functions.contention import Policy
     from singleton.functions.deferring import Deferring
     from singleton.functions.triggers import Trigger
     from singleton.functions.waiting import Acquire, WaitLimit
+    from singleton.process.address import Address
     from singleton.process.calls import LockRuntime
     from singleton.process.onthread import Locks, Work
+    from singleton.process.registry import Registry
 
 _log = naming.log
 
@@ -56,9 +63,18 @@ class Guard(Declaration):
         """Seconds of the first wait for the lock; 0 asks once; None waits for as long as it takes (W-26)."""
         if callable(self.on_contention):
             return 0
-        if self.timeout is not None:
+        return self.waits if self.max_waiting is None else 0  # that it would have to wait is known once it has asked
+
+    @property
+    def waits(self) -> float | None:
+        """Seconds for which an invocation waits in all; 0 where a policy of the user's own decides (W-26)."""
+        return 0 if callable(self.on_contention) else self._waits(self.on_contention)
+
+    def _waits(self, policy: Policy) -> float | None:
+        """Return the seconds for which an invocation waits by this policy before the policy's last word."""
+        if self.timeout is not None and not callable(self.on_contention):
             return self.timeout
-        return self._patience if self.on_contention == "wait" else 0
+        return self._patience if policy == "wait" else 0
 
     @property
     def _patience(self) -> float | None:
@@ -130,6 +146,8 @@ class Guard(Declaration):
         finally:
             await locks.release_async(hold)
             self._report("released", call, hold)
+            if self.at_least:
+                _list_while_kept(call, hold)
 
     async def _inside(
         self, call: Call, hold: Hold, body: Callable[[], Coroutine[Any, Any, Any]], *, cancel: bool
@@ -152,32 +170,45 @@ class Guard(Declaration):
         """Acquire the lock; where another invocation has it do as the policy says. None: the body is not to run."""
         tell("waiting", call)
         _ = self._told
+        waited, others, late = self.wait, Waiting(), 0.0
         try:
-            return await locks.call_async(self._acquisition(call, self.wait))
+            return await locks.call_async(self._acquisition(call, self.wait, others))
         except LockNotAcquired as error:
             contended = error
-        policy = self._decide(call)
-        patience = self._patience if policy == "wait" and self.wait == 0 else 0
+        except StorageUnavailable as error:
+            late, contended = others.seconds, LockNotAcquired(str(error), lock=error.lock)
+            if waited != 0 or callable(self.on_contention) or not (self.waits is None or self.waits > late):
+                raise  # else it waits for the storage as for the lock: that it asks first is only for max_waiting
+        policy = self._decide(call, others)
+        if waited == 0 and (patience := self._waits(policy)) != 0:
+            try:
+                return await locks.call_async(self._acquisition(call, patience and patience - late))
+            except LockNotAcquired as error:
+                contended = error
+            if is_full(contended):
+                policy = self.when_full
+            else:
+                waited = patience
         if policy == "defer":
             tell("contended", call, reason=policy)
             try:
                 await self._deferring.put_back(call, contended, locks)
                 return None
             except LockNotAcquired:  # if it is still ours, to fail would count as tried
-                patience = self.options.lock_acquisition_timeout
-        if patience != 0:
+                waited = self.options.lock_acquisition_timeout
             try:
-                return await locks.call_async(self._acquisition(call, patience))
+                return await locks.call_async(self._acquisition(call, waited))
             except LockNotAcquired as error:
                 contended = error
-        if policy != "defer":
+        else:
             tell("contended", call, reason="timeout" if policy == "wait" else policy)
-        await self._name_holder(call, contended, locks, patience if patience != 0 else self.wait, policy)
+        if self.limit is None:
+            await self._name_holder(call, contended, locks, waited, policy)
         if policy != "skip":
             raise contended
         _log.info(
             "%s skipped: lock %s is held by another invocation%s",
-            *(call.function, call.lock, contended.whose),
+            *(call.function, contended.lock or call.lock, contended.whose),
             extra={**call.fields, **fields_of(contended.holder)},
         )
         return None
@@ -185,11 +216,12 @@ class Guard(Declaration):
     async def _name_holder(
         self, call: Call, error: LockNotAcquired, locks: Locks, waited: float | None, policy: Policy
     ) -> None:
-        """Put into the error who has the lock, unless that is known or the answer takes too long."""
-        if error.holder is None:
-            address, seconds = self._address(call), holders.patience(waited, skips=policy == "skip")
-            with contextlib.suppress(SingletonError):  # the locks of the process may be closed by now
-                await locks.call_async(lambda registry: holders.name_holder(registry, address, error, seconds))
+        """Put the holder into the error, unless it is known or the answer takes too long."""
+        seconds = holders.patience(waited, skips=policy == "skip")
+        for address in self._addresses(call) if error.holder is None else ():
+            if address.name == error.lock:
+                with contextlib.suppress(SingletonError):  # the locks of the process may be closed by now
+                    await locks.call_async(partial(holders.name_holder, address=address, error=error, seconds=seconds))
 
     @cached_property
     def _deferring(self) -> Deferring:
@@ -199,22 +231,54 @@ class Guard(Declaration):
 
     def _puts_back(self, trigger: Trigger | None) -> bool:
         """Tell whether messages may be put back where another invocation has the lock."""
-        return self.on_contention == "defer" or (callable(self.on_contention) and trigger is not None)
+        if "defer" in (self.on_contention, self.when_full):
+            return True
+        return callable(self.on_contention) and trigger is not None
 
-    def _acquisition(self, call: Call, timeout: float | None) -> Work[Hold]:
-        """Acquire the lock, and wait no longer than the invocation may last."""
-        limit, invocation, acquire = self._limit, naming.current(), self._acquiring(call, timeout)
-        return lambda registry: limit.within(registry, timeout, invocation, acquire)
+    def _acquisition(self, call: Call, timeout: float | None, others: Waiting | None = None) -> Work[Hold]:
+        """Acquire the lock, and wait no longer than the invocation may last, nor as one too many.
 
-    def _acquiring(self, call: Call, timeout: float | None) -> Acquire[Hold]:
+        ``others`` is told how many wait, where it was asked for in vain.
+        """
+        addresses = self._addresses(call)
+        limit, invocation, acquire = self._limit, naming.current(), self._acquiring(call, addresses, timeout)
+        blob = addresses[0].blob
+
+        async def work(registry: Registry) -> Hold:
+            began = asyncio.get_running_loop().time()
+            if timeout != 0:
+                registry.crowd.come(blob, call.owner, self.max_waiting)
+            try:
+                return await limit.within(registry, timeout, invocation, acquire)
+            finally:
+                if timeout != 0:
+                    registry.crowd.go(blob)
+                if others is not None:
+                    others.number = registry.crowd.of(blob)
+                    others.seconds = asyncio.get_running_loop().time() - began
+
+        return work
+
+    def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
         """Return how the lock is acquired, within so many seconds (None: without end)."""
-        address, attempts = self._address(call), self.layout.attempts
-        if attempts is None:
-            return lambda registry, within: registry.acquire(address, timeout=within, owner=call.owner)
-        from singleton.functions.attempts import acquire_by_attempts
+        address, attempts, limit = addresses[0], self.layout.attempts, self.limit
+        kept: Kept = {"at_least": self.at_least, "max_hold": self.max_hold}
+        if len(addresses) > 1:
+            from singleton.functions.renamed import acquire_both
 
+            new, old = addresses
+            return lambda registry, within: acquire_both(registry, new, old, timeout=within, owner=call.owner, **kept)
+        if attempts is None and limit is None:
+            return lambda registry, within: registry.acquire(address, timeout=within, owner=call.owner, **kept)
+        from singleton.functions.attempts import acquire_by_attempts, acquire_slot
+
+        if attempts is None:
+            assert limit is not None
+            return lambda registry, within: acquire_slot(
+                registry, address, limit, timeout=within, owner=call.owner, kept=kept
+            )
         return lambda registry, within: acquire_by_attempts(
-            registry, address, attempts, timeout=timeout, owner=call.owner, within=within
+            registry, address, attempts, timeout=timeout, owner=call.owner, within=within, **kept
         )
 
     @cached_property
@@ -226,7 +290,7 @@ class Guard(Declaration):
 
     @cached_property
     def _observed(self) -> bool:
-        """Whether it was seen to that its locks are observed, if host.json says so: at the first invocation."""
+        """Observe its locks at the first invocation, if host.json says so; always true."""
         from singleton.observing.observe import observe_where_host_json_says_so
 
         observe_where_host_json_says_so(self.app_dir)
@@ -234,7 +298,7 @@ class Guard(Declaration):
 
     def _notices(self) -> Iterator[str]:
         """Yield what is to be said of the declaration."""
-        longest = self.wait if self.on_contention in ("skip", "raise") else self._patience
+        longest = self.waits if self.on_contention in ("skip", "raise") else self._patience
         if (longer := self._limit.notice(longest)) is not None:
             yield longer
 
@@ -244,10 +308,10 @@ class Guard(Declaration):
 
         return WaitLimit.of(self.app_dir, os.environ)
 
-    def _decide(self, call: Call) -> Policy:
+    def _decide(self, call: Call, others: Waiting) -> Policy:
         from singleton.functions.contention import Contention, decide
 
-        policy = decide(self.on_contention, Contention.over(call, self.trigger))
+        policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
         refuse_policy(call.function, policy, self.trigger, call.arguments)
         return policy
 
@@ -261,3 +325,11 @@ def _runtime() -> LockRuntime:
     from singleton.process.current import runtime
 
     return runtime()
+
+
+def _list_while_kept(call: Call, hold: Hold) -> None:
+    """Have ``holds()`` list a lock that is kept for ``at_least`` until it is given back."""
+    part = parts_of(hold)[0]
+    if isinstance(part, Section) and not part.turn.settled:
+        still_going(call)
+        part.turn.when_settled(part.lost, partial(no_longer_going, call))

@@ -1,11 +1,11 @@
-"""The invocation that runs: its hold, which ``current_hold`` returns, and its name, under which lines are logged."""
+"""The current invocation: its hold, which ``current_hold`` returns, and its name, under which lines are logged."""
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from singleton.base.currenthold import current_hold, showing, shown_hold
 from singleton.base.naming import Invocation, under_way
 from singleton.process.reentry import enter, leave
 
@@ -15,42 +15,27 @@ if TYPE_CHECKING:
     from singleton.base.events import Call
     from singleton.base.hold import Hold
 
+__all__ = ["around", "current", "current_hold", "in_its_name"]
+
 _SelfT = TypeVar("_SelfT")
 _P = ParamSpec("_P")
-
-_current: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hold")
-
-
-def current_hold() -> Hold:
-    """Return the hold of the guarded invocation that this code runs in.
-
-    Raises:
-        RuntimeError: this code does not run inside a function guarded by ``@singleton``, ``@once`` or ``@ordered``. A
-            thread that the function starts by itself doesn't either: hand it the hold.
-    """
-    try:
-        return _current.get()
-    except LookupError:
-        raise RuntimeError(
-            "current_hold() was called outside a function guarded by @singleton, @once or @ordered"
-        ) from None
 
 
 def around(owner: str) -> Hold | None:
     """Return the hold that this invocation has already, by a declaration around this one: as a listener."""
-    hold = _current.get(None)
+    hold = shown_hold.get(None)
     return hold if owner and hold is not None and hold.owner == owner else None
 
 
 @contextlib.contextmanager
 def current(hold: Hold) -> Iterator[None]:
     """Make this the hold that ``current_hold`` returns."""
-    token, entered = _current.set(hold), enter(hold)
-    try:
-        yield
-    finally:
-        leave(entered)
-        _current.reset(token)
+    with showing(hold):
+        entered = enter(hold)
+        try:
+            yield
+        finally:
+            leave(entered)
 
 
 def in_its_name(

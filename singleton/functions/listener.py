@@ -1,9 +1,9 @@
-"""``@singleton(mode="listener")``: of all processes one runs the function's invocations, for as long as it lives.
+"""``@singleton(mode="listener")``: one process runs the function until it ends; the others don't run it.
 
-Each instance's host delivers messages, each app's or slot's its timers (W-111), and a Python function can't stop its
-host from listening, as WebJobs does. So the guard decides at each invocation. In the process that leads, the body runs;
-in the others it does not: a timer is skipped as a success, a queue's message is put back, and whatever else was to be
-answered fails with ``LockNotAcquired``.
+The host of each instance delivers messages, and the host of each app or slot fires its timers (W-111). A Python
+function can't stop its host from listening, as WebJobs does, so the guard decides at each invocation. In the process
+that is the listener, the body runs. In the others it does not: a timer's run is skipped as a success, a queue's message
+is put back, and anything else that needs an answer fails with ``LockNotAcquired``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeErro
 from singleton.base.events import tell
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import QUEUE, TIMER, refuse_none
+from singleton.settings.durations import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,22 +64,26 @@ class ListenerGuard(Guard):
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
-            return f"scope={self.scope!r} is looked up in a message, and a listener is chosen before there is one"
+            return (
+                f"scope={self.scope!r} is looked up in a message, and a listener is chosen before there is a message: "
+                "leave it out, or use a scope_id with %SETTING%"
+            )
         if self.template.paths:
             names = ", ".join(f"{{{path}}}" for path in self.template.paths)
-            return f"scope_id has {names}: a listener is chosen before there is a message; %SETTING% works"
+            return f"scope_id has {names}, and a listener is chosen before there is a message: use %SETTING%"
         if self.level == "host":
-            return "level='host' goes with mode='function' only: each function has a listener of its own"
+            return "level='host' is for mode='function' only: each function has its own listener. Leave level out"
         if self.on_contention not in ("wait", "defer", "raise"):
             return (
-                f"on_contention={self.on_contention!r} doesn't go with it: leave it out, and where another process "
-                "listens a timer is skipped and a queue's message put back; or give 'raise', and the invocation fails"
+                f"on_contention={self.on_contention!r} can't be used with this mode. Leave it out: in a process that "
+                "is not the listener, a timer's run is skipped, and a queue's message is put back. Or give 'raise': "
+                "the invocation fails there"
             )
         interval = self.options.listener_lock_recovery_polling_interval
         if self.timeout is not None and interval is not None:
             return (
-                f"timeout={self.timeout:g} has no effect while listenerLockRecoveryPollingInterval is "
-                f"{interval:g} s, as the lock is asked for once in each such interval: leave it out"
+                f"timeout={self.timeout:g} has no effect: a process asks for the listener's lock once every "
+                f"{in_words(interval)} (listenerLockRecoveryPollingInterval). Leave timeout out"
             )
         return None
 
@@ -89,7 +94,7 @@ class ListenerGuard(Guard):
 
     @property
     def poll(self) -> float:
-        """Seconds after which somebody who wants the lock has asked again."""
+        """The longest time in seconds until a process asks for the lock again."""
         return self.options.lock_acquisition_polling_interval if self._recovery is None else self._recovery
 
     @property
@@ -112,9 +117,9 @@ class ListenerGuard(Guard):
             _refuse_none(call.function, self.trigger)
         if self._is_the_hosts_own(call):
             raise ConfigurationError(
-                f"@singleton(mode='listener', layout='webjobs') on {call.function}: {call.lock} is the lock that the "
-                "Functions host itself has for this timer, so it would never run. Leave mode='listener' out, or, to "
-                "share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
+                f"@singleton(mode='listener', layout='webjobs') on {call.function}: the Functions host itself holds "
+                f"the lock {call.lock} for this timer, so the function would never run. Leave mode='listener' out; or, "
+                "to share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
             )
         if self._puts_back(self.trigger):
             from singleton.functions.deferring import check_message
@@ -140,7 +145,7 @@ class ListenerGuard(Guard):
         try:
             return [self.template.bind(os.environ, {})]
         except ScopeError as error:  # a setting holds a placeholder
-            raise ConfigurationError(f"{error}: a listener's scope_id is filled from settings only") from error
+            raise ConfigurationError(f"{error}: a listener's scope_id is filled from app settings only") from error
 
     def _address(self, call: Call) -> Address:
         from singleton.process.address import Address
@@ -155,7 +160,8 @@ class ListenerGuard(Guard):
         from singleton.functions.candidacy import take_seat
 
         about = replace(call, owner="", arguments={})
-        address, acquire, recovery = self._address(about), self._acquiring(about, self.wait), self._recovery
+        address, recovery = self._address(about), self._recovery
+        acquire = self._acquiring(about, (address,), self.wait)
         limit, invocation = self._limit, naming.current()
 
         async def attempt(registry: Registry) -> Hold:  # the process's own: it goes on when this invocation has ended
@@ -188,7 +194,7 @@ class ListenerGuard(Guard):
             await self._deferring.put_back(call, elsewhere, locks)
         else:
             naming.log.info(
-                "%s skipped: it runs in another process, which is its listener",
+                "%s skipped: another process is its listener",
                 call.function,
                 extra=call.fields,
             )
@@ -199,8 +205,9 @@ class ListenerGuard(Guard):
         count = filled(os.environ, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
         if count.isdecimal() and int(count) > 1:
             yield (
-                f"it has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is {count}: one process listens, and a "
-                "timer's tick that its host hands to another is skipped; set it to 1, or leave the mode out"
+                f"it has mode='listener', and FUNCTIONS_WORKER_PROCESS_COUNT is {count}: one worker process is the "
+                "listener, and a timer's run that the host gives to another one is skipped. Set it to 1, or leave mode "
+                "out"
             )
 
     def _way(self, call: Call) -> Literal["skip", "defer", "raise"]:
@@ -219,8 +226,8 @@ class ListenerGuard(Guard):
 
 
 def _refuse_none(function: str, trigger: Trigger | None) -> None:
-    """Refuse to stand by, which ends an invocation as None, where that is no answer."""
-    refuse_none(function, "mode='listener' in a process that stands by", trigger, "on_contention='raise'")
+    """Refuse an output that can't be None: in a process that is not the listener, an invocation ends as None."""
+    refuse_none(function, "mode='listener' in a process that is not the listener", trigger, "on_contention='raise'")
 
 
 def _has_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> bool:

@@ -1,11 +1,11 @@
-"""A function whose declaration is wrong: in a Functions worker it fails at each call, elsewhere its import does.
+"""A function whose declaration is wrong: in a Functions worker each call fails, elsewhere the import fails.
 
 A worker that meets an error as it imports an app loads none of its functions. So an error of one function becomes that
 function's own: it is indexed as it would be without ``@singleton``, and each invocation fails with the message. What is
 wrong for the whole app (host.json, an app setting, a package that is missing) does keep it from loading: no message is
 fetched then, where each would be tried until it is poison.
 
-Where no worker runs, in tests, scripts and the simulator, the declaration raises at once: the early warning.
+Where no worker runs, in tests, scripts and the simulator, the declaration raises at once, as an early warning.
 """
 
 from __future__ import annotations

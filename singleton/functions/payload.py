@@ -1,4 +1,4 @@
-"""What an invocation was triggered with: which of its arguments, and the names that ``scope_id`` may use."""
+"""The payload of an invocation: which argument it is, and the names that ``scope_id`` may use."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def find_payload(arguments: Mapping[str, Any], trigger: Trigger | None) -> Paylo
         return None
     if len(candidates) > 1:
         raise ScopeError(
-            f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton above the trigger's "
-            "decorator, so that it knows the trigger's parameter; @once likewise",
+            f"the payload may be any of the parameters {', '.join(candidates)}: put @singleton (or @once) above the "
+            "trigger's decorator, so that it knows which parameter is the trigger's",
             reason="ambiguous",
         )
     return _payload(candidates[0], arguments[candidates[0]], trigger)
@@ -135,10 +135,10 @@ def _the_only_one(name: str, batch: Sequence[Any]) -> Any:
     if documents and len(batch) == 1:
         return batch[0]
     what, remedy = (
-        ("documents", "have them delivered one by one (Cosmos DB: max_items_per_invocation=1)")
+        ("documents", "let the trigger deliver one document at a time (Cosmos DB: max_items_per_invocation=1)")
         if documents
-        else ("messages", "set the trigger's cardinality to one")
+        else ("messages", 'set the trigger\'s cardinality to "one"')
     )
     raise ScopeError(
-        f"parameter {name} is a batch of {len(batch)} {what}, which has no single scope: {remedy}", reason="batch"
+        f"parameter {name} is a batch ({what}: {len(batch)}), which has no single scope: {remedy}", reason="batch"
     )

@@ -1,4 +1,4 @@
-"""A storage queue's message as a function is given it, and what of it is its own: what ``"defer"`` has to know.
+"""A storage queue's message as a function gets it, and which of its names are its own: what ``"defer"`` needs.
 
 It carries all that is needed to put it back: its id, its receipt, and when it ends. Its body may hide some of that
 (H-80); then it goes back without.

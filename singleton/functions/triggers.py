@@ -33,9 +33,9 @@ _REPLAYED = ("orchestrationTrigger", "entityTrigger")
 _REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
 _REPLAYED_CONTEXTS = ("DurableOrchestrationContext", "DurableEntityContext")
 _REPLAY = (
-    "is a Durable orchestrator or entity: its code runs again at each replay, so a lock around it would be taken and "
-    "given back many times. Put @singleton on the activities that it calls, or start the orchestration with "
-    "start_singleton, so that one instance runs at a time"
+    "is a Durable orchestrator or entity: its code runs again at each replay, so it would acquire and release the lock "
+    "many times. Put @singleton on the activities that it calls, or start the orchestration with start_singleton, so "
+    "that one instance runs at a time"
 )
 
 
@@ -130,7 +130,9 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
     if inspect.isgeneratorfunction(target) or trigger_type in _REPLAYED or name in _REPLAYERS:
         raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
     if inspect.isasyncgenfunction(target):
-        raise ConfigurationError(f"@singleton on {name}: it is an async generator, which no trigger can run")
+        raise ConfigurationError(
+            f"@singleton on {name}: it is an async generator, which no trigger can run. Return a value"
+        )
     if not inspect.isfunction(target):
         raise ConfigurationError(
             f"@singleton on {name}: it is a {type(target).__name__}; the Functions worker runs plain functions only. "
@@ -148,7 +150,7 @@ def users_code(function: Callable[..., Any]) -> CodeType:
 
 
 def stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
-    """Have the code of ``wrapper``, two lines long, stand in the file and at the line of the user's function.
+    """Give the code of ``wrapper``, two lines long, the file and the line of the user's function.
 
     The worker takes ``context.function_directory`` from the file of the code that it calls, whatever is wrapped in it.
     A traceback then shows the user's own declaration in place of ours, and debuggers stop there.
@@ -179,7 +181,7 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
     if is_http(trigger, arguments) and policy == "skip":
         raise ConfigurationError(
             f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
-            "must answer, or its caller gets status 500. Use 'wait' or 'raise', or answer 409 yourself: call "
+            "must answer, or its caller gets status 500. Use 'wait' or 'raise'; or, to answer 409 yourself, call "
             "AsyncLockClient.try_lock in the function instead"
         )
     refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
@@ -199,10 +201,10 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
     """
     if trigger is not None and not trigger.may_end_as_none:
         raise ConfigurationError(
-            f"@singleton on {function}: {what} ends an invocation without a result, but what the function returns goes "
-            f"to its {trigger.returns!r} output, for which the worker refuses None: the invocation would fail. Give "
-            'the output a parameter of its own, such as arg_name="out" with out: func.Out[str], and set that instead '
-            f"of returning; or use {otherwise}"
+            f"@singleton on {function}: {what} ends an invocation without a result, but the function's result goes to "
+            f"its {trigger.returns!r} output, where the worker refuses None: the invocation would fail. Give the "
+            'output its own parameter, such as arg_name="out" with out: func.Out[str], and set that instead of '
+            f"returning; or use {otherwise}"
         )
 
 

@@ -1,8 +1,8 @@
-"""A wait ends before ``functionTimeout`` strikes: the host then starts the worker anew, and every body in it dies.
+"""A wait ends before ``functionTimeout`` does. After that the host restarts the worker, and every body in it ends.
 
-What counts is the time since the invocation began: the wait for a listener, the wait for the lock, and what lies
-between. The host began to count a little earlier, and the invocation must still be answered; so a wait leaves a tenth
-of the time-out, at least five seconds, but never more than half of it.
+The time since the invocation began counts: the wait for a listener, the wait for the lock, and the time between. The
+host begins to count a little earlier, and the invocation must still be answered. So a wait leaves a tenth of the
+time-out, at least five seconds, but never more than half of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.timespan import host_json_timespan
+from singleton.settings.durations import in_words
 from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class WaitLimit:
         if wait is None or wait <= self.seconds:
             return None
         longest = host_json_timespan(round(self.seconds, 1))
-        return f"the time-out is {wait:g} s, but a wait ends after {longest}: {self._why()}"
+        return f"the time-out is {in_words(wait)}, but a wait ends after {longest}: {self._why()}"
 
     async def within(
         self, registry: Registry, wait: float | None, invocation: Invocation | None, acquire: Acquire[_T]
@@ -86,8 +87,8 @@ class WaitLimit:
             if clock() < ends - _A_MOMENT:
                 raise
             raise LockNotAcquired(
-                f"{error.message}. It was waited for no longer, for {self._why()}. Raise functionTimeout, shorten the "
-                "bodies that hold the lock, or let invocations go meanwhile: on_contention='defer' or 'skip'",
+                f"{error.message}. The wait ended here because {self._why()}. Raise functionTimeout, make the bodies "
+                "that hold the lock shorter, or don't wait: on_contention='defer' or 'skip'",
                 lock=error.lock,
                 owner=error.owner,
                 reason="functionTimeout",
@@ -109,6 +110,6 @@ class WaitLimit:
         assert self.timeout is not None
         limit = host_json_timespan(self.timeout.seconds)
         return (
-            f"functionTimeout ({limit}, {self.timeout.source}) counts the wait, too: when it strikes, the host starts "
-            "the worker anew, and all that runs in it ends"
+            f"functionTimeout ({limit}, {self.timeout.source}) includes the wait. When it is over, the host restarts "
+            "the worker, and every function in it ends"
         )

@@ -1,1 +1,1 @@
-"""Where a lock's blob is: pure names, and how a lock is waited for as data. No store and no lock may enter."""
+"""Where a lock's blob is: names, and data on how to wait for a lock. It must not import stores and locks."""

@@ -1,8 +1,8 @@
 """The layout of Dequeueable's singletons for Azure Queue Storage: the scope's value is the blob's name, nothing else.
 
-So functions, queues and apps share a lock by naming equal values in one container (D-18), .NET hosts among them. A
-value that the service can't keep as a name, or can't tell from another, is refused: its message fails and is tried
-again.
+So functions, queues and apps, .NET hosts among them, share a lock if they have equal values in one container (D-18). A
+value that can't be the name of a blob, or that the service takes for another name, is refused: the message fails, and
+is tried again.
 
 The options are Dequeueable's own, from the settings ``Dequeueable__Singleton__…`` (D-1), and so is the way to wait:
 some attempts, with delays that grow at random between them (D-29 to D-31). Unlike Dequeueable, no delay follows the
@@ -74,9 +74,9 @@ class DequeueableLayout(Layout):
     def path(self, scope: str | None, scope_id: str, *, listener: bool = False) -> str | None:
         """See ``Layout.path``: the declaration's, else the section's (D-1, D-16)."""
         if listener:
-            raise ConfigurationError("mode='listener' has no lock with layout='dequeueable': use another layout")
+            raise ConfigurationError("mode='listener' can't be used with layout='dequeueable': use another layout")
         if scope is not None and scope_id:
-            raise ConfigurationError("layout='dequeueable' locks one value: give either scope or scope_id, not both")
+            raise ConfigurationError("layout='dequeueable' takes one value: give scope or scope_id, not both")
         if scope is None and not scope_id and self.options.scope is None:
             raise ConfigurationError(
                 "layout='dequeueable' needs a scope: give @singleton one, or set Dequeueable__Singleton__Scope"
@@ -99,7 +99,9 @@ class DequeueableLayout(Layout):
             ConfigurationError: there is not exactly one value, or it is asked for a listener's lock.
         """
         if listener or len(scopes) != 1:
-            raise ConfigurationError("layout='dequeueable' locks the value of one scope around each invocation")
+            raise ConfigurationError(
+                "layout='dequeueable' locks one scope's value around each invocation: give one scope, and no listener"
+            )
         (value,) = scopes
         try:
             check_blob_name(value)
@@ -107,8 +109,8 @@ class DequeueableLayout(Layout):
             raise ScopeError(f"layout='dequeueable': {error}", reason="name") from None
         if value.startswith(("/", _OTHERS)):
             raise ScopeError(
-                f"layout='dequeueable': blob name {quoted(value)} may not begin with a slash, which .NET drops, nor "
-                f"with {_OTHERS}, where the other layouts have their locks",
+                f"layout='dequeueable': the scope's value {quoted(value)} is the name of the lock's blob, and may not "
+                f"begin with a slash, which .NET drops, or with {_OTHERS}, where the other layouts keep their locks",
                 reason="name",
             )
         return value

@@ -44,7 +44,7 @@ class DequeueableOptions:
     def __post_init__(self) -> None:
         if self.shortest >= self.longest:
             raise ConfigurationError(
-                f"{SECTION}: MinimumPollingIntervalInSeconds is {self.shortest}, which is not less than "
+                f"{SECTION}: MinimumPollingIntervalInSeconds is {self.shortest}, and must be less than "
                 f"MaximumPollingIntervalInSeconds, {self.longest}: lower the first or raise the second"
             )
 
@@ -60,8 +60,8 @@ def load_dequeueable(settings: Mapping[str, str]) -> DequeueableOptions:
     for spelt, folded, text in section(settings, SECTION):
         key = _BY_FOLDED_KEY.get(folded)
         if key is None:
-            hint = did_you_mean(folded, _KEYS) or f": its keys are {', '.join(_KEYS)}"
-            raise ConfigurationError(f"app setting {spelt}: {SECTION} has no such key{hint}")
+            hint = did_you_mean(folded, _KEYS) or f". The keys are {', '.join(_KEYS)}"
+            raise ConfigurationError(f"app setting {spelt}: {SECTION} has no key of this name{hint}")
         if key in spellings:
             raise ConfigurationError(f"app setting {spelt} is given twice, also as {spellings[key]}: keep one of them")
         spellings[key] = spelt
@@ -79,7 +79,7 @@ def _whole(least: int, most: int = _MOST) -> Callable[[str], int]:
         plain = digits.isascii() and digits.removeprefix("-").isdigit() and len(digits) < 20
         if not plain or not least <= int(digits) <= most:
             allowed = f"from {least} to {most}" if most < _MOST else f"of at least {least}"
-            raise ConfigurationError(f"give a whole number {allowed}")
+            raise ConfigurationError(f"it must be a whole number {allowed}")
         return int(digits)
 
     return read

@@ -1,4 +1,4 @@
-"""What a layout says: which blob is a lock's, what is written on it, and how it is waited for. The default one, too."""
+"""What a layout decides: which blob is a lock's, what is written on it, and how to wait. Also the default layout."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Layout:
 
     @property
     def attempts(self) -> Attempts | None:
-        """How the lock is waited for; None: in line, as ever."""
+        """How the lock is waited for; None: in line, the default."""
         return None
 
     def adapted(self, options: SingletonOptions) -> SingletonOptions:

@@ -1,4 +1,4 @@
-"""The layouts by their names. A further one is a class beside these, and a line here."""
+"""The layouts by name. To add one, write a class and add a line here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from singleton.layouts.layout import Layout
 
 LayoutName = Literal["default", "webjobs", "dequeueable"]
+"""Where the lock's blob lies: the layouts of ``@singleton``."""
 
 
 def layout_named(name: LayoutName, settings: Mapping[str, str], dotnet_name: str | None = None) -> Layout:

@@ -33,6 +33,8 @@ LONGEST_NAME: Final = 250
 """Blob names may have 1,024 characters, but 256 on the emulator (M-9)."""
 _LONGEST_HOST: Final = 100
 _HASH_DIGITS: Final = 40
+LONGEST_SEMAPHORE: Final = LONGEST_NAME - len("/slot-") - 10
+"""The same of a semaphore, whose slots have longer ones."""
 
 _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WRITTEN: Final = tuple(chr(byte) if byte in _KEPT else f"%{byte:02X}" for byte in range(256))
@@ -56,7 +58,7 @@ def lock_name(
     """
     check_parts(host_id, function, scopes, level)
     if not all(scopes):
-        raise ScopeError(f"a scope of {quoted(function)} has an empty value: it would lock as if it had none")
+        raise ScopeError(f"a scope of {quoted(function)} has an empty value: give one that is not empty")
     folder = f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
     encoded = [_encoded(scope) for scope in scopes]
     name = folder + ".".join(_parts(function, encoded, level))
@@ -72,6 +74,15 @@ def hashed_scope(value: str) -> str:
     return digest(value) if value else value
 
 
+def semaphore_name(name: str) -> str:
+    """Return the name of the semaphore where ``limit`` holders at a time have this lock: short enough for its slots'.
+
+    >>> semaphore_name("locks/myapp/ship.42")
+    'locks/myapp/ship.42'
+    """
+    return _shortened(name, LONGEST_SEMAPHORE)
+
+
 def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level) -> None:
     """Refuse parts of which no lock can be named, whatever the scopes hold. See ``lock_name`` for the errors."""
     if level not in LEVELS:
@@ -79,11 +90,13 @@ def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level
     if isinstance(scopes, str):
         raise ConfigurationError(f"scopes is the text {quoted(scopes)}: give a list of texts")
     if not host_id.strip():
-        raise ConfigurationError("host_id is empty: a lock belongs to a host id; set AzureFunctionsWebHost__hostid")
+        raise ConfigurationError(
+            "host_id is empty: it is part of each lock's name; set the app setting AzureFunctionsWebHost__hostid"
+        )
     if level == "function" and not function:
-        raise ConfigurationError("function is empty: a lock of level 'function' is named after its function")
+        raise ConfigurationError("function is empty: the name of a lock with level 'function' begins with it")
     if level == "host" and not scopes:
-        raise ConfigurationError("level 'host' needs a scope: functions share the lock by naming the same one")
+        raise ConfigurationError("level 'host' needs a scope: functions with the same scope share the lock")
 
 
 def hashed_name(folder: str, text: str) -> str:
@@ -93,7 +106,7 @@ def hashed_name(folder: str, text: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return the hash that stands in a name for what can't, or is not to."""
+    """Return the hash that replaces, in a name, what can't or must not be in it."""
     from hashlib import sha256
 
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]

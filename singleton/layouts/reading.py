@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from singleton.base.errors import SingletonError
-from singleton.layouts.naming import LONGEST_NAME, lock_name
+from singleton.layouts.naming import LONGEST_NAME, LONGEST_SEMAPHORE, lock_name
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level
@@ -69,15 +69,15 @@ def read_name(name: str, *, webjobs: bool = False) -> NameParts | None:
     return _read_webjobs(name) if webjobs else _read_default(name)
 
 
-def _read_default(name: str) -> NameParts | None:
+def _read_default(name: str, shortest_cut: int = _SHORTEST_CUT) -> NameParts | None:
     if (slot := _SLOT.search(name)) is not None:
-        parts = _read_default(name[: slot.start()])
+        parts = _read_default(name[: slot.start()], LONGEST_SEMAPHORE - 2)
         return parts and replace(parts, slot=int(slot[1]))
     folder, _, rest = name.partition("/")
     host, slash, tail = rest.partition("/")
     if folder + "/" != _FOLDER or not slash or not tail:
         return None
-    cut = len(name) >= _SHORTEST_CUT and _CUT.search(tail) is not None
+    cut = len(name) >= shortest_cut and _CUT.search(tail) is not None
     if cut:
         tail = tail[:-41]
     listener = not cut and tail.endswith(_LISTENER)

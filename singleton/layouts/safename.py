@@ -1,4 +1,4 @@
-"""Names of locks made of any text: what DistributedLock calls safe names (M-7 to M-12)."""
+"""Lock names made of any text: what DistributedLock calls safe names (M-7 to M-12)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def safe_name(text: str) -> str:
         ConfigurationError: it is no text.
     """
     if not isinstance(text, str):
-        raise ConfigurationError(f"text is {quoted(text)}: give a text to make a name of")
+        raise ConfigurationError(f"text is {quoted(text)}: give a text, of which a name can be made")
     if _may_stay(text):
         return text
     return f"{_readable(text)}~{digest(text)}"

@@ -1,4 +1,4 @@
-r"""The layout of the WebJobs SDK, blob for blob: a .NET host of the same host id and ours exclude one another.
+r"""The layout of the WebJobs SDK, with the same blobs: a .NET host of the same host id and a Python one share locks.
 
     >>> WebJobsLayout().lock("myapp", "Ship", ["42"])
     'locks/myapp/Host.Functions.Ship.42'
@@ -8,12 +8,12 @@ r"""The layout of the WebJobs SDK, blob for blob: a .NET host of the same host i
     'locks/myapp/north/3'
 
 A function of the Functions host, Python's too, is ``Host.Functions.{name}`` to WebJobs; a precompiled one of C# is its
-type and method (facts §9, §10), which has to be said. A scope that comes to nothing is the whole function's, as there.
+type and method (facts §9, §10), which has to be given. As there, an empty scope means the lock of the whole function.
 
-Names are not escaped (W-45), so different scopes may mean one lock; that one waits for the other, more than it must,
-is the price of the same blob in both runtimes. A name that would leave its folder, that no request can carry, or
-that is always taken has no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). The owner is written as
-WebJobs does, and nothing else (W-57), so holds have no fencing token: the .NET host would not count it up.
+Names are not escaped (W-45), so different scopes may mean one lock. Then one waits for the other without need: that is
+the price of the same blob in both runtimes. A name that would leave its folder, that no request can carry, or that is
+always taken has no counterpart in .NET: it is made safe and ends in a hash (X-8, M-11). Only the owner is written, as
+WebJobs does (W-57). So holds have no fencing token: the .NET host would not increase it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class WebJobsLayout(Layout):
         check_parts(host_id, function, scopes, level)
         if "/" in host_id or "\\" in host_id or not host_id.strip(".") or has_unsendable(host_id):
             raise ConfigurationError(
-                f"host id {quoted(host_id)} names no folder of its own: WebJobs has lower-case letters, digits and "
-                "single dashes in it, 32 at most"
+                f"host id {quoted(host_id)} can't be used with layout='webjobs': it must have from 1 to 32 lower-case "
+                "letters, digits and single dashes"
             )
         scope = ".".join(scopes)
         if scopes and not scope:
@@ -85,11 +85,11 @@ class WebJobsLayout(Layout):
 
     def _tell_of_no_scope(self, function: str, level: Level) -> None:
         if level == "host":
-            raise ScopeError(f"the scope of {quoted(function)} comes to nothing, and level 'host' has no other name")
+            raise ScopeError(f"the scope of {quoted(function)} is empty: with level 'host' every message needs a value")
         if not self._warned:
             _log.warning(
-                "%s: its scope came to nothing, so it takes the lock of the whole function, as a .NET host does; this "
-                "is said once",
+                "%s: its scope is empty, so it takes the lock of the whole function, as a .NET host does. This warning "
+                "comes once",
                 function,
             )
         self._warned = True
@@ -100,7 +100,7 @@ class WebJobsLayout(Layout):
 
 
 def check_dotnet_name(name: object) -> None:
-    """Refuse what is no full name of a .NET method: ``Namespace.Type.Method``, ``+`` before a nested type, `` `1 ``.
+    """Refuse all but the full name of a .NET method: ``Namespace.Type.Method``, ``+`` before a nested type, `` `1 ``.
 
     Raises:
         ConfigurationError: it is none.

@@ -1,4 +1,4 @@
-"""The deterministic heart: locks, leases, tokens, semaphores, campaigns.
+"""The deterministic core: locks, leases, tokens, semaphores, campaigns.
 
-It uses the running loop's clock, a seeded random source and a store. No SDK, no thread and no setting may enter.
+It uses the running loop's clock, a seeded random source and a store. It must not import an SDK, threads or settings.
 """

@@ -1,4 +1,4 @@
-"""One acquisition of one lease: ask for it, stamp it, give it back. All or nothing, whatever gets lost on the way."""
+"""One acquisition of one lease: ask for it, stamp it, release it. All or nothing, whichever reply is lost."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Acquisition:
         try:
             await within(_CALL, self._fencing.go_on(lease.id, lease.owner))
         except (StoreFailure, TimeoutError) as failure:
-            _log.debug("lock %s: not stamped again: %s", self._name, failure)
+            _log.debug("lock %s: its next tokens were not written: %s", self._name, failure)
 
     async def give_up(self) -> None:
         """If a request under this id may have been carried out, or may still be, release its lease.
@@ -151,7 +151,7 @@ class Acquisition:
         self._id = self._new_id()
         await lease.stop()
         done = True
-        if lease.lost in (None, "expired", "broken"):
+        if lease.lost in (None, "expired", "broken", "too long"):
             done = await self._release(lease.id)
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
@@ -212,7 +212,7 @@ class Acquisition:
             await asyncio.sleep(min(pause, max(0.0, ends - loop.time())))
             pause *= 2
         _log.warning(
-            *("lock %s: not given back (%s); it lapses within %g s", self._name, failure, self._period),
+            *("lock %s: not released (%s); its lease expires within %g s", self._name, failure, self._period),
             extra={"lock": self._name, "cause": str(failure)},
         )
         return False
@@ -234,8 +234,8 @@ def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock") -> St
 
 
 _WORDS: dict[str, tuple[type[StorageError], str]] = {
-    "denied": (StorageDenied, "the storage denies access; check the connection's key, SAS or role assignments"),
-    "refused": (StorageError, "the storage refuses the request, and would again"),
-    "deleting": (StorageUnavailable, "its container is being deleted, and inaccessible until that is done"),
-    "transient": (StorageUnavailable, "the storage gives no usable answer"),
+    "denied": (StorageDenied, "the storage denies access: check the connection's key, SAS or role assignments"),
+    "refused": (StorageError, "the storage refuses the request, and trying again will not help"),
+    "deleting": (StorageUnavailable, "its container is being deleted, and can't be used until that is done"),
+    "transient": (StorageUnavailable, "the storage does not answer as it should"),
 }

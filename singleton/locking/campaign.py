@@ -73,7 +73,10 @@ class Campaign:
                     await self._pause(_PAUSE if self._recovery is None else self._recovery)
         except LockNotAcquired as error:
             _log.info(
-                *("leadership %s: another process has it, and recovery is off: idle from now on", self._name),
+                *(
+                    "leadership %s: another process has it, and recovery is off: this process will not ask again",
+                    self._name,
+                ),
                 extra={"lock": self._name},
             )
             over = error
@@ -95,7 +98,7 @@ class Campaign:
             raise
         except Exception as error:  # noqa: BLE001 - a credential may raise anything
             _log.warning(
-                *("leadership %s: no answer whether it is free (%s); trying again", self._name, error),
+                *("leadership %s: it could not be asked for (%s); trying again", self._name, error),
                 extra={"lock": self._name, "cause": str(error)},
             )
             return None

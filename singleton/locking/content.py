@@ -1,4 +1,4 @@
-"""The state in a lock's blob, as one of its sections reads and writes it: under its lease, until its end."""
+"""The state in a lock's blob, as a section reads and writes it: under its lease, until its end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class SectionState:
     async def read(self) -> Kept:
         """See ``Keeper.read``."""
         lease, fencing = self._lease, self._fencing
-        return await self._use(lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "it was not read")
+        return await self._use(
+            lambda: fencing.kept(lease.id, lease.owner, lease.served), _LONGEST, "reading the state of lock"
+        )
 
     async def glance(self) -> Kept:
         """See ``Keeper.glance``. What the hold's stamp met stays so under its lease."""
@@ -97,7 +99,7 @@ class SectionState:
         """See ``Keeper.write``."""
         lease, fencing = self._lease, self._fencing
         seconds = _CALL + len(kept.body) / _BYTES_A_SECOND
-        unsure = "whether it was written is not known"
+        unsure = "it is not known whether this was written: the state of lock"
         sent = await self._use(lambda: fencing.keep(lease.id, lease.owner, lease.served, kept), seconds, unsure)
         if fencing.failover is not None:  # it shows that the holder lives, as a touch does
             lease.touched(sent, good_for(fencing.failover))
@@ -131,7 +133,7 @@ class SectionState:
             self._judge(failure)
             pause = min(max(pause, failure.retry_after or 0.0), max(0.0, lease.deadline - loop.time()))
             if loop.time() + pause >= ends:
-                raise storage_error(self._section.lock, failure, what=f"{otherwise}, the state of lock")
+                raise storage_error(self._section.lock, failure, what=otherwise)
             await asyncio.wait({self._section.ended}, timeout=pause)
             self._section.raise_if_lost()
             if self._section.over:

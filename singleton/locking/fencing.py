@@ -1,19 +1,19 @@
 """Fencing tokens: numbers that strictly increase per lock, across holders, processes and crashes.
 
-The number comes from the lock blob, written under the lease, never from a clock of ours. A token is the blob's *epoch*,
-with a section number of this process's own beneath it, so that handing the lock on inside a process needs no request
-and still increases. The epoch counts up from a thousand times the second in which the service made the blob, so it goes
-on increasing when somebody, or a lifecycle rule, deletes the blob and it is made again: no lock is taken a thousand
-times a second. Tokens stay below 2^53, so that JSON and JavaScript keep them exact.
+The number comes from the lock's blob, written under the lease, never from this machine's clock. A token is the blob's
+*epoch*, with a section number of this process's own beneath it, so that handing the lock on inside a process needs no
+request and still increases. The epoch counts up from a thousand times the second in which the service made the blob, so
+it goes on increasing when somebody, or a lifecycle rule, deletes the blob and it is made again: no lock is taken a
+thousand times a second. Tokens stay below 2^53, so that JSON and JavaScript keep them exact.
 
-A lease of which we know that nobody has had the lock since our last one needs no stamp: the ETag in the acquire's reply
-is the one that our own last write left, so the epoch is still ours, and its next section has a greater token. The same
-holds for a blob that we made ourselves: its first epoch follows from when the service made it. So a cycle takes two
-calls, and three with a new blob.
+A lease needs no stamp if nobody has had the lock since this process. That is known from the ETag in the acquire's
+reply: it is the one of this process's last write. Then the epoch is still this process's, and its next section has a
+greater token. A blob that this process made needs none either: its first epoch follows from when the service made it.
+So a cycle takes two calls, and three with a new blob.
 
-What is remembered of a lock is worth nothing in a copy of this process: two copies would give the same token. A fork
-forgets it (``process/calls.py``). A restored image of a machine has a wall clock that has moved against the monotonic
-one; then the blob is stamped.
+A copy of this process must not use what it remembers of a lock: both would give the same token. A fork forgets it
+(``process/calls.py``). In a restored image of a machine the wall clock has moved against the monotonic one; then the
+blob is stamped.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ SECTIONS = 1_000
 """Tokens per epoch, one of them unused."""
 _STEADY = 0.5
 """Seconds by which wall clock and monotonic clock may move against each other between two uses of what we remember."""
+_STAMPED_BY_OTHERS = "another process has stamped the lock"
 
 
 class FencingCounter:
@@ -159,6 +160,36 @@ class FencingCounter:
         async with self._in_order():
             await self.stamp(lease_id, self._etag, owner)
 
+    async def reach(self, lease_id: str, owner: str, token: int) -> None:
+        """Have all later tokens above this one, which another lock gave to the section that begins under this lease.
+
+        It writes where the epoch of that token is above ours: once, or once more where the blob is not as we left it,
+        for that is a write of ours whose reply was lost. Until it is known to be written, no token is left.
+
+        Raises:
+            StoreFailure: it was not written, or that is not known. It may be done again while the lease lasts.
+        """
+        epoch, section = divmod(token, SECTIONS)
+        if epoch > self._epoch:
+            async with self._in_order():
+                self._section = SECTIONS
+                await self._raise(lease_id, owner, epoch)
+                self._epoch, self._section, self._told_of_a_long_hold = epoch, 0, False
+        if epoch == self._epoch:
+            self._section = max(self._section, section)
+
+    async def _raise(self, lease_id: str, owner: str, epoch: int) -> None:
+        try:
+            await self._put(lease_id, owner, epoch)
+        except StoreFailure as failure:
+            if failure.meaning != "changed":
+                raise
+            await self._read()  # with its epoch: who writes the stamp of this hold again must not go back
+            if self._epoch > epoch:
+                raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS) from None
+            if self._epoch < epoch:
+                await self._put(lease_id, owner, epoch)
+
     async def sign(self, lease_id: str, owner: str, held: float) -> None:
         """Write the owner of a hold that has lasted so many seconds. Whatever becomes of it, no epoch changes."""
         self._told_of_a_long_hold = True
@@ -217,7 +248,7 @@ class FencingCounter:
     def _take_over(self, state: BlobState) -> None:
         """Go on from a blob that is not as we left it: as a write of ours left it whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
-            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", "another process has stamped the lock")
+            raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS)
         self._etag, self._metadata = state.etag, state.metadata
 
     def _in_order(self) -> asyncio.Lock:

@@ -1,4 +1,4 @@
-"""Who has a lock: what can be asked of it without taking it."""
+"""Reads who has a lock, without taking it."""
 
 from __future__ import annotations
 

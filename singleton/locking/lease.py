@@ -1,14 +1,15 @@
-"""One lease in our possession: kept alive by renewals, and declared lost in time.
+"""One lease that this process has: kept alive by renewals, and declared lost in time.
 
 The promise: at no instant does ``Lease`` claim a lease that the service has already given away.
 
 * The deadline is counted from before the *sending* of the last request that succeeded, less a margin of a fifteenth of
-  the period for clocks that drift (B4). A reply tells when the service acted at the latest; the send, at the earliest.
+  the period for clocks that drift (B4). The service acts after the sending and before the reply, so the sending is the
+  safe moment.
 * The deadline is kept by a timer, one hop on the loop (``wheel.py``): a renewal that hangs can't hold it up (B5).
 * A renewal that is due waits for its turn where many are (``turns.py``). It counts from when it is sent, as each does.
 * A lease that is touched, too (``touch.py``), has the earlier of two deadlines: no touch stands for a renewal.
-* Gone is not unknown. A definitive answer (by error code) ends the lease at once; anything else is asked again, faster
-  and faster, until the deadline (B1, B2).
+* A definitive answer (by error code) ends the lease at once. After anything else the request is sent again, faster and
+  faster, until the deadline (B1, B2).
 * Lost and stopped are final. Nothing revives the lease, whatever reply still arrives (B22).
 """
 
@@ -132,7 +133,7 @@ class Lease:
         return self._loop.time() >= self.deadline
 
     def alive(self) -> bool:
-        """Tell whether the lease is still ours beyond doubt."""
+        """Tell whether the lease is certainly still this process's."""
         return self.lost is None and not self.overdue()
 
     def watch(self, watcher: Callable[[LossReason], None]) -> None:
@@ -172,8 +173,11 @@ class Lease:
         self._touches = Duty(self._turns, f"touch {self.name}", due, touch, self._arm, context=context)
         self._arm()
 
-    def lose(self, reason: LossReason, cause: StoreFailure | None = None) -> None:
-        """Declare the lease lost. Only the first call, and none after ``stop``, has an effect."""
+    def lose(self, reason: LossReason, cause: StoreFailure | None = None, *, quiet: bool = False) -> None:
+        """Declare the lease lost. Only the first call, and none after ``stop``, has an effect.
+
+        ``quiet``: nobody works under it any more, so that it is lost is no news.
+        """
         if self.lost is not None or self._stopped:
             return
         self.lost = reason
@@ -182,7 +186,11 @@ class Lease:
         for watcher in self._watchers:
             watcher(reason)
         with speaking_of(self.whose):
-            _log.warning("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances(), extra=self._fields())
+            _log.log(
+                logging.DEBUG if quiet else logging.WARNING,
+                *("lock %s: hold lost (%s)%s", self.name, reason, self._circumstances()),
+                extra=self._fields(),
+            )
 
     def _fields(self) -> dict[str, object]:
         """Return what a log line about this lease has as fields."""
@@ -194,10 +202,12 @@ class Lease:
         """Say what is known of a loss that was not our own doing (W-73)."""
         if self.lost == "closed":
             return ""
+        if self.lost == "too long":
+            return f": it was held for {self.served:.1f} s, and its max_hold is over, so it is not renewed any more"
         ago = self._loop.time() - self._granted
         granted = f"; its lease of {self._period:g} s was last granted {ago:.1f} s ago"
         if self._touch_ends < math.inf:
-            granted += f", and last touched {self._loop.time() - self._touched:.1f} s ago"
+            granted += f", and it was last touched {self._loop.time() - self._touched:.1f} s ago"
         return f": {self.cause}{granted}" if self.cause else granted
 
     async def stop(self) -> None:
@@ -277,7 +287,7 @@ class Lease:
             if being_cancelled():
                 raise
             failure = as_failure(error)
-            _log.debug("lock %s: who has it was not written (%s)", self.name, failure)
+            _log.debug("lock %s: its holder was not written (%s)", self.name, failure)
             if failure.meaning == "transient":
                 return
         self._written = began

@@ -1,11 +1,11 @@
-"""After storage went back in time: let a lock's tokens go on above all that were ever given.
+"""After storage went back in time: make a lock's later tokens greater than all earlier ones.
 
-An account that failed over, or was restored to a point in time, may have lost its last writes. Then an epoch stands on
-a blob that was counted past already, and the next tokens would repeat. What was lost can't be read any more, and need
-not be: epochs begin at a thousand times the service's clock and grow by one a lease (``fencing.py``), so all that were
-given until now are below a thousand times the next second. The clock is the service's: that of a write of ours.
+An account that failed over, or was restored to a point in time, may have lost its last writes. Then a blob has an older
+epoch than was used already, and the next tokens would repeat. The lost epochs can't be read any more, and need not be:
+epochs begin at a thousand times the service's clock and grow by one a lease (``fencing.py``), so all that were given
+until now are below a thousand times the next second. The clock is the service's, from the reply to a write.
 
-It is done under a lease of our own, so no holder is disturbed: a lock that somebody has is left alone.
+It is done under a lease, so no holder is disturbed: a lock that somebody has is left alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""The line of those in this process who wait for one lock or semaphore: served in the order in which they came.
+"""The line of waiters of this process for one lock or semaphore: first come, first served.
 
-* **One task asks for all.** It is started for the first in line, and asks for as long as somebody waits.
-* **Single attempts.** Who asks once (``timeout=0``) is told what is known. Where nothing is known yet, it stands in
-  line for the next answer, of a lock ten seconds at most, of a semaphore until all its slots have answered: what skips
-  a message must not skip it because nobody knows (B12).
+* **One task asks for all.** It is started for the first in line, and asks as long as somebody waits.
+* **Single attempts.** A caller that asks once (``timeout=0``) is told what is known. If nothing is known yet, it waits
+in
+  line for the next answer: for a lock ten seconds at most, for a semaphore until all its slots have answered. A message
+  must not be skipped only because nobody knows (B12).
 * **Last look.** Shortly before its time-out the first in line asks once more.
 * **Patience.** A minute of storage without a usable answer ends all waits.
-* **A "no" is a "no" of the service.** Contention is told only on evidence from within the wait (of a semaphore, a
-  slot that is taken is enough); silence is trouble.
+* **Contention needs the service's word.** It is reported only if the service said so during the wait (for a semaphore
+one
+  taken slot is enough). Silence is reported as a failure of the storage.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""A lock of this process on one blob: who polls, who holds, and how it is given back.
+"""A lock of this process on one blob: who polls, who holds it, and how it is released.
 
 What it promises, whatever the network does:
 
 * **Exclusive.** A section runs only under a lease that the service granted and that is not past its deadline
   (``lease.py``). Sections of this process never overlap, not even when one of them outlives its lease, or is that of
   a lock with other options on the same blob (``Gate``).
-* **Ask once, safely again.** An acquisition proposes an id of its own. After an answer that is unknown the same id is
-  asked again, which is idempotent; given up with the outcome unknown, it is released by that id (B7, B8).
+* **Safe to ask again.** An acquisition proposes a lease id. If an answer is lost it asks again with the same id, which
+is
+  idempotent. If it is given up while the outcome is unknown, the lease is released by that id (B7, B8).
 * **One line, one poll.** Waiters stand in line (``line.py``) and one task polls for all of them; at the end of a
   section the next in line gets the lease without a request.
 * **Others get their turn.** A process that has kept the lock for ``handoff_window`` seconds gives it back and leaves
@@ -25,6 +26,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from singleton.base.both import Both, parts_of
 from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
 from singleton.base.tasks import being_cancelled
@@ -59,8 +61,10 @@ async def release(hold: Hold) -> None:
     Call it on the loop of the lock. Releasing twice, or a hold that was lost, does nothing and raises nothing
     (W-78, M-29).
     """
-    if isinstance(hold, Section) and hold.end():
-        await hold.turn.until_settled()
+    if isinstance(hold, Both):
+        hold.lost.freeze()
+    for turn in [part.turn for part in parts_of(hold) if isinstance(part, Section) and part.end()]:
+        await turn.until_settled()
 
 
 class Lock:
@@ -151,7 +155,7 @@ class Lock:
         return await self._line.wait(timeout, owner, self._see_to_it, since=since)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
-        """Say why somebody has not got it who has waited since then: others have it, or the storage does not answer.
+        """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
 
         ``elsewhere``: that this process has, or had it, does not count.
         """
@@ -184,6 +188,11 @@ class Lock:
         """Return the turn whose section has not ended."""
         return None if self._turn is None or self._turn.over else self._turn
 
+    @property
+    def _is_kept(self) -> bool:
+        """Tell whether the hold is over, and its lock is kept for ``at_least``."""
+        return self._turn is not None and self._turn.lost.ended and not self._turn.lost.is_set()
+
     # --- the one task behind the line ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
@@ -200,14 +209,14 @@ class Lock:
             self._line.give_up()
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends
-            _log.exception("lock %s: its store raised what no store should", self.name)
+            _log.exception("lock %s: its store raised an unexpected error", self.name)
             self._line.break_down(error)
         finally:
             self._server = None
             self._state.rest()
 
     async def _win(self) -> Lease | None:
-        """Poll until the lease is ours, or nobody waits for it any more."""
+        """Poll until this process has the lease, or nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         pause = self._timing.poll_min
         try:
@@ -286,7 +295,7 @@ class Lock:
                 if self._running() is None:
                     self._state.given_back(await self._acquisition.give_back(lease))
                 else:
-                    lease.lose("closed")
+                    lease.lose("closed", quiet=self._is_kept)
                     await lease.stop()
             finally:
                 self._settle()

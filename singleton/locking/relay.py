@@ -1,14 +1,15 @@
-"""A relay: those of this process who use one lock one after the other hand it on themselves.
+"""A relay: callers of this process that use one lock one after the other hand it on without the lock thread.
 
-While the lease is this process's, who asks for the lock joins the *runners*, from any thread and loop, for the price of
-a mutex. Who ends a section gives the lock to the first of them, and the lock thread has nothing to do. It decides as
-before wherever there is something to decide:
+While this process has the lease, a caller that asks for the lock joins the *runners*, from any thread and loop, for the
+price of a mutex. The end of a section gives the lock to the first of them, and the lock thread has nothing to do. Where
+there is something to decide, the lock thread decides as before:
 
 * **Refused, not decided.** A section is handed on only under a lease that is not lost and not past its deadline, within
   the handoff window, with a token left of the epoch. Else the section ends on the lock thread.
-* **In order.** Who stands in the lock thread's line and came earlier is served first, and the other way round.
-* **For a moment.** A runner waits here for a second or so; then he asks on the lock thread, with the time at which he
-  came. So patience, time-outs and long waits are the lock thread's. He goes there, too, when the relay closes.
+* **In order.** Runners and waiters in the lock thread's line are served in the order in which they came.
+* **For a moment.** A runner waits here for about a second; then it asks on the lock thread, with the time at which it
+came.
+  So time-outs and long waits are the lock thread's. A runner also goes there when the relay closes.
 
 What several threads touch is touched under the mutex: who runs, who waits, whether the relay is open. A loss is
 declared before the mutex is taken for it: it meets the runner of that moment, and nobody runs after it.
@@ -43,11 +44,11 @@ _LOOK: Final = 0.5
 
 
 class Runner(Protocol):
-    """Somebody who waits for the lock where he asked for it.
+    """A caller that waits for the lock on its own thread or loop.
 
     Attributes:
         owner, since, deadline, whose: as those of a ``Waiter``.
-        context: in which what happens to him is told.
+        context: in which its events are reported.
     """
 
     owner: str
@@ -248,7 +249,7 @@ class Relay:
             runner.move()
 
     def forget(self) -> None:
-        """Be closed, in a forked child: whoever had the mutex is not there."""
+        """Be closed, in a forked child: the thread that had the mutex is not there."""
         self.mutex = new_mutex()
         self._lease = self._turn = None
 

@@ -1,4 +1,4 @@
-"""A section: the hold of a lock that is in use, which has two ends."""
+"""A section: a hold in use. It has two ends: its caller's release, and its end on the lock's loop."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was answered when it was asked who has a lock.
+    """The answer to the question who has a lock.
 
     Attributes:
         at: when it was asked, by the loop's clock.
@@ -224,7 +224,7 @@ class Gate:
 
     Attributes:
         reading: the last answer to who has it.
-        asking: whoever asks that now, and puts down the answer.
+        asking: the task that asks this now, and stores the answer.
     """
 
     __slots__ = ("__weakref__", "_turn", "asking", "reading")
@@ -256,12 +256,13 @@ class Section(Hold):
 
     Attributes:
         turn: its turn.
+        lease: that covers it.
         hand_on: ends the section by handing the lock on, from any thread; False: it must be ended by the lock.
             None where that is never done.
         fencing: through which all is written to the lock's blob; None where it is not for this section to write.
     """
 
-    __slots__ = ("_dropped", "_lease", "fencing", "hand_on", "turn")
+    __slots__ = ("_dropped", "fencing", "hand_on", "lease", "turn")
 
     def __init__(
         self,
@@ -274,7 +275,7 @@ class Section(Hold):
         mutex: Mutex | None = None,
     ) -> None:
         super().__init__(lock, owner=owner, token=token, lease=lease)
-        self._lease = lease
+        self.lease = lease
         self.turn = turn or Turn(self.lost, self.about, mutex or new_mutex())
         self.hand_on: Callable[[Section], bool] | None = None
         self.fencing: FencingCounter | None = None
@@ -292,10 +293,10 @@ class Section(Hold):
     def keeper(self) -> Keeper:
         """See ``Hold.keeper``."""
         if self.token is None:
-            raise self._stateless("it has no fencing tokens (fencing_tokens, or its layout)")
+            raise self._stateless("it has no fencing tokens (see the option fencing_tokens; layout='webjobs' has none)")
         if self.fencing is None:
-            raise self._stateless("several have it at a time, as a semaphore's holders or a listener's invocations")
-        return SectionState(self, self.fencing, self._lease)
+            raise self._stateless("it is shared, as by the holders of a semaphore or the invocations of a listener")
+        return SectionState(self, self.fencing, self.lease)
 
     @property
     def about(self) -> About:
@@ -310,11 +311,11 @@ class Section(Hold):
 
     def concerns(self, invocation: Invocation | None) -> None:
         """Have what becomes of the lease logged in the name of this invocation: of whoever has it now."""
-        self._lease.whose = invocation
+        self.lease.whose = invocation
 
     def shared(self, owner: str) -> Section:
         """Return one more hold under this one's lease, with its token, for whoever sees to its turn."""
-        return Section(self.lock, owner, self.token, self._lease)
+        return Section(self.lock, owner, self.token, self.lease)
 
     def end(self) -> bool:
         """The caller's end: its section is over. False: it was handed on before."""
@@ -335,10 +336,10 @@ class Section(Hold):
 
     def released(self) -> LockLost:
         """Make the error of who uses the hold after its end."""
-        return self._lost("is over, for it was released", "released")
+        return self._lost("was released", "released")
 
 
-CLOSED = "the locks of this process were closed, as they are when it ends"
+CLOSED = "the locks of this process are closed, because the process ends"
 """What those are told who wait at the end of a process, or come after it."""
 
 

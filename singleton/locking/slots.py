@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import quoted
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
@@ -19,6 +22,13 @@ _AT_ONCE: Final = 32
 def slot_name(name: str, number: int) -> str:
     """Return the name of a slot's blob."""
     return f"{name}/slot-{number}"
+
+
+def checked_limit(limit: object) -> int:
+    """Return a semaphore's limit if it is one."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
+        raise ConfigurationError(f"limit is {quoted(limit)}: give a whole number from 1 to {MOST:,}")
+    return limit
 
 
 class Slots:

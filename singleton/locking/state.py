@@ -1,4 +1,4 @@
-"""What a lock of this process is doing: one state, and the moves between them.
+"""What a lock of this process is doing: its states, and the moves between them.
 
     idle ──► (aside) ──► asking ◄──► taken, trouble ──► held ──► giving back
                 ▲                                                     │
@@ -6,9 +6,9 @@
 
 Where nobody waits any more, each of them ends in ``idle``. A semaphore has its slots' locks for the right half.
 
-``asking``, ``taken`` and ``trouble`` are one thing done, asking until the lease is ours, and three things known of it:
-nothing yet, that somebody else has it, that the storage gives no usable answer. A process that has had its run stands
-aside before it asks again, and waits behind a section that another lock of this process has on the same blob.
+In ``asking``, ``taken`` and ``trouble`` the lock asks for the lease. They differ in what is known: nothing yet;
+somebody else has it; the storage does not answer. A process that has had its run stands aside before it asks again. It
+also waits behind a section that another lock of this process has on the same blob.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ class State:
     # --- moves --------------------------------------------------------------------------------------------------------
 
     def stand_aside(self) -> bool:
-        """After a run of our own, leave the lock to others: for who asks here it is in use. Tell if that takes time."""
+        """After its run, leave the lock to other processes: for callers here it is in use. Tell if that takes time."""
         if not self.had_its_run or _now() >= self.aside_until:
             return False
         self._go(Doing.ASIDE)
         return True
 
     def stand_behind(self) -> None:
-        """Another lock of this process has a section on the same blob: for who asks here it is in use."""
+        """Another lock of this process has a section on the same blob: for callers here it is in use."""
         self._go(Doing.BEHIND)
 
     def begin(self) -> None:

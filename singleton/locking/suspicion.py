@@ -1,4 +1,4 @@
-"""What a waiter has read of a lock that somebody else has: whether its holder has been silent for too long.
+"""What a waiter has read of a lock that somebody else has, and whether its holder has been silent for too long.
 
 Every touch changes the blob's ETag, and nothing else that a live holder does is needed to show that it lives. So
 whoever reads the same ETag twice knows that no touch has reached the blob in between: from the *reply* to the first

@@ -1,9 +1,9 @@
 """Asking for a lease that somebody else has, and taking it from a holder that has fallen silent (``failover``).
 
-Once it is known that somebody has the lease, one looks before one asks: a look costs a request as well, and shows
-whether the holder touches its lock. Where it has not for longer than *its own* ``failover`` allows, its lease is broken
-on condition that the ETag is still the one that was read, so that a touch on its way wins. What was read is forgotten
-before that: whoever gets the lease next has not touched it yet.
+Once it is known that somebody has the lease, a waiter reads the blob before it asks. Reading costs a request as well,
+and shows whether the holder touches its lock. If it was silent for longer than *its own* ``failover`` allows, its lease
+is broken on condition that the ETag is still the one that was read, so that a touch on its way wins. What was read is
+forgotten before that: the next holder has not touched the lock yet.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Takeover:
         try:
             await within(self._call, self._store.break_(self._name, etag))
         except StoreFailure as failure:
-            _log.debug("lock %s: not taken from its silent holder: %s", self._name, failure)
+            _log.debug("lock %s: the lease of its silent holder was not broken: %s", self._name, failure)
         else:
             _log.warning(
-                *("lock %s: its holder has not touched it in time, so its lease was ended", self._name),
+                *("lock %s: its holder was silent for too long, so its lease was broken", self._name),
                 extra={"lock": self._name},
             )

@@ -1,4 +1,4 @@
-"""Turns for the requests that keep the leases on one store: the earliest deadline first, and some at a time.
+"""Turns for the requests that keep the leases on one store: the earliest deadline first, and a few at a time.
 
 After a stall all leases of a process are due at once. If all of them asked at once, each over a connection of its own,
 then what they cost would take the time that they need. So:
@@ -11,7 +11,7 @@ then what they cost would take the time that they need. So:
   where nothing is answered at all, ``PLACES / PATIENCE`` leases a second still get their try.
 * **Fewer where the loop is late.** More requests would make it later, until none is answered in time: there are fewer
   places then, and more patience.
-* **Who waits loses nothing that it has.** A lease's clock begins when its request is sent; its deadline is kept by the
+* **Waiting for a turn costs no safety.** A lease's clock begins when its request is sent; its deadline is kept by the
   wheel, which waits for no turn.
 """
 

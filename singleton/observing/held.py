@@ -1,7 +1,6 @@
-"""For how long the locks of this process are held now: what shows a body that hangs, before its hold has ended.
+"""How long the locks of this process have been held by now: it shows a body that hangs, before its hold has ended.
 
-A gauge, read by whoever collects the metrics. Locks that a process keeps for life (listeners, leaderships) are left
-out: they last as long as it does.
+A gauge, read when metrics are collected. Locks that a process keeps for life (listeners, leaderships) are left out.
 """
 
 from __future__ import annotations

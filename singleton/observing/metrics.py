@@ -47,7 +47,7 @@ HELD: Final = Metric(
     "gauge",
     "singleton.lock.held",
     "s",
-    "Time for which the longest hold that goes on has lasted, in this process.",
+    "How long the longest current hold of this process has lasted.",
     ("singleton.function", "singleton.mode"),
 )
 ACQUIRED: Final = Metric(
@@ -61,7 +61,7 @@ CONTENDED: Final = Metric(
     "counter",
     "singleton.lock.contended",
     "{wait}",
-    "Attempts and waits that ended as somebody else has the lock.",
+    "Attempts and waits that ended because somebody else has the lock.",
     ("singleton.function", "singleton.mode", "singleton.policy"),
 )
 LOST: Final = Metric(
@@ -75,14 +75,14 @@ REQUESTS: Final = Metric(
     "counter",
     "singleton.storage.requests",
     "{request}",
-    "Requests to the locks' storage: what was asked for, and what came of it.",
+    "Requests to the locks' storage, by operation and outcome.",
     ("singleton.operation", "singleton.status"),
 )
 DURATION: Final = Metric(
     "histogram",
     "singleton.processing.duration",
     "s",
-    "Time that guarded bodies took.",
+    "Duration of guarded bodies.",
     ("singleton.function", "singleton.mode", "singleton.outcome"),
 )
 COUNT: Final = Metric(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = "azure-functions-singleton"
 _INSTALL: Final = (
-    "opentelemetry-api is missing: add azure-functions-singleton[otel] to requirements.txt "
+    "opentelemetry-api is not installed: add azure-functions-singleton[otel] to requirements.txt "
     "(pip install 'azure-functions-singleton[otel]')"
 )
 _guard = threading.Lock()
@@ -38,13 +38,13 @@ def observe(
 ) -> Callable[[], None]:
     """Record metrics and spans of all locks of this process from now on; return a function that ends this.
 
-    Call it once, where the app is imported: requests to a storage account that is in use already are not counted. A
-    second call takes the place of the first. Where host.json has ``"telemetryMode": "OpenTelemetry"``, functions with
-    ``@singleton`` need no call.
+    Call it once, where the app is imported: requests to a storage account that is already in use are not counted. A
+    second call replaces the first. If host.json has ``"telemetryMode": "OpenTelemetry"``, functions with ``@singleton``
+    need no call.
 
     Args:
-        scopes: whether metrics and spans have the lock's name, and so the scope's value, as ``singleton.lock``. There
-            is a time series for each name then.
+        scopes: whether metrics and spans have the lock's name, and so the scope's value, as ``singleton.lock``. Each
+            name then makes a time series.
         aliases: whether to record ``lock_acquired``, ``lock_skipped``, ``processing_duration_seconds`` and
             ``processing_count``, too.
         meter_provider, tracer_provider: where metrics and spans go; by default to OpenTelemetry's global ones, which
@@ -62,7 +62,7 @@ def observe(
     try:
         from opentelemetry import metrics, trace
     except ImportError:
-        raise ConfigurationError(f"observe() can't be had: {_INSTALL}") from None
+        raise ConfigurationError(f"observe() needs OpenTelemetry: {_INSTALL}") from None
     from singleton.observing.held import Held, report
     from singleton.observing.metrics import Recorder
     from singleton.observing.spans import Spans
@@ -98,7 +98,7 @@ def _take_the_place_of(which: tuple[Callable[[], None], ...] | None, ends: tuple
 
 
 def _after_fork() -> None:
-    """Make the lock anew: whoever had it is not in the child."""
+    """Make a new lock: the thread that had it is not in the child."""
     global _guard  # noqa: PLW0603
     _guard = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Two spans for each use of a lock, children of whatever span is current where it is asked for: waiting, and holding.
+"""Two spans for each use of a lock, waiting and holding: children of the span that is current where it is asked for.
 
 The span of a hold is linked to that of the hold before it, where that was in this process. Locks that a process keeps
 for life (listeners, leaderships) have none: they would last for days.

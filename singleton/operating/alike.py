@@ -1,4 +1,4 @@
-"""What may have been meant by a name, a prefix or a function of which there is no lock."""
+"""Suggestions for a name, a prefix or a function that has no lock."""
 
 from __future__ import annotations
 

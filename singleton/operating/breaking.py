@@ -1,7 +1,7 @@
 """How an operator takes a lock away: its lease ends, at once or in time, and nobody can renew it.
 
-By default the rest of the lease runs out. Its holder counts its own deadline from before the last renewal was sent, and
-stops earlier than the service does, so nobody gets in beside it: also if it hangs, is suspended or can't be reached.
+By default the lease expires, without renewals. Its holder counts its own deadline from before it sent the last renewal,
+so it stops earlier than the service does. So no two are inside, also if it hangs, is suspended or can't be reached.
 
 With a shorter notice the holder, if all is well with it, is told at its next renewal, after half a period. If it can't
 be told, it believes in its lease to the end of it: for so long two may be inside, and only fencing tokens keep them
@@ -56,11 +56,11 @@ class Broken:
         lock: name of the lock's blob.
         holder: who had it, as its last stamp says.
         free_in: seconds until others can have it, by the service's word.
-        together: seconds from then on for which the old holder may believe that it still has it, at most: two may be
-            inside. 0 where the lease was left to run out; infinite where it would never have.
-        before: whether the lease was being broken already, by this or another operator. How much of it was cut off then
-            can't be known, so ``together`` is the most that there can be of a lease that lasts a minute at most. It is
-            0 in truth if no break before gave a notice.
+        together: for how many seconds after that the old holder may still believe that it has the lock, at most: two
+            may be inside. 0 where the lease could expire by itself; infinite where the lease had no end.
+        before: whether the lease was being broken already, by this or another operator. How much of the lease that
+            break cut off is not known, so ``together`` is an upper bound: a lease lasts a minute at most. If no earlier
+            break gave a notice, nobody is inside with the old holder.
     """
 
     lock: str
@@ -92,7 +92,8 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None, 
     ended = await end_hold(store, name, notice)
     if isinstance(ended, Passed):
         _log.warning(
-            "lock %s: it changed hands before the break arrived, so nothing was broken: %r had it, %r has it",
+            "lock %s: it changed hands before the break arrived, so nothing was broken. "
+            "Before, %r had it; now %r has it",
             name,
             ended.before.owner,
             ended.now.owner,
@@ -131,8 +132,8 @@ async def end_hold(store: LeaseStore, name: str, notice: float | None = None) ->
             return None
         if seen.endless and notice is None:
             raise ConfigurationError(
-                f"the lease of lock {name!r} never ends by itself, so breaking it ends it at once: give the seconds "
-                "of notice, or 0"
+                f"the lease of lock {name!r} never ends by itself, so breaking it ends it at once: give notice, from "
+                "0 to 60 seconds"
             )
         return await _Breaking(store, name, seen).end(notice)
     except StoreFailure as failure:

@@ -110,7 +110,7 @@ async def _clock(patient: Patient) -> str:
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
     said = f"this machine's clock is {abs(apart):.0f} s {'behind' if apart > 0 else 'ahead of'} the service's"
     if abs(apart) > _SKEW:
-        raise Strange(f"{said}: locks don't mind, but from 15 minutes on requests are refused")
+        raise Strange(f"{said}: locks still work, but at 15 minutes or more the service refuses requests")
     return "this machine's clock is the service's, within a second or two" if abs(apart) < 2 else said
 
 
@@ -151,14 +151,17 @@ async def _renewal_of_the_expired(patient: Patient) -> str:
         return "an expired lease is not renewed under another id"
     if replied != patient.mine:
         raise Wrong("an expired lease was renewed under another id")
-    raise Strange("the storage emulator renews an expired lease under any id (Azurite#2352); locks compare the reply")
+    raise Strange(
+        "the storage emulator renews an expired lease under any id (Azurite#2352); locks check the reply, so they "
+        "still work"
+    )
 
 
 async def _hierarchy(patient: Patient) -> str:
     from singleton.stores.azure_traits import is_hierarchical
 
     if await is_hierarchical(_azure(patient).container):
-        raise Strange("hierarchical namespace: a sweep leaves empty folders behind; else locks work the same")
+        raise Strange("hierarchical namespace: a sweep leaves empty folders behind; locks work the same")
     return "no hierarchical namespace"
 
 
@@ -166,7 +169,10 @@ async def _versions(patient: Patient) -> str:
     from singleton.stores.azure_traits import keeps_versions
 
     if await keeps_versions(_azure(patient).container, f"{patient.prefix}traits"):
-        raise Strange("versioning is on: each stamp leaves a version behind, which costs; let a rule delete them")
+        raise Strange(
+            "versioning is on: each acquired lock leaves a version behind, which costs money; add a lifecycle rule "
+            "that deletes them"
+        )
     return "no versioning"
 
 
@@ -175,13 +181,13 @@ async def _soft_delete(patient: Patient) -> str:
 
     days = await keeps_deleted(_azure(patient).container, f"{patient.prefix}traits")
     if days is not None:
-        raise Strange(f"soft delete is on: what a sweep deletes is kept for {days or 'some'} days, and paid for")
+        raise Strange(f"soft delete is on: what a sweep deletes is kept, and paid for, for {days or 'some'} days")
     return "no soft delete"
 
 
 def _azure(patient: Patient) -> AzureBlobLeaseStore:
     if not isinstance(patient.itself, AzureBlobLeaseStore):
-        raise Hidden("it is no Azure account")
+        raise Hidden("it is not an Azure account")
     return patient.itself
 
 

@@ -1,4 +1,4 @@
-"""Does this account do what our locks rely on? Each check makes the requests that locks make, and looks at the answers.
+"""Does this account do what locks rely on? Each check sends the requests that locks send, and looks at the answers.
 
 The blobs are scratch ones, beneath one prefix; no lock of the app is touched. A check that lacks a right is left out.
 """

@@ -1,4 +1,4 @@
-"""How the store of a container is asked for what no lock needs."""
+"""How operators reach those methods of a container's store that locks don't need."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def keeping_of(store: LeaseStore) -> LockKeeping:
 
         return counted(AzureKeeping(store.container), "blob")
     raise ConfigurationError(
-        f"the store, a {type(store).__name__}, lists and breaks no locks: it needs the methods of "
+        f"the store, a {type(store).__name__}, can't list or break locks: it needs the methods of "
         "singleton.stores.keeping.LockKeeping as well"
     )

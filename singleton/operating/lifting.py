@@ -34,9 +34,9 @@ class Lifted(Counts):
     """What became of the locks whose epochs were to be lifted.
 
     Attributes:
-        lifted: their tokens go on above all that were ever given; in a dry run, those that would be.
-        held: somebody has them, so they are as they were: lift them again when they are free.
-        gone: somebody deleted them meanwhile. A new blob counts from the clock.
+        lifted: locks whose next tokens are greater than all earlier ones; in a dry run, those that would be.
+        held: locks that somebody has, so nothing was changed: call this again when they are free.
+        gone: locks that somebody deleted meanwhile. A new blob counts from the clock.
         kept: blobs of which nothing says that they are locks with tokens, or that are not of the function asked for.
     """
 

@@ -90,7 +90,7 @@ def _is_older(lock: LockInfo, latest: float) -> bool:
 
 
 def _is_ageless(lock: LockInfo) -> bool:
-    """Tell whether somebody has the lock who does not write since when, not even after half a lease period."""
+    """Tell whether the lock's holder does not record since when it has it, not even after half a lease period."""
     return lock.holder is not None and lock.holder.since is None and lock.holder.renewed is not False
 
 
@@ -119,7 +119,7 @@ async def next_page(
 def no_container(container: str, failure: StoreFailure) -> StorageError:
     """Say that the container is not there."""
     return StorageError(
-        f"container {container!r} is not there: no lock was ever taken in it, or its name is wrong ({failure})",
+        f"there is no container {container!r}: no lock was ever taken in it, or its name is wrong ({failure})",
         reason=NO_CONTAINER,
         status=failure.status,
         code=failure.code,

@@ -37,7 +37,7 @@ class LockInfo:
         listener: whether it is the lock of a listener.
         slot: number of the slot, for one of a semaphore.
         cut: whether the name was too long, and lacks the end of the scope.
-        endless: whether it is under a lease that never expires: none of ours is.
+        endless: whether its lease never expires. Leases of this library always do.
         modified: when its metadata was last written, by the service's clock, whole seconds. Leases don't change it.
         etag: of the blob: the same until the next stamp.
     """

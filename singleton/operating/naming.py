@@ -1,4 +1,4 @@
-"""Which blob is the lock of a function, for who is not that function: the app's id and the container's layout."""
+"""Which blob is the lock of a function, for callers outside of it: from the app's id and the container's layout."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from singleton.base.words import quoted
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.dequeueable_options import DequeueableOptions
 from singleton.layouts.layout import Layout
-from singleton.layouts.naming import hashed_scope
+from singleton.layouts.naming import hashed_scope, semaphore_name
 from singleton.layouts.webjobs import CONTAINER as WEBJOBS
 from singleton.layouts.webjobs import WebJobsLayout
+from singleton.locking.slots import checked_limit
 from singleton.settings.hostid import host_id, in_development, is_machine_bound
 from singleton.settings.options import find_app_dir, load_options
 
@@ -66,8 +67,8 @@ def warn_of_machine(app: str, options: SingletonOptions) -> None:
 @cache
 def _warn_of_machine(app: str) -> None:
     _log.warning(
-        "host id %r is that of this machine and folder, and no app in Azure has it, so no lock has a name made of it. "
-        "There it is the app's name: give SingletonOptions(host_id=...)",
+        "host id %r is made of this machine and folder, so no lock of an app in Azure has it in its name. In Azure it "
+        "is made of the app's name: give SingletonOptions(host_id=...)",
         app,
     )
 
@@ -86,6 +87,7 @@ def name_in(
     *,
     listener: bool,
     scope_hash: bool,
+    limit: int | None = None,
 ) -> str:
     """Return the name of a function's lock in this container. See ``LockClient.lock_name``.
 
@@ -101,18 +103,26 @@ def name_in(
             )
     if len(scopes) > _MOST_SCOPES:
         raise ConfigurationError(
-            f"scope has {len(scopes)} values, and no function's lock has more than two: that of scope_id, then that of "
+            f"scope has {len(scopes)} values, and a function's lock has two at most: that of scope_id, then that of "
             "scope"
         )
     if scope_hash and container == WEBJOBS:
         raise ConfigurationError(
-            "scope_hash goes with layout='default' only: "
+            "scope_hash is for layout='default' only: "
             f"the locks in {WEBJOBS!r} have the scope's value itself in their names"
         )
     if scope_hash and not scopes:
         raise ConfigurationError("scope_hash needs a scope: there is nothing to hash")
     values = [hashed_scope(scope) for scope in scopes] if scope_hash else scopes
-    return layout_in(container).lock(app, function, values, level, listener=listener)
+    name = layout_in(container).lock(app, function, values, level, listener=listener)
+    if limit is None:
+        return name
+    if listener or container == WEBJOBS:
+        raise ConfigurationError(
+            f"limit={limit!r} is for layout='default' and mode='function' only: no other lock is a semaphore"
+        )
+    checked_limit(limit)
+    return semaphore_name(name)
 
 
 def dequeueable_name(scopes: Sequence[str]) -> str:

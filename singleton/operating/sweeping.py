@@ -52,7 +52,7 @@ class Swept(Counts):
         changed: written since they were listed.
         gone: somebody else deleted them.
         young: modified too short a time ago.
-        kept: not empty, with state that is of use, or nothing says that they are locks of ours.
+        kept: blobs that are not empty, have state in use, or are not locks of this library.
     """
 
     swept: int = 0
@@ -127,12 +127,12 @@ class Sweep(Going[Swept]):
 
 
 def is_of_no_use(blob: Listed, at: float) -> bool:
-    """Tell whether this is the blob of a lock of ours with state that says until when it is of use, and it is later."""
+    """Tell whether this is the blob of a lock of this library whose state has expired."""
     return expired(blob.metadata, at) and all(key.lower() in STAMP_KEYS | CONTENT_KEYS for key in blob.metadata)
 
 
 def is_sweepable(blob: Listed, container: str) -> bool:
-    """Tell whether this is the blob of a lock of ours, and of nothing else.
+    """Tell whether this is certainly the blob of a lock of this library.
 
     It is empty, and has no metadata but a stamp's: no state. It says of which machine its owner was, as only
     ours do; or it says nothing, and has a name that a layout makes. Where WebJobs has its locks, only those of

@@ -1,4 +1,4 @@
-"""What is said of a lock, a prefix or a function of which there is nothing: the words, and what programs are told."""
+"""Errors about a lock, a prefix or a function that is not there: the words, and the errors that programs get."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def warn_of_function(container: str, function: str | None, functions: Iterable[s
 def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
     """Say that there is no lock of this name; ``like``: those that may have been meant."""
     return (
-        f"there is no lock {name!r} in container {container!r}: it is mistyped, or was never taken, or was "
-        f"swept{_hint(like)}"
+        f"there is no lock {name!r} in container {container!r}: its name is wrong, or it was never taken, or "
+        f"it was swept{_hint(like)}"
     )
 
 
@@ -66,7 +66,7 @@ def function_is_missing(container: str, function: str, functions: Iterable[str],
     """Say that no lock is this function's, among those whose names begin so; ``functions``: those that have any."""
     among = f" with a name that begins with {prefix!r}" if prefix else ""
     known = sorted(functions)
-    others = f". Those that have any: {listed(known)}" if known else ": no lock there is a function's"
+    others = f". Those that have any: {listed(known)}" if known else ": no function has a lock there"
     hint = did_you_mean(function, known) or others
     return f"there is no lock of function {function!r}{among} in container {container!r}{hint}"
 

@@ -1,4 +1,4 @@
-"""How handlers are called: what one has begun is over before its message counts as handled."""
+"""How handlers are called: all work that a handler has begun is over before its message counts as handled."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def call(handler: Callable[..., Any], *arguments: Any) -> None:
         if inspect.iscoroutine(returned):
             returned.close()
         raise ConfigurationError(
-            f"the handler returned a {type(returned).__name__}, which nobody awaits: give a coroutine function (async "
-            "def) to worker, ahandle or @ordered"
+            f"the handler returned a {type(returned).__name__}, which is not awaited here: give a coroutine function "
+            "(async def) to worker, ahandle or @ordered"
         )
 
 

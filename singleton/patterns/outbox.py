@@ -1,9 +1,9 @@
 """The outbox: a change of state and a message in one transaction, and a relay that sends the messages later (S-15).
 
-The promise: a message that was committed is sent at least once, and messages of one key in their order. A relay is a
-periodic worker: of all instances one works, under a lock. One that was paused past its lease is refused by the
-database, as its fencing token is smaller than one that was seen; what it has in hand may be sent twice, by it and by
-its successor. So a receiver must know a message by its id, and may know the later sender by the token.
+The promise: a message that was committed is sent at least once, and messages of one key in order. A relay is a periodic
+worker: one instance works at a time, under a lock. If it was paused past its lease, the database refuses it, because
+its fencing token is smaller than one that was seen. The message that it was sending may be sent twice, by it and by its
+successor. So a receiver must recognise a message by its id, and may recognise the later sender by the token.
 
 ``OutboxStore`` is what a relay asks of a database. ``singleton.patterns.sql`` has it for SQL.
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from datetime import timedelta
 
+    from singleton.base.kinds import Seconds
     from singleton.client import AsyncLockClient, LockClient
-    from singleton.clients.checking import Seconds
     from singleton.clients.worker import PeriodicWorker
 
 TIDIED: Final = 1000
@@ -42,10 +42,10 @@ class Message:
     """One message, as it is handed to what sends it.
 
     Attributes:
-        id: the same at each attempt, and no other message's: by it the receiver knows a repeat.
+        id: the same at each attempt, and different for each message, so that the receiver can recognise a repeat.
         body: what was given to ``add``.
-        key: messages of one key are sent in their order; None: it has no order to keep.
-        destination: where it goes to, if that was said.
+        key: messages of one key are sent in order; None: in any order.
+        destination: where it goes to, if that was given.
         attempt: which attempt this is, from 1.
         token: fencing token of the relay's hold.
         position: its place in the order.
@@ -96,9 +96,10 @@ class OutboxRelay:
 
     Args:
         outbox: where they are: a ``SqlOutbox``, or another ``OutboxStore``.
-        send: a function, or coroutine function, of a ``Message``. Its return is the success; any exception is a
-            failure. Let it end by itself (a time-out): while it runs, nothing else is sent.
-        attempts: after so many, from 1, a message is poison: it stays in the outbox with its last error.
+        send: a function, or a coroutine function, that takes a ``Message``. If it returns, the message is sent; any
+            exception is a failure. Give it a time-out of its own: while it runs, nothing else is sent.
+        attempts: how often a message is tried, at least 1. After that it is poison: it stays in the outbox with its
+            last error.
         backoff: seconds until the second attempt, above 0; doubled for each further one.
         longest: seconds between two attempts, at most.
         on_poison: ``"skip"``: the later messages of its key go on. ``"stop"``: they wait until it is put back, or put
@@ -131,7 +132,9 @@ class OutboxRelay:
         if not all(callable(getattr(outbox, name, None)) for name in ("claim", "attempt", "sent", "failed", "tidy")):
             raise ConfigurationError(f"outbox is a value of type {type(outbox).__name__}: give an OutboxStore")
         if not callable(send):
-            raise ConfigurationError(f"send is {quoted(send)}: give a function, or coroutine function, of a message")
+            raise ConfigurationError(
+                f"send is {quoted(send)}: give a function, or a coroutine function, that takes a message"
+            )
         if on_poison not in {"skip", "stop"}:
             raise ConfigurationError(f"on_poison is {quoted(on_poison)}: give 'skip' or 'stop'")
         self._outbox = outbox
@@ -198,9 +201,7 @@ class OutboxRelay:
                 hold.raise_if_lost()
                 more = await self._ask(self._outbox.tidy, token, self._keep) >= TIDIED
         except StaleClaim as error:
-            text = (
-                f"lock {hold.lock!r} was held by somebody else since: the outbox has seen a greater token than {token}"
-            )
+            text = f"lock {hold.lock!r} had another holder meanwhile: the outbox has seen a greater token than {token}"
             raise LockLost(text, lock=hold.lock, owner=hold.owner, reason="stolen") from error
 
     async def _send_all(self, hold: Hold, batch: list[Message], stopping: Callable[[], bool]) -> None:
@@ -227,7 +228,7 @@ class OutboxRelay:
             raise
         except Exception as error:  # noqa: BLE001 - what a user's send raises
             return await self._failed(message, told(error))
-        _refuse_awaitable(returned, "send returned an awaitable: give a coroutine function")
+        _refuse_awaitable(returned, "send returned an awaitable: give a coroutine function (async def)")
         await self._ask(self._outbox.sent, message)
         return True
 
@@ -237,9 +238,11 @@ class OutboxRelay:
         again = None if poison else min(self._longest, self._backoff * 2.0**doubled)
         await self._ask(self._outbox.failed, message, error, again_in=again, stops=poison and self._stops)
         if again is not None:
-            _log.info("message %s of the outbox failed; again in %g s", message.id, again)
+            _log.info("message %s of the outbox failed; trying again in %g s", message.id, again)
             return False
-        _log.error("message %s of the outbox is poison after %d attempts", message.id, self._attempts)
+        _log.error(
+            "message %s of the outbox failed (attempts: %d), and will not be tried again", message.id, self._attempts
+        )
         return not self._stops
 
     # --- sync and async -----------------------------------------------------------------------------------------------
@@ -278,9 +281,9 @@ def _refuse_awaitable(returned: object, told_so: str) -> None:
 def fencing_token(hold: Hold) -> int:
     """Return the token of a hold; 0 while locking is switched off."""
     if not isinstance(hold, Hold):
-        raise ConfigurationError(f"hold is {quoted(hold)}: give a hold, as current_hold() has")
+        raise ConfigurationError(f"hold is {quoted(hold)}: give a hold, such as current_hold()")
     if hold.token is None and hold.lease_id is not None:
-        raise ConfigurationError(f"the hold of {hold.lock!r} has no fencing token: leave fencing_tokens on")
+        raise ConfigurationError(f"the hold of {hold.lock!r} has no fencing token: set fencing_tokens to True")
     return hold.token or 0
 
 

@@ -22,7 +22,8 @@ class Claim:
     Attributes:
         key: the row's primary key, column to value.
         row: the row as it was when it was claimed, column to value.
-        version: number of this claim; each claim of a row has a greater one. Writes are refused under another.
+        version: number of this claim. Each later claim of the row has a greater one, and then writes with this one are
+            refused.
         attempt: which attempt at the row this is, from 1.
         token: fencing token of the claimer's hold; None without a lock.
     """

@@ -1,4 +1,4 @@
-"""What is kept of an error: beside its message, in a database or a blob."""
+"""What is kept of an error, with its message, in a database or a blob."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls from anywhere to the registry of a process, which lives on a loop of its own.
+"""Calls from any thread and loop to the registry of a process, which lives on its own loop.
 
 Sync callers block on a future, async callers await it; a caller that goes away (cancelled, interrupted) leaves nothing
 behind: what it would have got is undone.
@@ -14,16 +14,17 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
+from singleton.base.hold import holds_in
 from singleton.base.naming import noted, speaking_of
 from singleton.locking.section import CLOSED, Section
 from singleton.process.reentry import asking, is_inside
-from singleton.process.registry import Registry, holds_in
 from singleton.process.running import Ask, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
+    from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
 
@@ -116,7 +117,7 @@ class Calls:
         return self._move(Phase.CLOSING, Phase.OVER)
 
     def forget(self) -> None:
-        """Be over, in a forked child: the thread is not there, nor whoever had a lock of this object or of a hold."""
+        """Be over, in a forked child: the thread is not there, nor those that had this object's or a hold's mutex."""
         self._door = threading.Lock()
         self.phase = Phase.OVER
         for hold in (*self.registry.acquired,):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.base.naming import log as _log
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 _CLOSING: Final = 2.0
 """Seconds for closing the stores."""
+
+
+class Keeper(Protocol):
+    """Who keeps a lock for the life of the process, and knows how that is ended."""
+
+    async def end(self) -> None:
+        """Let what runs under the lock end, and give it back."""
 
 
 async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:

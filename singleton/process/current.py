@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from singleton.base.events import forget_going
 from singleton.process.calls import Phase
 from singleton.process.logthread import LogThread
 from singleton.process.registry import Registry
@@ -112,6 +113,7 @@ def _after_fork() -> None:
     """
     global _current, _guard  # noqa: PLW0603
     _loading.release()
+    forget_going()
     _guard = threading.Lock()
     if _current is not None:
         _current.forget()

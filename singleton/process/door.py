@@ -1,4 +1,4 @@
-"""What closing a client means: nobody new comes in, and who waits inside is told."""
+"""What closing a client means: no new calls are accepted, and waiting calls end with an error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Door:
     def check(self, name: str) -> None:
         """Raise ``LockClosed`` if the door is closed."""
         if self._closed:
-            raise LockClosed(f"lock {name!r}: its client is closed; make a new one", lock=name)
+            raise LockClosed(f"lock {name!r}: its client is closed: make a new client", lock=name)
 
     async def through(self, name: str, wait: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Await ``wait()``, but no longer than the door is open.

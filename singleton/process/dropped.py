@@ -1,4 +1,10 @@
-"""Holds that their callers lose sight of: whoever can't release any more must not keep the lock for ever (M-37)."""
+"""Holds that end without a release.
+
+* Dropped: a hold that was garbage-collected is released, so that it doesn't keep the lock for ever (M-37).
+* Too long: a section that lasts for longer than ``max_hold`` loses its lease. The hold is lost first, and its user is
+  told. The lease then expires by itself: it is not released while the body runs. So nobody gets in before the user was
+  told.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +14,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from singleton.base.both import parts_of
 from singleton.base.naming import log as _log
+from singleton.locking.lock import release
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold, LossSignal
+    from singleton.locking.lease import Lease
     from singleton.locking.section import Turn
 
 
@@ -34,6 +43,42 @@ def end_dropped(lock: str, turn: Turn, lost: LossSignal) -> None:
     """End the section of a hold that was collected, unless it has ended. Call it on the lock's loop."""
     if turn.is_of(lost):
         _log.warning(
-            *("lock %s: its hold was dropped without a release, and is given back now", lock), extra={"lock": lock}
+            *("lock %s: its hold was garbage-collected without a release, and is released now", lock),
+            extra={"lock": lock},
         )
         turn.end(lost)
+
+
+def lose_after(seconds: float, hold: Section) -> None:
+    """Have the hold lost as too long, unless its section has ended by then. Call it on the lock's loop.
+
+    It counts for this section alone: one that gets the same lease next has its own time. That both are told apart, the
+    section ends on the loop, and does not hand the lock on from another thread.
+    """
+    loop = asyncio.get_running_loop()
+    hold.hand_on = None
+    timer = loop.call_at(loop.time() + seconds, _too_long, hold.turn, hold.lost, hold.lease)  # not the hold (M-37)
+    hold.turn.when_settled(hold.lost, timer.cancel)
+
+
+def _too_long(turn: Turn, lost: LossSignal, lease: Lease) -> None:
+    if turn.is_of(lost) and not lost.ended:  # it has ended where its lock is kept for at_least
+        lease.lose("too long")
+
+
+async def give_back(hold: Hold) -> None:
+    """Release a hold, with all its parts, and say so."""
+    held = [each.lock for each in parts_of(hold) if isinstance(each, Section) and not each.over]
+    await release(hold)
+    for lock in held:
+        _log.debug("lock %s: released", lock)
+
+
+async def until_lost(hold: Hold) -> None:
+    """Wait until the lease of a hold is lost whose section is over, and whose lock is kept. Call it on its loop."""
+    lost = asyncio.Event()
+    forget = hold.lost.add_callback(lambda _: lost.set())
+    try:
+        await lost.wait()
+    finally:
+        forget()

@@ -1,7 +1,7 @@
-"""Who has the lock is put into the error of whoever did not get it.
+"""Puts the lock's holder into the error of a caller that did not get the lock.
 
-To ask is a request, so it is asked at most once a minute for each lock of this process (``longwaits.py``), and nobody
-waits long for the answer: it is an errand of its own, whose answer serves whoever is refused next.
+Reading the holder is a request, so it is sent at most once a minute for each lock of this process (``longwaits.py``).
+It is a task of its own, and nobody waits long for its answer; a late answer serves the next caller that is refused.
 """
 
 from __future__ import annotations

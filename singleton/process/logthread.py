@@ -1,4 +1,4 @@
-"""Where the lock thread's lines are logged: on a thread of their own, on which a handler that blocks stops no lock."""
+"""Where the lock thread's lines are logged: on a separate thread, so that a handler that blocks stops no lock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A wait that gets long is told of: after half a minute, then each time that it has lasted twice as long.
+"""A long wait is logged: after half a minute, then each time that it has lasted twice as long.
 
-Whoever reads the log wants to know who has the lock, where, and since when. To ask that is a request, so it is asked
-when a wait is long or was in vain, at most once a minute for each lock of this process, and told as of then.
+The log says who has the lock, where, and since when. Finding that out is a request to the storage, so it is sent only
+when a wait is long or has failed, at most once a minute for each lock of this process. The log says when it was read.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class WhoHas:
         when = f"{ago:.0f} s ago" if ago >= 1 else "just now"
         holder = reading.holder
         if reading.failure is not None:
-            return f"who has it could not be read {when} ({reading.failure})", {}
+            return f"its holder could not be read {when} ({reading.failure})", {}
         if holder is None:
-            return f"nobody had it when that was read {when}", {}
+            return f"nobody held it {when}", {}
         return f"it is held{_described(holder, here=False)}, as read {when}", fields_of(holder)
 
     async def holder(self) -> Holder | None:
@@ -160,5 +160,5 @@ def _described(holder: Holder, *, here: bool) -> str:
     if holder.since is not None:
         known.append(f", since {holder.since:%Y-%m-%d %H:%M:%S} UTC")
     elif holder.renewed is False:
-        known.append(", or since then by another hold of that process: for less than half a lease period")
-    return "".join(known) or ", and by whom is not recorded"
+        known.append(", or by a later hold of the same process, which is younger than half a lease period")
+    return "".join(known) or "; its holder is not recorded"

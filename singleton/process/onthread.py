@@ -1,4 +1,4 @@
-"""How a thread goes through a coroutine that waits for nothing but the lock thread: it has no need of a loop.
+"""How a thread runs a coroutine that waits only for the lock thread: without an event loop.
 
 So what a guard does around a body is written once, as a coroutine. Where the body is sync, the locks are ``OnThread``,
 whose calls block the thread instead of waiting, and ``at_once`` runs the coroutine to its end.

@@ -1,4 +1,4 @@
-"""Opens the stores of an account, on the lock thread: here settings become clients.
+"""Opens the stores of an account, on the lock thread: makes clients from settings.
 
 A lock's requests go straight to the service (``stores/direct_blob.py``), or through the SDK: where the options say so,
 and where the caller brings clients of its own. Neither asks twice: the lock does. Nothing is sent before a store is

@@ -1,4 +1,4 @@
-"""What a storage account's settings mean for requests of our own: its URL, and the way in."""
+"""What a storage account's settings mean for direct requests: its URL, and how they are authorised."""
 
 from __future__ import annotations
 
@@ -74,5 +74,6 @@ def account_in(endpoint: str) -> str:
     if found := parts.path.strip("/").partition("/")[0]:
         return found
     raise ConfigurationError(
-        f"{endpoint} does not tell whose key it is: give an AzureNamedKeyCredential as credential, not the key alone"
+        f"the URL {endpoint} does not name the account of the key: give an AzureNamedKeyCredential as credential, with "
+        "the account's name and its key"
     )

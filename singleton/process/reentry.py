@@ -1,8 +1,8 @@
-"""Who waits for a lock that it has itself waits for ever: it is told at once where that is certain, else after a while.
+"""A caller that waits for a lock which it holds itself waits for ever: it is told, at once if that is certain.
 
-It is certain on the thread or in the task that is inside the lock's block: the block can't end before what it calls.
-Of a task or thread that was started inside, or a task of a loop that runs inside, the block need not wait for it, and a
-hold without a block may be released by anybody.
+It is certain on the thread, or in the task, that is inside the lock's block: the block can't end before the call ends.
+It is not certain in a task or thread that was started inside, or in a task of a loop that runs inside: the block need
+not wait for these. And a hold without a block may be released by anybody.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import threading
 import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from singleton.base.both import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Hashable, Iterable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
@@ -34,6 +36,8 @@ class Inside(NamedTuple):
     hold: weakref.ref[Hold]
     caller: Caller | None
     """Who is inside its block; None: it has none."""
+    shared: Entry | None = None
+    """Of a block that may be entered again by who is inside."""
 
     @property
     def goes_on(self) -> Section | None:
@@ -44,11 +48,25 @@ class Inside(NamedTuple):
     @property
     def key(self) -> tuple[int, ...]:
         """Which hold, and who is inside its block."""
-        return (id(self.hold()), *(() if self.caller is None else (self.caller[0], id(self.caller[1]))))
+        who = () if self.caller is None else (self.caller[0], id(self.caller[1]))
+        return (id(self.hold()), *who, *(() if self.shared is None else (id(self.shared),)))
 
     def waits_for(self, other: Caller | None) -> bool:
         """Tell whether its block certainly can't end before what this caller does."""
         return self.caller is not None and self.caller == other
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One of the blocks that share a hold.
+
+    Attributes:
+        lock: which lock it is.
+        blocks: all that are inside under this hold. The lock is given back as the last of them ends.
+    """
+
+    lock: Hashable
+    blocks: set[Entry]
 
 
 class Known:
@@ -92,10 +110,10 @@ def inside(*holds: Hold) -> Iterator[None]:
         leave(entered)
 
 
-def enter(*holds: Hold) -> tuple[Inside, ...]:
+def enter(*holds: Hold, shared: Entry | None = None) -> tuple[Inside, ...]:
     """Know from now on that these locks are held by a block that begins; return what ``leave`` needs."""
     caller = this_caller() if holds else None
-    entered = tuple(Inside(weakref.ref(hold), caller) for hold in holds)
+    entered = tuple(Inside(weakref.ref(part), caller, shared) for hold in holds for part in parts_of(hold))
     _know(*entered)
     return entered
 
@@ -136,9 +154,29 @@ def _chain(lasts: Iterable[Inside]) -> Known | None:
     return known
 
 
+def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
+    """Join the block of this lock that this thread, or this task, is inside of; None: it is inside of none.
+
+    Raises:
+        LockLost: its hold is lost.
+    """
+    caller = this_caller()
+    for each in _holds.get() or ():
+        joined = each.shared
+        if joined is None or joined.lock != lock or not each.waits_for(caller) or (hold := each.goes_on) is None:
+            continue
+        if hold.lost.ended and not hold.lost.is_set():  # it was released, and its lock is kept for a while (at_least)
+            continue
+        hold.raise_if_lost()
+        entry = Entry(lock, joined.blocks)
+        joined.blocks.add(entry)
+        return hold, entry
+    return None
+
+
 @contextmanager
 def asking(caller: Caller | None = None) -> Iterator[None]:
-    """Know on the lock thread who asks for what the block begins there; None: who runs."""
+    """Note, for the lock thread, who asks for what the block begins there; None: who runs."""
     token = _asks.set(caller or this_caller())
     try:
         yield
@@ -157,9 +195,9 @@ def ask_for_nobody() -> None:
 
 
 def suspected(name: str, owner: str, *, turn: Turn | None, kept: Container[Hold]) -> str:
-    """Look at who is about to wait for a lock, on the lock thread; ``turn``: of who is inside it, in this process.
+    """Check a caller that is about to wait for a lock, on the lock thread; ``turn``: of its holder in this process.
 
-    Who has no block any more, and is ``kept`` for a while, is none who could wait for himself.
+    A hold whose block is over, and that is ``kept`` for a while, can't wait for itself.
 
     Returns:
         what is to be said of the wait if it gets long: that it may wait for itself; nothing where it can't.
@@ -174,14 +212,15 @@ def suspected(name: str, owner: str, *, turn: Turn | None, kept: Container[Hold]
     whose = _owned(own[0])
     if any(each.waits_for(_asks.get()) for each in own):
         raise LockNotAcquired(
-            f"lock {name!r} was not acquired: who asks has it already{whose}, and would wait for itself for ever. Call "
-            "what it guards without asking again, or give the inner call a lock of its own",
+            f"lock {name!r} was not acquired: its caller holds it already{whose}, and would wait for itself for ever. "
+            "Don't acquire it a second time inside, give the inner call a lock of its own, or ask both times with "
+            "lock(…, reentrant=True)",
             lock=name,
             owner=owner,
             reason="reentry",
             holder=_holder(own[0]),
         )
-    return f"who waits began while it was held{whose}: if its holder waits for him, that never ends"
+    return f"this wait began inside a block that holds the lock{whose}: if that block waits for it, it never ends"
 
 
 def _owned(inside: Inside) -> str:

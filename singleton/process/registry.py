@@ -8,19 +8,21 @@ import random
 import time
 import weakref
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from singleton.base.hold import Hold
+from singleton.base.both import parts_of
 from singleton.base.naming import log as _log
 from singleton.locking.acquisition import Guess
-from singleton.locking.lock import Lock, release
+from singleton.locking.lock import Lock
 from singleton.locking.section import Gate, Section, closed_error
 from singleton.locking.semaphore import Semaphore
 from singleton.locking.slots import slot_name
 from singleton.locking.turns import Turns
 from singleton.process.closing import closed
-from singleton.process.dropped import end_dropped, release_if_dropped
+from singleton.process.crowd import Crowd
+from singleton.process.dropped import end_dropped, give_back, lose_after, release_if_dropped, until_lost
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import suspected
 
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import SingletonError
+    from singleton.base.hold import Hold
     from singleton.locking.relay import Relay
     from singleton.process.address import Address
+    from singleton.process.closing import Keeper
     from singleton.process.door import Door
     from singleton.settings.connection import StorageAccount
     from singleton.settings.place import Place
@@ -49,18 +53,12 @@ _KeptT = TypeVar("_KeptT", Lock, Semaphore)
 _KeyT = TypeVar("_KeyT")
 
 
-class Keeper(Protocol):
-    """Who keeps a lock for the life of the process, and knows how that is ended."""
-
-    async def end(self) -> None:
-        """Let what runs under the lock end, and give it back."""
-
-
 class Registry:
     """Acquires by address. All methods run on the loop of the registry's first use.
 
     Attributes:
         acquired: all holds that somebody knows, also one that its caller gets by another way: a leader's.
+        crowd: how many invocations wait for each lock.
     """
 
     def __init__(
@@ -88,6 +86,7 @@ class Registry:
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
+        self.crowd = Crowd()
         self._companions: set[asyncio.Task[None]] = set()
         self._lent: dict[Place, set[Door]] = {}
         self.keepers: dict[Address, Keeper] = {}
@@ -101,12 +100,13 @@ class Registry:
         owner: str,
         limit: int | None = None,
         at_least: float = 0.0,
+        max_hold: float | None = None,
         since: float | None = None,
     ) -> Hold:
         """Acquire the lock of this address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
 
-        ``release`` will keep it until it has been held for ``at_least`` seconds. ``since``: when the wait for a lock
-        began, by the loop's clock; None: now.
+        ``release`` will keep it until it has been held for ``at_least`` seconds. After ``max_hold`` seconds it is lost.
+        ``since``: when the wait for a lock began, by the loop's clock; None: now.
         """
         if self._closed:
             raise closed_error("lock", address.name, owner)
@@ -122,11 +122,24 @@ class Registry:
         self.acquired.add(hold)
         _log.debug("lock %s: acquired", hold.lock)
         release_if_dropped(hold)
+        return self.kept(hold, at_least, max_hold)
+
+    def kept(self, hold: Hold, at_least: float, max_hold: float | None) -> Hold:
+        """Return the hold, and see to it that it lasts so long at least, and at most, from now on. See ``acquire``."""
         if at_least:
-            self._not_before[hold] = asyncio.get_running_loop().time() + at_least
-            if isinstance(hold, Section):
-                hold.hand_on = None
+            self.keep(hold, at_least)
+        if max_hold is not None:
+            for part in parts_of(hold):
+                if isinstance(part, Section):
+                    lose_after(max_hold, part)
         return hold
+
+    def keep(self, hold: Hold, seconds: float) -> None:
+        """Give the hold back so many seconds from now at the earliest."""
+        due = asyncio.get_running_loop().time() + seconds
+        self._not_before[hold] = max(due, self._not_before.get(hold, due))
+        if isinstance(hold, Section):
+            hold.hand_on = None
 
     async def _acquire_slot(self, address: Address, limit: int, timeout: float | None, owner: str) -> Hold:
         semaphore = self._semaphore(address, limit)
@@ -136,7 +149,7 @@ class Registry:
             return await semaphore.acquire(timeout=timeout, owner=owner)
 
     def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
-        """Return a block in which somebody waits for a lock: if that gets long, it is told of, with a suspicion."""
+        """Return a block in which somebody waits for a lock: if that gets long, it is logged, with a suspicion."""
         return LongWait(
             f"lock {address.name}",
             owner,
@@ -168,8 +181,8 @@ class Registry:
     async def release(self, hold: Hold) -> None:
         """Give the hold back, or see to it that it is when its time has come. See ``release`` in ``lock.py``."""
         due = self._not_before.get(hold)
-        if due is None or due <= asyncio.get_running_loop().time():
-            await _give_back(hold)
+        if due is None or due <= asyncio.get_running_loop().time() or hold.lost.is_set():
+            await give_back(hold)
         elif hold not in self._tails:
             hold.lost.freeze()  # its lock is kept, and it is over
             self._tails.add(hold)
@@ -194,10 +207,12 @@ class Registry:
     async def drop(self, hold: Hold) -> None:
         """Give back at once what its caller never got."""
         self._not_before.pop(hold, None)
-        await _give_back(hold)
+        await give_back(hold)
 
     async def _release_at(self, due: float, hold: Hold) -> None:
-        await asyncio.sleep(due - asyncio.get_running_loop().time())
+        with suppress(TimeoutError):  # with its lease lost it would keep nobody out but ourselves
+            async with asyncio.timeout_at(due):
+                await until_lost(hold)
         self._tails.discard(hold)
         await self.drop(hold)
 
@@ -333,17 +348,3 @@ class Registry:
             assert self._open_queue is not None, "this registry was made without queues"
             self._queues[account, name] = self._open_queue(account, name)
         return self._queues[account, name]
-
-
-async def _give_back(hold: Hold) -> None:
-    held = isinstance(hold, Section) and not hold.over
-    await release(hold)
-    if held:
-        _log.debug("lock %s: released", hold.lock)
-
-
-def holds_in(answer: object) -> tuple[Hold, ...]:
-    """Return the holds among what an acquisition brought: one, several, or none."""
-    if isinstance(answer, Hold):
-        return (answer,)
-    return tuple(each for each in answer if isinstance(each, Hold)) if isinstance(answer, tuple) else ()

@@ -1,4 +1,4 @@
-"""Asking for one lock in a way that may spare the lock thread: whoever asks becomes a runner of its relay."""
+"""Asking for one lock without the lock thread where possible: the caller becomes a runner of the lock's relay."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Runner:
         return self._relay.leave(self)
 
     def withdraw(self) -> None:
-        """Go away, and tell so, unless that is told on the lock thread."""
+        """Stop waiting, and report that, unless the lock thread does."""
         if self.leave():
             self.ask.failed(asyncio.CancelledError())
 

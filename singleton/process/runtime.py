@@ -41,7 +41,7 @@ class Runtime(Calls):
         self._thread.start()
 
     def close(self) -> None:
-        """Close locks and stores and end the thread. Who waits gets ``LockClosed``, as does who comes later."""
+        """Close locks and stores and end the thread. Waiting calls and later calls get ``LockClosed``."""
         if (closed := self.begin_closing()) is not None:
             concurrent.futures.wait({closed}, timeout=CLOSING)
             if self.end():
@@ -51,7 +51,8 @@ class Runtime(Calls):
     def _refuse_itself(self, what: str) -> None:
         if threading.get_ident() == self._thread.ident:
             raise RuntimeError(
-                f"can't {what} on the lock thread, where callbacks of a loss run: it would wait for itself for ever"
+                f"can't {what} on the lock thread, where callbacks of hold.lost run: it would wait for itself for "
+                "ever. Do it on another thread"
             )
 
     # --- on the lock thread -------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def _not_whole(value: object, pattern: str, subject: str, name: str) -> str:
         return str(value)
     if pattern == TEXT or "." in name:
         raise ScopeError(
-            f"{subject} is {what}, which .NET prints in one way or another, by its type in C#: scope by text or a "
+            f"{subject} is {what}: .NET prints that by its type in C#, which is not known here. Scope by a text or a "
             "whole number",
             reason="kind",
         )
@@ -97,20 +97,20 @@ def _not_whole(value: object, pattern: str, subject: str, name: str) -> str:
 def _refuse_what_may_be_typed(text: str, subject: str, name: str) -> None:
     if _GUID.fullmatch(text) and not _AS_DOTNET_PRINTS_GUIDS.fullmatch(text):
         raise ScopeError(
-            f"{subject} may be a Guid in C#, which .NET prints otherwise: in scope_id write {{{name}:D}} if it is one, "
-            f"{{{name}:{TEXT}}} if it is a string there",
+            f"{subject} may be a Guid in C#, which .NET prints in another way. In scope_id write {{{name}:D}} if it is "
+            f"a Guid there, {{{name}:{TEXT}}} if it is a string",
             reason="kind",
         )
     if read_date(text):
         raise ScopeError(
-            f"{subject} may be a date in C#, which .NET prints otherwise: in scope_id write "
+            f"{subject} may be a date in C#, which .NET prints in another way. In scope_id write "
             f"{{{name}:yyyy-MM-ddTHH-mm-ssK}} if it is a DateTime there, {{{name}:{TEXT}}} if it is a string; leave it "
-            "out if it is a DateTimeOffset, which is nothing to .NET",
+            "out if it is a DateTimeOffset, for which .NET prints nothing",
             reason="kind",
         )
     if _TIME_SPAN.fullmatch(text):
         raise ScopeError(
-            f"{subject} may be a TimeSpan in C#, which is nothing to .NET: leave it out if it is one; in scope_id "
-            f"write {{{name}:{TEXT}}} if it is a string there",
+            f"{subject} may be a TimeSpan in C#, for which .NET prints nothing. Leave it out if it is one there; in "
+            f"scope_id write {{{name}:{TEXT}}} if it is a string",
             reason="kind",
         )

@@ -127,8 +127,13 @@ def formatted(value: object, pattern: str, subject: str) -> str:
         pieces = _date_pieces(pattern or _DEFAULT_DATE, subject)
         return "".join(piece if isinstance(piece, str) else piece(when) for piece in pieces)
     if not pattern:
-        raise ScopeError(f"{subject} is of type {type(value).__name__}, which has no text of its own", reason="kind")
-    raise ScopeError(f"{subject} is not a GUID or date that the format {quoted(pattern)} fits", reason="kind")
+        raise ScopeError(
+            f"{subject} is of type {type(value).__name__}: it must be text, a number, a boolean, a GUID or a date",
+            reason="kind",
+        )
+    raise ScopeError(
+        f"{subject} is not a GUID or a date that the format {quoted(pattern)} fits: leave the format out", reason="kind"
+    )
 
 
 def _as_guid(value: object) -> UUID | None:
@@ -181,6 +186,7 @@ def _date_pieces(pattern: str, subject: str) -> list[str | Callable[[datetime], 
 
 def _unknown(run: str, pattern: str, subject: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{subject}: {quoted(run)} in the format {quoted(pattern)} means nothing here; GUIDs take N, D, B or P, "
-        "dates a pattern such as yyyy-MM-dd or yyyyMMddTHHmm, with other letters in quotes"
+        f"{subject}: {quoted(run)} in the format {quoted(pattern)} is not known. The format of a GUID is N, D, B or P; "
+        "the format of a date is such as yyyy-MM-dd or yyyyMMddTHHmm, with other letters in quotes. For a property of "
+        "an object write a dot in place of the colon"
     )

@@ -78,7 +78,7 @@ def lacks(name: str, found: object) -> str:
     if not isinstance(found, Mapping):
         return f"is {kind_of(found)}, which has no property {quoted(name)}"
     if not found:
-        return f"has no property {quoted(name)}; it has none at all"
+        return f"has no property {quoted(name)}; it is an empty object"
     same = [other for other in found if isinstance(other, str) and other.casefold() == name.casefold()]
     hint = f"{listed(same)} (names are case-sensitive)" if same else listed(found)
     return f"has no property {quoted(name)}; it has {hint}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -61,7 +62,8 @@ def value_at(
     for depth, name in enumerate(segments):
         if not isinstance(found, Mapping) or name not in found:
             where = f"{whose} at {quoted(':'.join(segments[:depth]))}" if depth else whose
-            raise ScopeError(f"{named} {quoted(path)}: {where} {lacks(name, found)}", reason="missing")
+            meant = _colons_meant(segments, depth, found)
+            raise ScopeError(f"{named} {quoted(path)}: {where} {lacks(name, found)}{meant}", reason="missing")
         found = found[name]
     subject = f"{named} {quoted(path)}: its value in {whose}"
     if not dotnet:
@@ -69,6 +71,16 @@ def value_at(
     from singleton.scopes.dotnet import dotnet_text
 
     return dotnet_text(found, "", subject, ".".join(segments))
+
+
+def _colons_meant(segments: tuple[str, ...], depth: int, found: object) -> str:
+    """Suggest the path with ``:`` in place of ``.`` or ``/`` where that leads to a property: ``Order.Id``."""
+    parts = re.split(r"[./]", segments[depth])
+    for part in parts:
+        if not isinstance(found, Mapping) or part not in found:
+            return ""
+        found = found[part]
+    return f"; did you mean {quoted(':'.join((*segments[:depth], *parts, *segments[depth + 1 :])))}?"
 
 
 def filled_text(value: object, subject: str) -> str:
@@ -81,7 +93,7 @@ def filled_text(value: object, subject: str) -> str:
     if text is None:
         if value is not None:
             raise ScopeError(f"{subject} is {kind_of(value)}: it must be text, a number or a boolean", reason="kind")
-        raise ScopeError(f"{subject} is null: every message needs one", reason="empty")
+        raise ScopeError(f"{subject} is null: every message needs a value", reason="empty")
     if not text.strip():
-        raise ScopeError(f"{subject} is {'blank' if text else 'empty'}: every message needs one", reason="empty")
+        raise ScopeError(f"{subject} is {'blank' if text else 'empty'}: every message needs a value", reason="empty")
     return text

@@ -79,7 +79,9 @@ class ScopeTemplate:
         resolved = _settings_filled(self.text, settings, subject)
         bound = resolved if data is None else self._filled(resolved, data, subject)
         if self.text and not (bound.strip() or self._dotnet):
-            raise ScopeError(f"{subject} comes to nothing: its settings and values are empty", reason="empty")
+            raise ScopeError(
+                f"{subject} is empty once it is filled in: its settings and values are empty", reason="empty"
+            )
         return bound
 
     def _filled(self, resolved: str, data: Mapping[str, object], subject: str) -> str:
@@ -93,7 +95,7 @@ class ScopeTemplate:
             text = _bound_text(found, piece.format, subject)
             if self._needs_values and not text.strip():
                 what = "null" if found is None else "blank" if text else "empty"
-                raise ScopeError(f"{subject} is {what}: every message needs one", reason="empty")
+                raise ScopeError(f"{subject} is {what}: every message needs a value", reason="empty")
             return text
         from singleton.scopes.dotnet import dotnet_text, dotnet_text_of_host
 
@@ -169,7 +171,7 @@ def _bound_text(value: object, pattern: str, subject: str) -> str:
 def _built_in_hint(names: tuple[str, ...]) -> str:
     if names[0].casefold() not in ("datetime", "sys"):
         return ""
-    return " (the built-in of that name isn't offered: a scope that is new at each invocation would guard nothing)"
+    return " (WebJobs fills in such a name, this doesn't: a scope that is new at each invocation would guard nothing)"
 
 
 def _settings_masked(text: str, subject: str) -> str:
@@ -193,7 +195,7 @@ def _settings_filled(text: str, settings: Mapping[str, str], subject: str) -> st
 def _setting_value(name: str, settings: Mapping[str, str], subject: str) -> str:
     value = setting(settings, name)
     if value is None:
-        raise ConfigurationError(f"{subject}: %{name}% does not resolve to a value: set the app setting {name}")
+        raise ConfigurationError(f"{subject}: there is no app setting {name} for %{name}%: set it")
     return value
 
 
@@ -228,7 +230,10 @@ def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
     if not content:
         raise ConfigurationError(f"{subject}: the placeholder at character {start} is empty: name a property in it")
     if expression.casefold() == "rand-guid":
-        raise ConfigurationError(f"{subject}: {{rand-guid}} makes a new scope at each invocation, which guards nothing")
+        raise ConfigurationError(
+            f"{subject}: {{rand-guid}} makes a new scope at each invocation, so no two would exclude each other: "
+            "leave it out"
+        )
     first, *later = expression.split(".")
     if not first.isidentifier() or not all(_is_later_name(name) for name in later):
         raise ConfigurationError(

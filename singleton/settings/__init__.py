@@ -1,4 +1,4 @@
-"""What an app is told from outside: host.json, app settings, connections, the host id.
+"""What configures an app: host.json, app settings, connections, the host id.
 
-Pure but for reading host.json; locks, stores and layouts may not enter.
+It does no I/O except for reading host.json. It must not import locks, stores and layouts.
 """

@@ -86,7 +86,9 @@ def configured(name: str, settings: Mapping[str, str]) -> _Place:
         ConfigurationError: nothing is, or the name is none. The message says what was looked for.
     """
     if not all(char.isalnum() or char in "_-.: " for char in name):  # not printed: it may be half a key
-        raise ConfigurationError("the connection given is neither the name of an app setting nor a connection string")
+        raise ConfigurationError(
+            "connection is neither the name of an app setting nor a connection string: give one of them"
+        )
     for candidate in (f"AzureWebJobs{name}", name):
         for place in (f"ConnectionStrings__{candidate}", f"CUSTOMCONNSTR_{candidate}", candidate):
             found = _Place.at(place, settings)
@@ -99,8 +101,8 @@ def _not_found(name: str) -> str:
     shown = name[:80]
     prefixed = "" if name.lower().startswith("azurewebjobs") else f"AzureWebJobs{shown} or "
     return (
-        f"connection {quoted(name)}: there is no app setting {prefixed}{shown}; set {shown} to the account's "
-        f"connection string, or {shown}__accountName to its name to use an identity"
+        f"connection {quoted(name)}: there is no app setting {prefixed}{shown}. Set {shown} to the account's "
+        f"connection string; or, to use an identity, set {shown}__accountName to the account's name"
     )
 
 
@@ -124,7 +126,9 @@ class _Place(NamedTuple):
         if "sig=" in url.partition("?")[2]:
             return StorageAccount(account_url=url)
         if not url.startswith("https:"):
-            raise ConfigurationError(f"{self.name}: an identity is only used over https, not with {redact(url)}")
+            raise ConfigurationError(
+                f"{self.name}: {redact(url)} is not an https URL, and an identity's token is only sent over https"
+            )
         return StorageAccount(account_url=url, credential=credential_of(self.name, self.keys, settings))
 
     def _blob_url(self) -> str:
@@ -137,8 +141,8 @@ class _Place(NamedTuple):
         if account:
             return self._url_of_account(account, "blob")
         raise ConfigurationError(
-            f"connection {self.name}: of its settings only {', '.join(sorted(self.keys))} "
-            f"{'is' if len(self.keys) == 1 else 'are'} set; set {self.name}__accountName or {self.name}__blobServiceUri"
+            f"connection {self.name} names no account: it has only {', '.join(sorted(self.keys))}. Set "
+            f"{self.name}__accountName or {self.name}__blobServiceUri"
         )
 
     def _queue_url(self) -> str:
@@ -147,7 +151,7 @@ class _Place(NamedTuple):
         if given := self.keys.get("queueserviceuri"):
             return checked_url(given, f"{self.name}__queueServiceUri")
         raise ConfigurationError(
-            f"connection {self.name}: set {self.name}__accountName or {self.name}__queueServiceUri to reach queues"
+            f"connection {self.name} names no queues: set {self.name}__accountName or {self.name}__queueServiceUri"
         )
 
     def _url_of_account(self, account: str, service: str) -> str:
@@ -158,8 +162,8 @@ class _Place(NamedTuple):
         from singleton.base.naming import log
 
         log.warning(
-            "%s__blobServiceUri, %s, is not of the account %s that %s__accountName names: the locks are at the former, "
-            "while queue triggers prefer the latter",
+            "%s__blobServiceUri is %s, which is not of the account %s that %s__accountName names: the locks are at the "
+            "first, and queue triggers use the second",
             *(self.name, redact(url), account, self.name),
         )
 
@@ -169,7 +173,7 @@ def checked_account_name(name: str, label: str) -> str:
     allowed = name.isascii() and name.isalnum() and name == name.lower()
     if not allowed or not 3 <= len(name) <= 24:
         raise ConfigurationError(
-            f"{label} is {quoted(name)}: an account's name has 3 to 24 lower-case letters and digits"
+            f"{label} is {quoted(name)}: an account's name has from 3 to 24 lower-case letters and digits"
         )
     return name
 
@@ -178,7 +182,7 @@ def checked_connection_string(text: str, label: str) -> str:
     """Return a connection string in full, or raise a ConfigurationError that calls it ``label``."""
     if text.startswith("@Microsoft.KeyVault("):
         raise ConfigurationError(
-            f"{label} is a Key Vault reference that was not resolved: check the app's access to it"
+            f"{label} is a Key Vault reference that Azure could not resolve: check that the app may read the secret"
         )
     if re.match(r"https?://", text):
         raise ConfigurationError(f"{label} is a URL: put it into the setting that ends in __blobServiceUri")

@@ -64,7 +64,7 @@ def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str
         return replace(known, resource_id=keys.get("managedidentityresourceid"))
     if not tenant_id or not client_id:
         key = "clientSecret" if secret else "clientCertificate"
-        raise ConfigurationError(f"{name}__{key} needs {name}__tenantId and {name}__clientId beside it")
+        raise ConfigurationError(f"{name}__{key} needs {name}__tenantId and {name}__clientId as well: set them")
     if secret:
         return replace(known, kind="client_secret", client_secret=secret)
     return replace(known, kind="client_certificate", certificate=certificate)
@@ -75,7 +75,7 @@ def _managed_identity(name: str, keys: Mapping[str, str]) -> CredentialSpec:
     given = [spelt for spelt in spellings if spelt.lower() in keys]
     if len(given) > 1:
         listed = " and ".join(f"{name}__{spelt}" for spelt in given)
-        raise ConfigurationError(f"{listed} each name a managed identity: keep one of them")
+        raise ConfigurationError(f"{listed} each name a managed identity: keep one of these settings")
     return CredentialSpec(
         kind="managed_identity",
         client_id=keys.get("clientid") or keys.get("managedidentityclientid"),

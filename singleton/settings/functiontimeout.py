@@ -1,8 +1,8 @@
 """``functionTimeout``: how long the Functions host lets an invocation run (H-32, H-85).
 
-When it strikes, the host starts the worker anew, and every body in it ends. It is read as the host reads it: an app
-setting stands over host.json (H-31), and without either the plan decides. With what is no such time the host doesn't
-start at all, so here that is no limit.
+When it is over, the host restarts the worker, and every body in it ends. It is read as the host reads it: an app
+setting wins over host.json (H-31), and without either the plan decides. With a value that is no time the host doesn't
+start at all, so here such a value means no limit.
 """
 
 from __future__ import annotations

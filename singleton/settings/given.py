@@ -1,4 +1,4 @@
-"""Accounts that the caller brings along: a URL with a credential object, or blob clients of its own (D-22)."""
+"""Accounts that the caller gives: a URL with a credential object, or the caller's own blob clients (D-22)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
     """
     if callable(connection):
         if credential is not None:
-            raise ConfigurationError("credential is given beside a function that makes clients: give it to those")
+            raise ConfigurationError("credential is given with a function that makes clients: give it to these clients")
         return GivenClients(connection)
     if not isinstance(connection, str):
         raise ConfigurationError(
@@ -53,19 +53,20 @@ def given(connection: object, credential: object) -> GivenAccount | GivenClients
         )
     if "://" not in connection:
         raise ConfigurationError(
-            "credential is given without an account's URL: give https://<account>.blob.core.windows.net as connection"
+            "credential is given, and connection is not an account's URL: give https://<account>.blob.core.windows.net"
         )
     url = checked_url(connection, "connection")
     _check_credential(credential)
     get_token = getattr(credential, "get_token", None)
     if get_token is not None and not url.startswith("https:"):
-        raise ConfigurationError("connection is not https: an identity's token is only sent over https")
+        raise ConfigurationError("connection is not an https URL: an identity's token is only sent over https")
     if get_token is not None and not inspect.iscoroutinefunction(get_token):
         raise ConfigurationError(
-            f"credential, a {type(credential).__name__}, is not for asyncio: take it from azure.identity.aio"
+            f"credential has the type {type(credential).__name__}, which is not for asyncio: take it from "
+            "azure.identity.aio"
         )
     if "?" in url:
-        raise ConfigurationError("connection has a query beside a credential: keep one of them")
+        raise ConfigurationError("connection has a query (a SAS), and credential is given as well: keep one of them")
     return GivenAccount(url, credential)
 
 

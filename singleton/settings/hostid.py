@@ -47,7 +47,7 @@ def is_machine_bound(settings: Mapping[str, str]) -> bool:
 
 
 def runs_locally(settings: Mapping[str, str]) -> bool:
-    """Tell whether these are the settings of a machine that is none of Azure's, nor of a Kubernetes cluster."""
+    """Tell whether these are the settings of a machine outside of Azure and of Kubernetes."""
     platforms = (on_flex_consumption, _on_app_service, _on_kubernetes, _on_linux_consumption)
     return not any(runs_on(settings) for runs_on in platforms)
 
@@ -93,7 +93,7 @@ def _known(settings: Mapping[str, str], name: str) -> str:
     if value is None:
         raise ConfigurationError(
             f"the host id is unknown: this app runs on Azure or Kubernetes, but {name} is not set; "
-            "set AzureFunctionsWebHost__hostid to an id of 1 to 32 lower-case letters, digits and dashes"
+            "set AzureFunctionsWebHost__hostid to an id of from 1 to 32 lower-case letters, digits and dashes"
         )
     return value
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
-from singleton.base.words import quoted
+from singleton.base.words import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,15 +43,34 @@ def section_entries(path: Path, name: str) -> list[tuple[str, object]]:
     Raises:
         ConfigurationError: the file can't be read, is not JSON, or the section is no object or is there twice.
     """
-    root = read_object(path)
+    return _section(read_object(path), path, name)
+
+
+def _section(root: _Object, path: Path, name: str) -> list[tuple[str, object]]:
     found = [value for key, value in root.entries if key.casefold() == name.casefold()]
     if not found:
         return []
     if len(found) > 1:
-        raise ConfigurationError(f"{path}: there are {len(found)} sections {quoted(name)}: merge them into one")
+        raise ConfigurationError(f'{path} has the section "{name}" {len(found)} times: merge them into one')
     if not isinstance(found[0], _Object):
-        raise ConfigurationError(f"{path}: {name} is {quoted(found[0])}: write an object, {{ … }}")
+        raise ConfigurationError(f"{path}: {name} is {as_json(found[0])}: write an object, {{ … }}")
     return found[0].entries
+
+
+def singleton_entries(path: Path) -> list[tuple[str, object]]:
+    """Return the keys and values of the section ``singleton``, as ``section_entries``.
+
+    Raises:
+        ConfigurationError: as there; or it is inside ``extensions``, where the Functions host doesn't read it (H-31).
+    """
+    root = read_object(path)
+    inside = [value for key, value in root.entries if key.casefold() == "extensions" and isinstance(value, _Object)]
+    for key in (key for extensions in inside for key in extensions if key.casefold() == "singleton"):
+        raise ConfigurationError(
+            f'{path} has the section "{key}" inside "extensions", where it has no effect: move it to the top level of '
+            'the file, beside "extensions"'
+        )
+    return _section(root, path, "singleton")
 
 
 def queue_values(app: Path | None, settings: Mapping[str, str]) -> dict[str, tuple[str, object]]:
@@ -130,7 +149,7 @@ def read_object(path: Path) -> _Object:
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(root, _Object):
-        raise ConfigurationError(f"{path} holds no JSON object: write an object, {{ … }}")
+        raise ConfigurationError(f"{path} has no JSON object in it: write an object, {{ … }}")
     return root
 
 

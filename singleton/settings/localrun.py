@@ -1,4 +1,4 @@
-"""A developer's machine at the locks of an account in the cloud: said once, as they may be an app's in production."""
+"""A warning, once, where a developer's machine uses the locks of a cloud account: a production app may use them too."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _EMULATORS_ACCOUNT: Final = "devstoreaccount1"
 
 _SHARED: Final = (
-    "it takes part in the locks of host id '%s' and may keep them from an app that runs there. Give it a hostId of its "
-    "own, or the emulator (UseDevelopmentStorage=true)"
+    "it takes the locks of host id '%s', and an app with that id in Azure has to wait for them. Give it its own "
+    "hostId, or use the emulator (UseDevelopmentStorage=true)"
 )
 _OWN: Final = (
-    "its locks are its own, under host id '%s', which names this machine: nobody elsewhere is excluded. Set hostId to "
-    "share locks, or use the emulator (UseDevelopmentStorage=true)"
+    "its locks have the host id '%s', which names this machine, so they exclude nobody elsewhere. Set hostId to share "
+    "locks, or use the emulator (UseDevelopmentStorage=true)"
 )
 _NAMED: Final = (
-    "what it locks there, it keeps from everybody who locks the same names in container '%s'. Use the emulator "
-    "(UseDevelopmentStorage=true), or a container of its own"
+    "everybody who uses the same names in container '%s' has to wait for its locks. Use the emulator "
+    "(UseDevelopmentStorage=true), or its own container"
 )
 
 
@@ -68,8 +68,8 @@ def is_emulator(endpoint: str) -> bool:
 @cache
 def _warn(endpoint: str, name: str, what: str) -> None:
     _log.warning(
-        f"this machine is none of Azure's, but uses the storage account at %s: {what}. "
-        "The option localRunWarning, false, turns this warning off (AzureFunctionsJobHost__singleton__localRunWarning)",
+        f"this process does not run in Azure, but uses the storage account at %s: {what}. To turn this warning off, "
+        "set localRunWarning to false (AzureFunctionsJobHost__singleton__localRunWarning)",
         endpoint,
         name,
     )

@@ -11,15 +11,18 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.failover import LONGEST, LOOKS, SHORTEST
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
-from singleton.base.words import did_you_mean, quoted
-from singleton.settings.durations import Limits
+from singleton.base.words import as_json, quoted
+from singleton.settings.durations import Limits, in_words
+from singleton.settings.nosuch import no_such_key, no_such_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from singleton.base.kinds import Seconds
+
 FAILOVER: Final = Limits(SHORTEST, LONGEST)
-_UNLIMITED: Final = f", or None ({host_json_timespan(FOREVER)} in host.json) for no limit"
+_UNLIMITED: Final = ", or None for no limit"
 
 DURATIONS: Final[dict[str, Limits]] = {
     "lock_period": Limits(15, 60, whole=True),  # W-17; the service takes whole seconds
@@ -33,6 +36,8 @@ DURATIONS: Final[dict[str, Limits]] = {
     "defer_delay": Limits(1, 604_800),
     "failover": FAILOVER,
 }
+_NO_LIMIT: Final = FOREVER // 1
+"""From so many seconds on there is no limit: ``10675199.02:48:05`` is often written without its fraction."""
 _MAY_BE_NONE: Final = ("lock_acquisition_timeout", "listener_lock_recovery_polling_interval")
 CHOICES: Final = {"http": ("direct", "sdk")}
 _SWITCHES: Final = ("fencing_tokens", "cancel_on_loss", "enabled", "local_run_warning")
@@ -48,7 +53,8 @@ _WEBJOBS: Final = {  # W-22
 _LATEST_RENEWAL: Final = 5 / 6
 """Part of the period after which a lease is renewed at the latest (S-8: 50 of 60 s)."""
 
-_SETTING_PREFIX: Final = "AzureFunctionsJobHost__singleton"
+SETTING_PREFIX: Final = "AzureFunctionsJobHost__singleton"
+_MISPLACED: Final = "AzureFunctionsJobHost__extensions__singleton"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,7 @@ class SingletonOptions:
             its period; None: after half of it (W-69).
         handoff_window: how long one process may hand a lease on among its own waiters before other hosts get a turn.
         defer_delay: how long a message stays away that was put back because its lock was busy, give or take a quarter;
-            from 1 to seven days. Deferred messages come back in no particular order.
+            from 1 second to 7 days. Deferred messages come back in no particular order.
         failover: after how many seconds of silence another process may take the lock, from 2 to 10, instead of waiting
             for the lease to run out. The holder then writes on the lock's blob three times in that time. It needs
             fencing tokens. None: off.
@@ -105,26 +111,52 @@ class SingletonOptions:
     http: Literal["direct", "sdk"] = "direct"
     local_run_warning: bool = True
 
+    if TYPE_CHECKING:  # durations may be given as a timedelta; read, they are seconds
+
+        def __init__(
+            self,
+            *,
+            lock_period: Seconds = ...,
+            listener_lock_period: Seconds = ...,
+            lock_acquisition_timeout: Seconds | None = ...,
+            lock_acquisition_polling_interval: Seconds = ...,
+            lock_acquisition_min_polling_interval: Seconds = ...,
+            listener_lock_recovery_polling_interval: Seconds | None = ...,
+            renewal_interval: Seconds | None = ...,
+            handoff_window: Seconds = ...,
+            defer_delay: Seconds = ...,
+            failover: Seconds | None = ...,
+            fencing_tokens: bool = ...,
+            cancel_on_loss: bool = ...,
+            container: str = ...,
+            host_id: str | None = ...,
+            enabled: bool = ...,
+            http: Literal["direct", "sdk"] = ...,
+            local_run_warning: bool = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for name in _NAMES:
             object.__setattr__(self, name, _checked(name, getattr(self, name), name))
         first, longest = self.lock_acquisition_min_polling_interval, self.lock_acquisition_polling_interval
         if first > longest:
             raise ConfigurationError(
-                f"lock_acquisition_min_polling_interval is {first:g}, more than lock_acquisition_polling_interval, "
-                f"{longest:g}: lower the first or raise the second"
+                f"lock_acquisition_min_polling_interval is {in_words(first)}, more than "
+                f"lock_acquisition_polling_interval, {in_words(longest)}: lower the first or raise the second"
             )
         if self.failover is not None and not self.fencing_tokens:
             raise ConfigurationError(
-                f"failover is {self.failover:g}, and fencing_tokens is False: a holder that may be taken for "
-                "dead needs its tokens. Turn them on, or leave failover out"
+                f"failover is {self.failover:g}, and fencing_tokens is False: failover needs fencing tokens. "
+                "Set fencing_tokens to True, or leave failover out"
             )
         for name in ("lock_period", "listener_lock_period"):
             latest = getattr(self, name) * _LATEST_RENEWAL
             if self.renewal_interval is not None and self.renewal_interval > latest:
+                allowed = in_words(int(latest * 10) / 10)
                 raise ConfigurationError(
-                    f"renewal_interval is {self.renewal_interval:g}, and {name} {getattr(self, name):g}: renew after "
-                    f"{latest:g} at the latest, or there is no time left to try again"
+                    f"renewal_interval is {in_words(self.renewal_interval)}, and {name} is "
+                    f"{in_words(getattr(self, name))}: set renewal_interval to {allowed} or less, so that a "
+                    "failed renewal can be tried again"
                 )
 
     def __str__(self) -> str:
@@ -143,7 +175,7 @@ class SingletonOptions:
         """Return a copy with these options changed, checked like new ones."""
         unknown = next((name for name in changes if name not in _NAMES), None)
         if unknown is not None:
-            raise ConfigurationError(_no_such_option(unknown, _NAMES))
+            raise ConfigurationError(no_such_option(unknown, _NAMES))
         return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks the types
 
 
@@ -155,8 +187,8 @@ def refuse_failover(options: SingletonOptions, what: str) -> None:
     """
     if options.failover is not None:
         raise ConfigurationError(
-            f"failover is {options.failover:g}, and doesn't go with {what}: leave it out there; "
-            "failover=0, given to @singleton or to a lock client, turns off what host.json or options turn on"
+            f"failover is {options.failover:g}, and can't be used with {what}: leave it out there. Where host.json "
+            "or options turn it on, failover=0 on @singleton or on the lock client turns it off"
         )
 
 
@@ -171,7 +203,9 @@ def _checked(name: str, value: object, label: str, shown: str | None = None) -> 
         return DURATIONS[name].check(value, label, shown)
     if name in _SWITCHES:
         if not isinstance(value, bool):
-            raise ConfigurationError(f"{label} is {shown or quoted(value)}: give true or false")
+            raise ConfigurationError(
+                f"{label} is {shown or quoted(value)}: give {'true or false' if shown else 'True or False'}"
+            )
         return value
     if name in CHOICES:
         if value not in CHOICES[name]:
@@ -187,16 +221,13 @@ def _checked(name: str, value: object, label: str, shown: str | None = None) -> 
     return value
 
 
-def _no_such_option(name: str, known: Iterable[str]) -> str:
-    return f"there is no option {quoted(name)}{did_you_mean(name, known) or '.'} The options are {', '.join(known)}."
-
-
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Return an option's name as host.json spells it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-_KEYS: Final = {_camel(name): name for name in _NAMES}
+_KEYS: Final = {camel(name): name for name in _NAMES}
 _BY_FOLDED_KEY: Final = {key.casefold(): name for key, name in _KEYS.items()}
 
 
@@ -209,20 +240,22 @@ class _Given(NamedTuple):
     def read(self, name: str) -> object:
         """Return the value as the option's type, checked."""
         value = self.value
+        if value is None and name in _MAY_BE_NONE:
+            return None
+        if value is None:
+            raise ConfigurationError(f"{self.label} is null: leave it out to have the default")
         if name in DURATIONS:
             value = self._seconds(value)
-            value = None if value >= FOREVER and name in _MAY_BE_NONE else value
+            value = None if value >= _NO_LIMIT and name in _MAY_BE_NONE else value
         elif name in _SWITCHES and isinstance(value, str):
             value = {"true": True, "false": False}.get(value.strip().lower(), value)
-        elif value is None:
-            raise ConfigurationError(f"{self.label} is null: leave it out to have the default")
-        return _checked(name, value, self.label, quoted(self.value))
+        return _checked(name, value, self.label, as_json(self.value))
 
     def _seconds(self, value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise ConfigurationError(f"{self.label}: {bare_number_refused(value)}")
         if not isinstance(value, str):
-            raise ConfigurationError(f'{self.label} is {quoted(value)}: write a time span, "hh:mm:ss"')
+            raise ConfigurationError(f'{self.label} is {as_json(value)}: write a time span, such as "00:00:30"')
         try:
             return parse_timespan(value)
         except ConfigurationError as error:
@@ -246,9 +279,11 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
     """
     from singleton.settings.hostid import in_development
 
+    for spelt, _, _ in section(settings, _MISPLACED):
+        raise ConfigurationError(f"app setting {spelt} has no effect: the options are {SETTING_PREFIX}__…")
     defaults = SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
     given = _in_host_json(app_dir) | _collected(
-        (key, value, f"app setting {spelt}") for spelt, key, value in section(settings, _SETTING_PREFIX)
+        (key, value, f"app setting {spelt}") for spelt, key, value in section(settings, SETTING_PREFIX)
     )
     values = {name: found.read(name) for name, found in given.items()}
     try:
@@ -260,10 +295,10 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
 def _in_host_json(app_dir: Path | None) -> dict[str, _Given]:
     if app_dir is None:
         return {}
-    from singleton.settings.hostjson import section_entries
+    from singleton.settings.hostjson import singleton_entries
 
     path = app_dir / "host.json"
-    return _collected((key, value, f"{path}: singleton.{key}") for key, value in section_entries(path, "singleton"))
+    return _collected((key, value, f"{path}: singleton.{key}") for key, value in singleton_entries(path))
 
 
 def _collected(entries: Iterable[tuple[str, object, str]]) -> dict[str, _Given]:
@@ -271,7 +306,7 @@ def _collected(entries: Iterable[tuple[str, object, str]]) -> dict[str, _Given]:
     for key, value, label in entries:
         name = _BY_FOLDED_KEY.get(key.casefold())
         if name is None:
-            raise ConfigurationError(f"{label}: {_no_such_option(key, _KEYS)}")
+            raise ConfigurationError(f"{label}: {no_such_key(key, _KEYS)}")
         if name in found:
             raise ConfigurationError(f"{label} is given twice, also as {found[name].label}: keep one of them")
         found[name] = _Given(value, label)

@@ -47,7 +47,7 @@ def parse_connection_string(text: str, label: str) -> StorageString:
     parts = _parts(text, label)
     url = parts.get("blobendpoint")
     if not url and not parts.get("accountname"):
-        raise ConfigurationError(f"{label} names no account: {_shown(parts)}; it needs AccountName or BlobEndpoint")
+        raise ConfigurationError(f"{label} names no account: {_shown(parts)}. Add AccountName or BlobEndpoint")
     if url:
         checked_url(url, f"BlobEndpoint in {label}")
     _check_way_in(parts, label)
@@ -71,17 +71,17 @@ def _check_way_in(parts: dict[str, str], label: str) -> None:
     if not key:
         if not signed:
             raise ConfigurationError(
-                f"{label} has no key: {_shown(parts)}; it needs AccountName and AccountKey, or SharedAccessSignature"
+                f"{label} has no key: {_shown(parts)}. Add AccountName and AccountKey, or SharedAccessSignature"
             )
         return
     if not parts.get("accountname"):
-        raise ConfigurationError(f"{label} has an AccountKey without AccountName")
+        raise ConfigurationError(f"{label} has an AccountKey without AccountName: add AccountName")
     import binascii
 
     try:
         binascii.a2b_base64(key, strict_mode=True)
     except ValueError:
-        raise ConfigurationError(f"AccountKey in {label} is not base64: copy it again, whole") from None
+        raise ConfigurationError(f"AccountKey in {label} is not base64: copy the whole key again") from None
 
 
 def _parts(text: str, label: str) -> dict[str, str]:
@@ -93,9 +93,9 @@ def _parts(text: str, label: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key = key.strip().lower()
         if not equals or not key:
-            raise ConfigurationError(f"{label} is malformed: part {number} of it is not Key=Value")
+            raise ConfigurationError(f"{label} can't be parsed: its part {number} is not Key=Value")
         if key in parts:
-            raise ConfigurationError(f"{label} is malformed: {_KNOWN_KEYS.get(key, 'a key')} is in it twice")
+            raise ConfigurationError(f"{label} has {_KNOWN_KEYS.get(key, 'a key')} twice: keep one of them")
         parts[key] = value.strip()
     return parts
 
@@ -116,7 +116,7 @@ def checked_url(text: str, label: str) -> str:
     except ValueError:
         fine = False
     if not fine or any(char <= " " for char in text):
-        raise ConfigurationError(f"{label} is not a URL such as https://myaccount.blob.core.windows.net")
+        raise ConfigurationError(f"{label} is not a URL: give one such as https://myaccount.blob.core.windows.net")
     return text.rstrip("/")
 
 
@@ -129,7 +129,7 @@ def development_storage(text: str, label: str) -> str:
         raise ConfigurationError(f"UseDevelopmentStorage in {label} is not 'true': leave it out to use an account")
     others = set(parts) - {"usedevelopmentstorage", "developmentstorageproxyuri"}
     if others:
-        raise ConfigurationError(f"{label} has UseDevelopmentStorage and an account beside it: keep one of them")
+        raise ConfigurationError(f"{label} has UseDevelopmentStorage and an account: keep one of them")
     proxy = checked_url(parts.get("developmentstorageproxyuri") or "http://127.0.0.1", f"the proxy in {label}")
     host = proxy.rpartition(":")[0] if proxy.rpartition(":")[2].isdigit() else proxy
     ports = {"Blob": 10000, "Queue": 10001, "Table": 10002}

@@ -1,4 +1,4 @@
-"""What a lock and a queue ask of their storage, and who answers: Azure, or a model in memory.
+"""What a lock and a queue need of their storage, and the stores: Azure, and a model in memory.
 
-What is built on a store may not enter, nor settings: a store is handed its client.
+It must not import what is built on a store, or settings: a store is given its client.
 """

@@ -1,7 +1,6 @@
-"""Ways in to a storage account: an account key signs each request, a shared access signature or a token goes with it.
+"""How requests are authorised: an account key signs each one; a shared access signature or a token is sent with it.
 
-A way in completes a ``Request`` at the moment that it is sent, so a key, a signature or a token that was replaced
-meanwhile is used from then on.
+A ``Request`` is completed when it is sent, so a key, a signature or a token that was replaced is used at once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _EARLY: Final = 300.0
 """Seconds before its end from which a token is replaced."""
 _AGAIN: Final = 30.0
 """Seconds after which a token that could not be replaced, but is still good, is tried to be replaced again."""
-_NO_KEY: Final = "the account's key is not base64: copy it again, whole"
+_NO_KEY: Final = "the account's key is not base64: copy the whole key again"
 _PATIENCE: Final = 60.0
 """Seconds for a new token. All requests wait for the same one, so one that never comes must be asked for anew."""
 
@@ -156,7 +155,7 @@ class Token:
     """Sends a token along, from a credential of azure-core's kind for asyncio.
 
     It is replaced five minutes before its end, or when the credential says, while requests go on with the old one.
-    Where none is good any more, all requests wait for the same new one, and whoever gives up leaves it to the others.
+    If none is valid any more, all requests wait for the same new one. One that gives up leaves it to the others.
     """
 
     def __init__(self, credential: Any, *, close: bool = False) -> None:
@@ -214,7 +213,7 @@ class Token:
             bearer, ends = f"Bearer {found.token}", float(found.expires_on)
             due = float(getattr(found, "refresh_on", None) or ends)
         except Exception:  # noqa: BLE001 - it is the credential's object, of whatever kind
-            return StoreFailure(401, None, f"the credential gave a {type(found).__name__}, which is no token")
+            return StoreFailure(401, None, f"the credential gave a {type(found).__name__}, not a token")
         self._bearer, self._ends = bearer, ends
         self._due = max(min(due, ends - _EARLY), time.time() + _AGAIN)
         return None

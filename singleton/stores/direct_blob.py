@@ -247,7 +247,7 @@ def _number(headers: Mapping[str, str], name: str) -> int:
 
 
 def _nonsense(name: str) -> StoreFailure:
-    return StoreFailure(detail=f"an answer that is not the service's: no {name} in it")
+    return StoreFailure(detail=f"an answer without {name}: it is not from the storage service")
 
 
 def _metadata(headers: Mapping[str, str]) -> dict[str, str]:
@@ -262,4 +262,4 @@ def _as_headers(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unsendable(what: str) -> StoreFailure:
-    return StoreFailure(400, None, f"{what} can't be sent: it has a control character or half a surrogate pair")
+    return StoreFailure(400, None, f"{what} can't be sent: it has a control character, or half of a surrogate pair")

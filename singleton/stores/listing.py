@@ -29,7 +29,7 @@ def read_page(body: bytes, headers: Mapping[str, str]) -> Page:
         root = ET.fromstring(body)  # noqa: S314 - expat expands nothing without end
         entries = tuple(_listed(blob) for blob in _blobs(root))
     except (ET.ParseError, ValueError, LookupError):  # it may be in an encoding that nobody knows
-        failure = StoreFailure(detail="an answer that is not the service's: no listing")
+        failure = StoreFailure(detail="an answer that is no listing: it is not from the storage service")
     else:
         at = clock(headers)
         return Page(entries=entries, marker=root.findtext("NextMarker") or None, at=time.time() if at is None else at)

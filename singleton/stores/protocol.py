@@ -21,6 +21,7 @@ _T = TypeVar("_T")
 
 Meaning = Literal["held", "lost", "changed", "missing", "deleting", "denied", "refused", "transient"]
 LeaseState = Literal["available", "leased", "expired", "breaking", "broken"]
+"""The state of a blob's lease, in the service's words."""
 HELD: Final[frozenset[LeaseState]] = frozenset({"leased", "breaking"})
 """States of a lease that somebody has."""
 
@@ -43,7 +44,7 @@ _LOST: Mapping[str, LossReason] = {
 
 
 class StoreFailure(Exception):
-    """A request that did not do what was asked.
+    """A request that failed.
 
     Attributes:
         status: HTTP status, or None when no answer came.
@@ -105,7 +106,7 @@ class StoreFailure(Exception):
 
 
 async def within(seconds: float, request: Awaitable[_T]) -> _T:
-    """Await a request for so long, and take silence for a failure."""
+    """Await a request for this time; no answer is a failure."""
     try:
         async with asyncio.timeout(seconds):
             return await request

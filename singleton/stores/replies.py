@@ -54,4 +54,4 @@ def clock_trouble(status: int | None, at: float | None) -> str:
     if abs(off) <= _TOLERATED:
         return ""
     way = "ahead of" if off > 0 else "behind"
-    return f"(this machine's clock is {abs(off) / 60:.0f} minutes {way} the service's: set it right)"
+    return f"(this machine's clock is {abs(off) / 60:.0f} minutes {way} the service's: correct it)"

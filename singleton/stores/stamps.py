@@ -82,8 +82,8 @@ def epoch_in(state: BlobState) -> int:
         return state.modified * EPOCHS_A_SECOND
     if (epoch := written_epoch(text)) is not None:
         return epoch
-    detail = f"the blob's metadata {EPOCH_KEY} is {text[:40]!r}, not a number of ours: somebody else wrote it"
-    raise StoreFailure(400, None, f"{detail}; delete that key, or the blob")
+    detail = f"the blob's metadata {EPOCH_KEY} is {text[:40]!r}, not a number for tokens: another tool wrote it"
+    raise StoreFailure(400, None, f"{detail}. Delete that key, or the blob")
 
 
 def header_safe(owner: str) -> str:

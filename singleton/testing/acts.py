@@ -1,4 +1,4 @@
-"""What a test may do to the locks in memory: keep them busy, switch them off, hold them elsewhere, take them away."""
+"""What a test may do to the locks in memory: keep them busy, switch them off, hold them elsewhere, lose them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from singleton.decorator import guards_of
 from singleton.functions.guard import ONCE_MARK, Guard
 from singleton.functions.triggers import is_builder, user_function
+from singleton.locking.slots import slot_name
 from singleton.testing.memory import current, in_use, memory_locks
 from singleton.testing.recording import Manner, manners
 
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
 
 
 def always_busy() -> contextlib.AbstractContextManager[None]:
-    """Have somebody else hold every lock, for the length of the block.
+    """Let somebody else hold every lock, inside the block.
 
-    Whoever asks is refused at once, whatever the time-out: what skips skips, what waits or raises fails with
-    ``LockNotAcquired``. What is held stays so. The ``dequeueable`` layout tries as often as it is told to, and pauses.
+    Every acquire is refused at once, with any timeout. A function with ``skip`` skips. With ``wait`` or ``raise`` it
+    fails with ``LockNotAcquired``. Holds that exist already go on. The ``dequeueable`` layout tries as often as its
+    settings say, and pauses.
     """
     return _answered("busy")
 
 
 @contextlib.contextmanager
 def disabled() -> Iterator[None]:
-    """Switch locking off for the length of the block: bodies run at once, under a hold that locks nothing.
+    """Switch locking off inside the block: bodies run at once, under a hold that locks nothing.
 
-    For the whole process there is the option ``enabled``, as the setting ``AzureFunctionsJobHost__singleton__enabled``.
+    For the whole process use the option ``enabled``: the setting ``AzureFunctionsJobHost__singleton__enabled``.
     """
     before = Guard.switched_off
     Guard.switched_off = True
@@ -54,11 +56,11 @@ def _answered(manner: Manner) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_elsewhere(function: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """Have another instance hold a lock for the length of the block.
+    """Let another instance hold a lock, inside the block.
 
     Args:
-        function: a guarded function, whose invocation with the arguments that follow runs there; or the name of a
-            lock, as a lock client knows it.
+        function: a guarded function; its invocation with the arguments that follow runs on the other instance. Or the
+            name of a lock of a lock client. Of a function with a ``limit`` all slots are held.
 
     Raises:
         LockNotAcquired: the lock is held here.
@@ -86,14 +88,18 @@ def _locks_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
         guards.append(once)
     if not guards:
         raise TypeError(
-            f"{function!r} is not guarded by @singleton or @once: give a function that is, or the name of a lock"
+            f"{function!r} has neither @singleton nor @once: give a function that has, or the name of a lock"
         )
     named = inspect.signature(target).bind(*args, **kwargs).arguments
-    return [guard.call(named, named.get("context")).lock for guard in guards]
+    locks = []
+    for guard in guards:
+        name = guard.call(named, named.get("context")).lock
+        locks += [name] if guard.limit is None else [slot_name(name, number) for number in range(guard.limit)]
+    return locks
 
 
-def lose(hold: Hold, reason: Literal["expired", "stolen", "broken", "blob gone"] = "expired") -> None:
-    """Have a hold lost, as when the network was away for too long: call it where the guarded body works.
+def lose(hold: Hold, reason: Literal["expired", "stolen", "broken", "blob gone", "too long"] = "expired") -> None:
+    """Lose a hold, as if the network was away for too long. Call it while the guarded body works.
 
     An async body is cancelled, ``hold.raise_if_lost()`` raises, and its invocation fails with ``LockLost``.
 
@@ -110,10 +116,11 @@ def lose(hold: Hold, reason: Literal["expired", "stolen", "broken", "blob gone"]
 
 
 def assert_no_leases_left() -> None:
-    """Check that every hold so far was given back, or lost. ``memory_locks`` and ``virtual_time`` do so at their end.
+    """Check that every hold so far was released, or lost. ``memory_locks`` and ``virtual_time`` do so at their end.
 
     Raises:
-        AssertionError: one was not; it is named with its owner. Whoever drops a hold without releasing it leaves it.
+        AssertionError: one was not. The message names it and its owner. A hold that was dropped without a release
+            counts too.
         RuntimeError: no locks are kept in memory here.
     """
     current().refuse_leftovers()

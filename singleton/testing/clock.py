@@ -1,8 +1,8 @@
 """An event loop on virtual time: instead of waiting for the next timer, its clock jumps there.
 
-It is asyncio's own loop but for its clock. A function that runs in a thread (``asyncio.to_thread``) is at work, and
-time stands still until it ends or waits for a lock. So five minutes of waiting take no time, and one millisecond of
-work takes as long as it does.
+Only the clock differs from asyncio's own loop. While a function works in a thread (``asyncio.to_thread``), time stands
+still, until the function ends or waits for a lock. So a wait of five minutes takes no time, and a millisecond of work
+takes a millisecond.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
 
 _LONGEST = 24 * 3600.0
-"""Virtual seconds after which what has not ended is taken never to end."""
+"""Virtual seconds after which a test counts as one that never ends."""
 _PATIENCE = 60.0
-"""Real seconds without a sign from threads at work, after which they are taken to be stuck."""
+"""Real seconds without a sign from threads at work. After that they count as stuck."""
 _SIGN = 1.0
-"""Real seconds to wait for a sign from elsewhere when nothing here is left to happen."""
+"""Real seconds to wait for a sign from other threads when nothing is left to do on this loop."""
 
 
 class Stuck(Exception):
-    """The main coroutine can't come to its end."""
+    """The main coroutine can't end."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Where asyncio's loop would sleep: the clock, and how many threads hold it up."""
+    """The clock, and the number of threads that hold it up. It replaces the sleep of asyncio's loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         if not events and self.at_work:
             raise Stuck(f"virtual time stands still while a thread works, and one has for {_PATIENCE:g} s")
         if not events:
-            raise Stuck(f"nothing is left to happen at {self.now:g} s of virtual time, and the test still waits")
+            raise Stuck(f"nothing more will happen after {self.now:g} s of virtual time, and the test still waits")
         return events
 
 
@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._clock.now
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:  # noqa: ARG002
-        """Run ``func`` on a thread of its own, whatever the executor; time stands still while it works."""
+        """Run ``func`` on a thread of its own, with any executor. Time stands still while it works."""
         answer: asyncio.Future[_T] = self.create_future()
         job: asyncio.Future[None] = self.create_future()
         self._jobs.add(job)
@@ -123,7 +123,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._clock.at_work += 1
 
     async def wind_up(self) -> None:
-        """Cancel the tasks that are left, wait for their ends and those of the threads."""
+        """Cancel the tasks that are left, and wait until they and the threads have ended."""
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()

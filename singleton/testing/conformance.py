@@ -1,4 +1,7 @@
-"""The suite that a ``LeaseStore`` must pass for locks to be right on it: what the in-memory store and Azurite pass."""
+"""The tests that a ``LeaseStore`` must pass, so that locks are correct on it.
+
+The in-memory store and Azurite pass them.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class StoreConformance:
-    """Tests of a ``LeaseStore``: inherit them, and say how to open yours.
+    """Tests of a ``LeaseStore``: inherit them, and override ``open_store``.
 
-    They are plain methods, for pytest or beside ``unittest.TestCase``. Those that wait for leases to end do so
-    together, for about twenty seconds, unless ``run_scenario`` or ``wait`` has another clock.
+    They are plain methods, for pytest or together with ``unittest.TestCase``. The tests that wait for leases to end do
+    so together, for about 20 seconds, unless ``run_scenario`` or ``wait`` has another clock.
 
     Attributes:
-        divergences: names of known differences from the blob service that the table of states marks, such as
-            Azurite's ``"A-1"``; a marked request must then answer otherwise than documented.
+        divergences: names of known differences from the blob service, such as Azurite's ``"A-1"``. The table of states
+            marks the requests that differ. The answer to a marked request must then differ from the documentation.
 
     Example::
 
@@ -38,8 +41,11 @@ class StoreConformance:
     divergences: ClassVar[Collection[str]] = ()
 
     def open_store(self) -> LeaseStore:
-        """Make a client of the test's own blobs, of which there is none at first. Called twice, on the running loop."""
-        # Not abstract: pytest would then say that of each test instead of this.
+        """Make a client of blobs that only this test uses; at first there are none.
+
+        Called twice, on the running loop.
+        """
+        # Not abstract: pytest would then complain about each test instead of this.
         raise NotImplementedError(f"{type(self).__name__} must define open_store()")
 
     def run_scenario(self, scenario: Coroutine[Any, Any, None]) -> None:
@@ -47,11 +53,11 @@ class StoreConformance:
         asyncio.run(scenario)
 
     async def wait(self, seconds: float) -> None:
-        """Let so many seconds pass on the service's clock: really, unless overridden."""
+        """Let so many seconds pass on the service's clock: in real time, unless overridden."""
         await asyncio.sleep(seconds)
 
     def test_leases_end_and_are_prolonged_as_documented(self) -> None:
-        """All that takes the length of a lease, at once."""
+        """Run all scenarios that take the length of a lease, at once."""
 
         async def all_at_once(place: Place) -> None:
             expired = (self._on_state(row, place.beside(str(row))) for row in TABLE if row.start == "expired")
@@ -64,7 +70,7 @@ class StoreConformance:
 
     async def _on_state(self, row: Row, place: Place) -> None:
         if row.call in CONTENT and not isinstance(place.store, ContentStore):
-            return  # it keeps locks without state
+            return  # this store keeps locks without state
         await bring_about(place.store, place.name, row.start)
         if row.start == "expired":
             await self.wait(15.5)

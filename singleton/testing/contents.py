@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _content(scenario: Scenario) -> Scenario:
-    """List a scenario that begins with a lease under ``A``; leave it out where a store keeps no content."""
+    """List a scenario that begins with a lease under ``A``. It is left out if the store keeps no content."""
 
     @functools.wraps(scenario)
     async def if_it_can(place: Place) -> None:

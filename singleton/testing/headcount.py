@@ -1,4 +1,4 @@
-"""Who is inside at the same time."""
+"""Count who is inside a block at the same time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 
 
 class Headcount:
-    """Counts who is inside a block at the same time, from any thread or task: put it where the work would be.
+    """Counts how many threads or tasks are inside a block at the same time. Put it where the work is.
 
     Attributes:
         now: how many are inside.
-        most: how many were inside at once, at most.
-        total: how many have been inside.
+        most: the greatest number that was inside at once.
+        total: how many have entered so far.
 
     Example:
         >>> inside = Headcount()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _logs(scenario: Scenario) -> Scenario:
-    """List a scenario of logs; leave it out where a store has none."""
+    """List a scenario of logs. It is left out if the store has none."""
 
     @functools.wraps(scenario)
     async def if_it_can(place: Place) -> None:
@@ -35,7 +35,7 @@ def keeping_logs(store: LeaseStore) -> LogStore:
 
 
 async def refusal(pending: Awaitable[object]) -> str | None:
-    """Return the code with which a request is refused; None: it was not."""
+    """Return the error code of a refused request. None: it was not refused."""
     try:
         await pending
     except StoreFailure as failure:

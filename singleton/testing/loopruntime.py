@@ -1,4 +1,4 @@
-"""What the lock thread is to a process, on a virtual loop: locks live on the test's own loop."""
+"""Replaces the lock thread on a virtual loop: the locks are on the test's own loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LoopRuntime(Calls):
         return self._loop.wait_for(_answered(answer))
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Keep the task from being collected as it runs, and no longer: it has the hold that it brought (M-37)."""
+        """Keep the task from garbage collection while it runs, and no longer: it has a reference to the hold (M-37)."""
         task = super()._begun(coro)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

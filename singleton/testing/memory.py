@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from singleton.base.both import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.locking.lease import Lease
 from singleton.process.calls import Calls
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from singleton.settings.place import Place
 
 _GRACE = 0.5
-"""Real seconds that the lock thread has to give back what nobody took."""
+"""Real seconds in which the lock thread may release what nobody received."""
 
 _in_use: list[MemoryLocks] = []
 
@@ -55,17 +56,19 @@ class MemoryLocks:
         """Return the runtime; start it at the first call.
 
         Raises:
-            RuntimeError: this is a forked process, which has no part in the memory of its parent.
+            RuntimeError: this is a forked process, which can't use the memory of its parent.
         """
         if os.getpid() != self._process:
-            raise RuntimeError("locks in memory are those of one process: for several, use the storage emulator")
+            raise RuntimeError(
+                "locks in memory exclude within one process only: for several processes use the storage emulator"
+            )
         with self._door:
             if self.started is None:
                 self.started = self._start(self.registry)
             return self.started
 
     def forget(self) -> None:
-        """Hold nothing, in a forked child: nobody is there who would answer."""
+        """Hold nothing, in a forked child: no thread is there that would answer."""
         self._door = threading.Lock()
         if isinstance(self.started, Calls):
             self.started.forget()
@@ -78,7 +81,7 @@ class MemoryLocks:
             self.runtime().call(lambda _: act())
 
     def refuse_leftovers(self) -> None:
-        """Raise ``AssertionError`` if a hold is left, after a moment for what is being given back."""
+        """Raise ``AssertionError`` if a hold is left. First wait a moment for releases that are under way."""
         __tracebackhide__ = True
         end = time.monotonic() + self._grace
         while (left := self.registry.left()) and time.monotonic() < end:
@@ -87,7 +90,7 @@ class MemoryLocks:
             raise AssertionError(f"not given back: {'; '.join(f'lock {name}' for name in left)}")
 
     def _open(self, place: Place) -> MemoryLeaseStore:
-        if place in self._stores:  # a client closed it; what is stored stays so
+        if place in self._stores:  # a client closed it; what is stored stays stored
             return self._stores[place]
         store = self._stores[place] = MemoryLeaseStore()
         for name, lease_id in self._elsewhere.items():
@@ -97,7 +100,7 @@ class MemoryLocks:
     # --- on the loop of the locks -------------------------------------------------------------------------------------
 
     async def take_elsewhere(self, names: Sequence[str]) -> None:
-        """Have another instance hold these locks, in whichever account they are.
+        """Let another instance hold these locks, in any account.
 
         Raises:
             LockNotAcquired: one is in use.
@@ -111,7 +114,7 @@ class MemoryLocks:
                 await _take(store, name, lease_id)
 
     async def give_back_elsewhere(self, names: Sequence[str]) -> None:
-        """Have the other instance give them back."""
+        """Let the other instance release them."""
         for name in names:
             lease_id = self._elsewhere.pop(name)
             for store in self._stores.values():
@@ -120,14 +123,15 @@ class MemoryLocks:
 
     async def lose(self, hold: Hold, reason: LossReason) -> None:
         """End the lease of a hold for good, on the service and in this process."""
-        lease = hold.lost._lease  # noqa: SLF001 - nobody but a test may do this
+        one = parts_of(hold)[0]
+        lease = one.lost._lease  # noqa: SLF001 - nobody but a test may do this
         if not isinstance(lease, Lease):
-            raise RuntimeError(f"{hold!r} has no lease: it has ended, or locking is switched off")  # noqa: TRY004 - a state, not a type
+            raise RuntimeError(f"{hold!r} has no lease: it is over, or locking is switched off")  # noqa: TRY004 - a state, not a type
         for store in self._stores.values():
-            if store.leased().get(hold.lock) == hold.lease_id:
-                await store.break_(hold.lock)
+            if store.leased().get(one.lock) == one.lease_id:
+                await store.break_(one.lock)
                 if reason == "blob gone":
-                    store.delete(hold.lock)
+                    store.delete(one.lock)
         lease.lose(reason)
 
 
@@ -138,12 +142,12 @@ async def _take(store: MemoryLeaseStore, name: str, lease_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _NoAccount:
-    """An account that is only a name. It may be a whole connection string, so it is not shown."""
+    """An account that is only a name. The name may be a whole connection string, so it is not shown."""
 
     connection: str = field(repr=False)
 
     def __call__(self, _: str) -> NoReturn:
-        raise RuntimeError("this lock client was made while locks were kept in memory: make another for real storage")
+        raise RuntimeError("this lock client was made while locks were kept in memory: make a new one for real storage")
 
 
 # --- which locks are in use -------------------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ def current() -> MemoryLocks:
 
 @contextlib.contextmanager
 def use(locks: MemoryLocks) -> Iterator[None]:
-    """Have all locks of this process live in these."""
+    """Keep all locks of this process in these stores."""
     _in_use.append(locks)
     _provide()
     try:
@@ -188,13 +192,13 @@ def _provide() -> None:
 
 @contextlib.contextmanager
 def memory_locks() -> Iterator[None]:
-    """Keep all locks in memory for the length of the block: no storage account, no settings, no network.
+    """Keep all locks in memory inside the block: no storage account, no settings, no network.
 
-    Guarded functions and lock clients run as ever, from any thread and event loop, on a lock thread and a storage
-    account of the block's own. Time is real; for waits that take no time see ``virtual_time``.
+    Guarded functions and lock clients work as usual, from any thread and event loop. The block has a lock thread and a
+    storage account of its own. Time is real; for waits that take no time see ``virtual_time``.
 
     Raises:
-        AssertionError: at the end of the block a hold is left. See ``assert_no_leases_left``.
+        AssertionError: a hold is left at the end of the block. See ``assert_no_leases_left``.
     """
     locks = MemoryLocks(Runtime, grace=_GRACE)
     try:

@@ -1,4 +1,4 @@
-"""A registry for tests: it knows which holds were not given back, and can refuse or wave through whoever asks."""
+"""A registry for tests: it knows which holds were not released, and can refuse or grant every acquire."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
+from singleton.base.both import parts_of
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import Hold
 from singleton.process.registry import Registry
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from singleton.stores.memory import MemoryLeaseStore
 
 Manner = Literal["as it is", "busy", "off"]
-"""How an acquisition is answered: by what the store says, as in use, or with a hold that locks nothing."""
+"""The answer to an acquire: what the store says, "in use", or a hold that locks nothing."""
 
 manners: list[Manner] = ["as it is"]
-"""The last one holds."""
+"""The last one applies."""
 
 
 class RecordingRegistry(Registry):
-    """A registry that knows which holds were not given back, and that answers in the manner that holds."""
+    """A registry that knows which holds were not released. Its manner decides how it answers."""
 
     def __init__(self, open_store: Callable[[Place], MemoryLeaseStore]) -> None:
         # Seeded: the same lease ids and polls in each run.
@@ -51,14 +52,14 @@ class RecordingRegistry(Registry):
         if manners[-1] == "off":
             return Hold(address.name, owner=owner)
         hold = await super().acquire(address, owner=owner, **how)
-        if address not in self.keepers:  # a listener keeps it for as long as the process lives
+        if address not in self.keepers:  # a listener keeps it as long as the process lives
             self._out[weakref.ref(hold)] = (
                 f"{hold.lock!r}, acquired by {hold.owner!r}" if hold.owner else repr(hold.lock)
             )
         return hold
 
     def relay(self, address: Address) -> None:
-        """Return None: whoever asks here is answered in the manner that holds."""
+        """Return None: the manner decides how an acquire is answered here."""
 
     async def release(self, hold: Hold) -> None:
         """See ``Registry.release``."""
@@ -82,15 +83,16 @@ class RecordingRegistry(Registry):
     def _forget(self, hold: Hold) -> None:
         if hold.lease_id is None:
             hold.lost.freeze()
-        self._out.pop(weakref.ref(hold), None)
+        for each in parts_of(hold):
+            self._out.pop(weakref.ref(each), None)
 
     def left(self) -> list[str]:
-        """Name the holds that were neither released nor lost; one that was dropped was not released."""
+        """Name the holds that were neither released nor lost. A hold that was dropped was not released."""
         return [name for ref, name in self._out.copy().items() if (hold := ref()) is None or not hold.lost.is_set()]
 
 
 class _Queue(MemoryMessageStore):
-    """A queue that has whichever message a test made up, so that it can be put back."""
+    """A queue that has every message that a test invents, so that the message can be put back."""
 
     def _owned(self, id: str, receipt: str) -> StoredMessage:  # noqa: A002
         now = self._now()

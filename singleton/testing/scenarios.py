@@ -1,4 +1,4 @@
-"""What a lock relies on in its store, one scenario each, whose name is what it shows."""
+"""What a lock relies on in its store: one scenario for each thing, named after what it shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A store, another client of the same blobs, the name of a blob that nobody else uses, and a way to wait."""
+    """A store, a second client of the same blobs, the name of a blob that nobody else uses, and a way to wait."""
 
     store: LeaseStore
     other: LeaseStore
@@ -29,7 +29,7 @@ class Place:
     wait: Callable[[float], Coroutine[Any, Any, None]]
 
     def beside(self, name: str) -> Place:
-        """Return another blob's place there."""
+        """Return the same for another blob."""
         return replace(self, name=f"locks/{name}")
 
 
@@ -37,7 +37,7 @@ Scenario: TypeAlias = "Callable[[Place], Coroutine[Any, Any, None]]"
 
 QUICK: list[Scenario] = []
 SLOW: list[Scenario] = []
-"""Those that wait for leases to end: on a real service, all of them run at once."""
+"""Scenarios that wait for leases to end. On a real service all of them run at once."""
 
 
 def begins(start: Start | None, scenarios: list[Scenario]) -> Callable[[Scenario], Scenario]:

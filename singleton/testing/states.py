@@ -1,7 +1,7 @@
-"""What each request gets from a blob in each state of its lease: the table of the service's documentation.
+"""The answer to each request on a blob in each state of its lease: the table of the service's documentation.
 
-Sources: "Lease Blob" and "Specifying conditional headers" of the Blob service REST API. Where the
-documentation gives a status but no code, the meaning counts.
+Sources: "Lease Blob" and "Specifying conditional headers" of the Blob service REST API. If the documentation has a
+status but no code, the meaning counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Call = Literal["acquire", "renew", "release", "break", "write", "read", "create"
 Who = Literal["mine", "other"]
 
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
-"""The id of the lease, and another's."""
+"""The id of the lease, and the id of another lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def after(self) -> LeaseState | None:
-        """The state that the request leaves: another one only where it did what was asked."""
+        """The state after the request. It differs from the state before only if the request succeeded."""
         if self.start == "missing":
             return "available" if self.call == "create" else None
         return _LEAVES.get(self.call, self.start) if self.outcome == "ok" else self.start
@@ -68,7 +68,7 @@ _OUTCOMES: dict[tuple[Call, Who], tuple[str, ...]] = {
     ("peek", "other"): ("404 missing", "ok", "ok", "ok", "ok"),
 }
 CONTENT: frozenset[Call] = frozenset({"put", "get", "peek"})
-"""What only a ``ContentStore`` can be asked."""
+"""Requests that only a ``ContentStore`` has."""
 TABLE = [
     Row(start, call, who, outcome)
     for (call, who), outcomes in _OUTCOMES.items()
@@ -105,7 +105,7 @@ async def written(store: LeaseStore, name: str, lease_id: str, **metadata: str) 
 
 
 def request(store: LeaseStore, name: str, call: Call, lease_id: str, etag: str = '"0x0"') -> Awaitable[object]:
-    """Return the request, yet to be awaited; a write is on condition of this ETag."""
+    """Return the request, to be awaited. A write has this ETag as its condition."""
     match call:
         case "acquire":
             return store.acquire(name, lease_id, 15)
@@ -145,7 +145,7 @@ async def outcome(pending: Awaitable[object]) -> str:
 
 
 async def loss(pending: Awaitable[object]) -> str | None:
-    """Return what the answer says of a hold: why it is lost; None if it may still be ours, or nothing was refused."""
+    """Return why a hold is lost, by this answer. None: it may still be held, or nothing was refused."""
     try:
         await pending
     except StoreFailure as failure:
@@ -154,7 +154,7 @@ async def loss(pending: Awaitable[object]) -> str | None:
 
 
 async def state_of(store: LeaseStore, name: str) -> LeaseState | None:
-    """Return the lease's state, or None where there is no blob."""
+    """Return the lease's state, or None if there is no blob."""
     try:
         return (await store.read(name)).lease
     except StoreFailure:

@@ -22,16 +22,15 @@ _T = TypeVar("_T")
 
 
 def virtual_time(test: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
-    """Run a coroutine test on virtual time, its locks in memory as under ``memory_locks``.
+    """Run a coroutine test in virtual time, with its locks in memory as under ``memory_locks``.
 
-    The loop's clock starts at 0 and jumps to the next timer whenever everything waits: sleeps, time-outs and waits for
-    locks take no time. Functions run by ``asyncio.to_thread`` may wait for locks, too; time stands still while they
-    work. ``time.time()`` and ``time.sleep()`` stay real, and so does the network: do without it.
-
-    The test becomes a plain function, so it needs no plugin for asyncio.
+    The loop's clock starts at 0 and jumps to the next timer whenever everything waits: sleeps, timeouts and waits for
+    locks take no time. Functions in ``asyncio.to_thread`` may wait for locks too; time stands still while they work.
+    ``time.time()``, ``time.sleep()`` and the network stay real: use no network. The test becomes a plain function, so
+    it needs no plugin for asyncio.
 
     Raises:
-        TypeError: the test is no coroutine function.
+        TypeError: the test is not a coroutine function.
         RuntimeError: in the test, it waits for something that never comes.
 
     Example::
@@ -47,7 +46,7 @@ def virtual_time(test: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T
 
     @functools.wraps(test)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        __tracebackhide__ = True  # pytest shows the test, not what it runs in
+        __tracebackhide__ = True  # pytest shows the test, not this function
         return _run(test(*args, **kwargs))
 
     return run
@@ -79,6 +78,6 @@ def _where(main: Coroutine[Any, Any, Any]) -> str:
 async def _judged(main: Coroutine[Any, Any, _T], locks: MemoryLocks) -> _T:
     __tracebackhide__ = True
     result = await main
-    await asyncio.sleep(0.001)  # whatever can be given back without time passing is, by then
+    await asyncio.sleep(0.001)  # by then all that can be released without a wait is released
     locks.refuse_leftovers()
     return result

@@ -109,7 +109,7 @@ def who_should_skip_waits(patch: Patch) -> None:
 @broken("waited for", "keys", app="timeouts")
 def timeouts_are_ignored(patch: Patch) -> None:
     def made(real: Any) -> Any:
-        return lambda self, call, timeout: real(self, call, None if timeout else timeout)
+        return lambda self, call, timeout, *others: real(self, call, None if timeout else timeout, *others)
 
     around(patch, Guard, "_acquisition", made)
 

@@ -114,9 +114,9 @@ def test_a_queue_with_messages_of_somebody_elses_is_not_touched(
 
 
 def test_a_storage_that_does_not_answer_is_an_environments_failure(sim: Callable[..., Sim], app: Path) -> None:
-    run = sim(
-        "--app", str(app), "--storage", "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://127.0.0.1:9"
-    )
+    nobody = "http://127.0.0.1:9/devstoreaccount1"
+    account = f"AccountName=devstoreaccount1;AccountKey=a2V5;BlobEndpoint={nobody};QueueEndpoint={nobody}"
+    run = sim("--app", str(app), "--storage", account)
     assert run.wait() == 3
     assert run.errors.count("\n") == 1
     assert "the storage did not create the queue 'parcels'" in run.errors

@@ -50,7 +50,7 @@ def a_row_that_is_stuck_is_claimed_again_and_its_old_claimer_refused(engine: Eng
     (new,) = rows.claim()
     assert (new.version, new.attempt) == (2, 2)
     for late in (rows.done, rows.renew, rows.give_back, lambda claim: rows.failed(claim, "late")):
-        with pytest.raises(StaleClaim, match="not in the hands of claim 1"):
+        with pytest.raises(StaleClaim, match="does not belong to claim 1"):
             late(old)
     rows.done(new)
     with pytest.raises(StaleClaim):

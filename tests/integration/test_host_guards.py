@@ -150,4 +150,4 @@ def test_a_guard_that_no_function_carries_is_noted(tmp_path: Path, connection_st
     app = write_app(tmp_path / "app", code)
     with hosts(app, connection_string, tmp_path) as (host,):
         (note,) = host.records("note")
-        assert "@singleton on 'helper' is on no function that the host sees" in note.text("message")
+        assert "@singleton on 'helper': the host sees no such function" in note.text("message")

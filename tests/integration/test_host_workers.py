@@ -78,7 +78,7 @@ def test_a_body_that_ends_its_process_takes_the_others_with_it_until_the_host_gi
         assert len({pid for _, pid in seen(app)}) == 3
         assert [row[0] for row in seen(app)].count("cancels") == 3
         (error,) = host.records("host_error")
-        assert error.text("message") == "its workers ended by themselves 3 times: it gives up, as the real host does"
+        assert error.text("message") == "its workers ended by themselves 3 times: it stops, as the real host does"
 
 
 def test_calls_are_spread_over_two_workers(tmp_path: Path, connection_string: str, container_name: str) -> None:

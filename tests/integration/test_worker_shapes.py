@@ -325,7 +325,7 @@ def test_a_guarded_functions_directory_is_the_apps(real: Answers) -> None:
     ("function", "said"),
     [
         ("elsewhere", "'queue' output"),  # its trigger is found, though its module has no app
-        ("promise", "returned a coroutine, work that would run without the lock"),
+        ("promise", "returned a coroutine, which would run after the lock is released"),
         ("misdeclared", "ConfigurationError: scope is blank"),
         ("misdeclared_above", "'queue' output"),
     ],

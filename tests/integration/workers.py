@@ -25,11 +25,13 @@ needs_worker = pytest.mark.skipif(
 class Worker:
     """A worker process, and what it answers."""
 
-    def __init__(self, app: Path, storage: str, journal: Path, threads: int | None = None) -> None:
+    def __init__(
+        self, app: Path, storage: str, journal: Path, threads: int | None = None, packages: Path = ROOT
+    ) -> None:
         ours = {name: text for name, text in os.environ.items() if not name.startswith(("AzureWebJobs", "AzureF"))}
         environment = {
             **ours,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(packages),
             "AzureWebJobsStorage": storage,
             "AzureFunctionsWebHost__hostid": "worker",
             "JOURNAL": str(journal),

@@ -10,11 +10,11 @@ import pytest
 from simulator.virtual.workloads.jobs import Job
 from simulator.virtual.workloads.listeners.answers import Invoked
 from simulator.virtual.workloads.listeners.app import Variant, Work, listening_app
+from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
 from singleton.functions.contention import Contention
-from singleton.functions.invocation import _current
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.scenes import IDS, LOCK, Belief
 
@@ -42,7 +42,7 @@ class Watcher:
         """Report an event of the listener's lock."""
         context = contextvars.copy_context()
         if hold is not None:
-            context.run(_current.set, hold)
+            context.run(shown_hold.set, hold)
         told = {"token": None, "reason": None, **more}
         event = LockEvent(kind=kind, lock=LOCK, function="watch", owner=owner, mode="listener", **told)
         context.run(emit, event)

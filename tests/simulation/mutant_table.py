@@ -22,14 +22,15 @@ _ROW = re.compile(r"^\| ([^|]+?) \|", re.MULTILINE)
 _AFTER = re.compile(r"^\| ([^|]+?) \|[^|]*\|[^|]*\| (\d+) \|", re.MULTILINE)
 _HEAD = """# Planted bugs
 
-Each of these {count} changes of the shipped source breaks a promise. The test-suite plants them one by one, and
-explores the broken code as `singleton-sim explore` does (seed 1, 5 hosts, all faults, all workloads). {explored} are
-found by exploring, {half} of them within {median} scenarios, all within {most}. The other {tested} are of a kind that
-no world can show; the tests find them, and the last column says why. Where it names a workload, only worlds of that one
-are explored (`--workload`). `python -m tests.simulation.mutant_table` writes
-this page; the numbers are those of Python {python}.
+This page lists {count} small changes of the shipped source. Each of them breaks a promise: it is a planted bug. The
+tests plant the bugs one by one, and explore the broken code as `singleton-sim explore` does (seed 1, 5 hosts, all
+faults, all workloads). Exploring finds {explored} of them: {half} within {median} scenarios, all within {most}. The
+other {tested} can't be shown in a virtual world. Tests find them, and the last column says why. If the last column
+names a workload, only worlds of that workload are explored (`--workload`).
 
-| planted bug | what it breaks | found by | after | |
+`.venv/bin/python -m tests.simulation.mutant_table` writes this page. The numbers are those of Python {python}.
+
+| planted bug | what it breaks | found by | after scenario | remark |
 | --- | --- | --- | ---: | --- |
 """
 

@@ -100,7 +100,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LEASE,
         old="            if failure.loss is not None:\n",
         new="            if failure.loss is not None and failure.status != 409:\n",
-        breaks="a lease that was taken away counts as ours until its deadline",
+        breaks="a lost lease counts as held until its deadline",
     ),
     Mutant(
         name="blob gone read as transient",
@@ -177,14 +177,14 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        self._stopped = True\n        self._turns.wheel.forget(self)\n"
         "        for duty in self._duties():\n            duty.end()\n",
         new="",
-        breaks="a lease that was given back is renewed for ever",
+        breaks="a lease that was released is renewed for ever",
     ),
     Mutant(
         name="renewer not joined",
         file=TURNS,
         old="            await asyncio.wait({task})\n",
         new="",
-        breaks="a renewal may be on its way when the lease is given back (B22)",
+        breaks="a renewal may be on its way when the lease is released (B22)",
         by=("tests/unit/locking/test_lease_stop.py",),
         why="on the simulated network a cancelled request ends at once",
     ),
@@ -242,7 +242,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old='            self._unknown = doubt or failure.meaning == "transient"\n',
         new='            self._unknown = failure.meaning == "transient"\n',
-        breaks="a request that was stuck takes the lease for somebody who has left",
+        breaks="a late request acquires the lease for a caller that has left",
         by=("tests/unit/locking/test_lock_unknown.py",),
         why="it takes a request that overtakes another's release and arrives between a last poll and its caller's end",
     ),
@@ -251,14 +251,14 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old="        if self._unknown:\n            self._unknown = False\n            await self._release(lease_id)\n",
         new="        self._unknown = False\n",
-        breaks="an acquire that was carried out for somebody who left locks everybody out for a period",
+        breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),
     Mutant(
         name="nothing given up",
         file=LOCK,
         old="            return None\n        finally:\n            await self._acquisition.give_up()\n",
         new="            return None\n        finally:\n            pass\n",
-        breaks="an acquire that was carried out for somebody who left locks everybody out for a period",
+        breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),
     Mutant(
         name="id reused after release",
@@ -286,7 +286,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old="            done = await self._release(lease.id)\n",
         new="            pass\n",
-        breaks="everybody waits for the lease to lapse",
+        breaks="everybody waits until the lease expires",
     ),
     Mutant(
         name="a release that fails is not repeated",
@@ -307,7 +307,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old="                    await self._store.release(self._name, lease_id)\n",
         new="                    await self._store.break_(self._name)\n",
-        breaks="whoever has the lease by now loses it",
+        breaks="the current holder loses its lease",
     ),
     Mutant(
         name="not stamped, not given back",
@@ -328,7 +328,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old='            if failure.meaning != "missing":\n                raise\n',
         new="            raise\n",
-        breaks="a lock that was never used can't be taken",
+        breaks="a lock that was never used can't be acquired",
     ),
     Mutant(
         name="no time-out for requests",
@@ -342,7 +342,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old="        finally:\n            self._unknown = False\n        return lease",
         new="        return lease",
-        breaks="a lease that is in use is given back",
+        breaks="a lease that is in use is released",
     ),
     Mutant(
         name="an id that was given up is used again",
@@ -356,7 +356,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=ACQUISITION,
         old="_CALL = 5.0",
         new="_CALL = 50.0",
-        breaks="who waits does not ask while a lost message is waited for",
+        breaks="a waiter does not ask again while it waits for the answer to a lost request",
     ),
     # --- what answers mean ---
     Mutant(
@@ -364,14 +364,14 @@ MUTANTS: tuple[Mutant, ...] = (
         file=PROTOCOL,
         old='            return "denied"\n',
         new='            return "held"\n',
-        breaks="who has no access waits for ever, or skips (B12)",
+        breaks="a caller without access waits for ever, or skips (B12)",
     ),
     Mutant(
         name="403 read as transient",
         file=PROTOCOL,
         old='            return "denied"\n',
         new='            return "transient"\n',
-        breaks="who has no access waits for a minute before he is told",
+        breaks="a caller without access waits for a minute before it is told",
     ),
     Mutant(
         name="503 read as contention",
@@ -392,7 +392,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=PROTOCOL,
         old='    "LeaseIdMismatchWithLeaseOperation": "stolen",\n',
         new="",
-        breaks="a lease that was taken away counts as ours until its deadline",
+        breaks="a lost lease counts as held until its deadline",
     ),
     Mutant(
         name="broken lease not understood",
@@ -473,9 +473,9 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LINE,
         old="            self._waiters.pop(waiter, None)\n            self._wake()\n",
         new="            self._waiters.pop(waiter, None)\n",
-        breaks="who comes next waits for a poll that was meant for somebody who left",
+        breaks="the next caller waits for a poll that was meant for a caller that left",
         by=("tests/unit/locking/test_lock_timeouts.py",),
-        why="who asks once must come within a poll of the last who left: worlds show it too seldom",
+        why="a caller that asks once must come within a poll of the last one that left: worlds show it too seldom",
     ),
     Mutant(
         name="each set of options has a gate of its own",
@@ -527,14 +527,14 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LINE,
         old="        while (first := next(iter(self._waiters), None)) is not None and first.granted.done():\n",
         new="        while (first := next(reversed(self._waiters), None)) is not None and first.granted.done():\n",
-        breaks="who waits longest waits longest",
+        breaks="the first waiter is served last",
     ),
     Mutant(
         name="time-outs ignored",
         file=LINE,
         old="        alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)\n",
         new="        alarm = None\n",
-        breaks="who set a time-out waits for ever",
+        breaks="a caller with a timeout waits for ever",
     ),
     Mutant(
         name="once is again and again",
@@ -548,14 +548,14 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LINE,
         old="            if waiter.once:\n",
         new="            if waiter:\n",
-        breaks="who would wait is turned away",
+        breaks="a caller that should wait is refused",
     ),
     Mutant(
         name="denied goes on waiting",
         file=LOCK,
         old='            case "denied" | "refused":\n',
         new='            case "denied" | "refused" if self._line.closed:\n',
-        breaks="who has no access waits for ever (B12)",
+        breaks="a caller without access waits for ever (B12)",
     ),
     Mutant(
         name="endless patience",
@@ -569,16 +569,16 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LINE,
         old="                waiter.hold.end()\n",
         new="                pass\n",
-        breaks="a lock that was granted as its caller was cancelled is never given back",
+        breaks="a lock that was granted when its caller was cancelled is never released",
     ),
     Mutant(
         name="cancellation swallowed by the lock",
         file=LINE,
         old="                waiter.hold.end()\n            raise\n",
         new="                waiter.hold.end()\n            return waiter.take()\n",
-        breaks="a cancelled caller goes on with a hold that was given back",
+        breaks="a cancelled caller goes on with a hold that was released",
         by=("tests/unit/locking/test_lock_cancel.py",),
-        why="the runtime gives back what it gets for a caller who has left",
+        why="the runtime releases what it acquires for a caller that has left",
     ),
     Mutant(
         name="polling without pause",
@@ -592,7 +592,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LOCK,
         old="                pause = min(pause * 2, self._timing.longest_pause)\n",
         new="                pause *= 2\n",
-        breaks="a free lock finds nobody who asks for it",
+        breaks="nobody asks for a free lock",
     ),
     Mutant(
         name="given back with the body inside",
@@ -622,7 +622,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=LINE,
         old="                return  # nobody has asked for it yet, and later is too late\n",
         new="                pass\n",
-        breaks="who asks once while others are refused gets no answer in time",
+        breaks="a caller that asks once while others are refused gets no answer in time",
     ),
     # --- holds ---
     Mutant(
@@ -642,8 +642,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="raise_if_lost never raises",
         file=HOLD,
-        old="        if (reason := self.lost.reason) is not None:\n            raise self._lost(",
-        new="        return\n        if (reason := self.lost.reason) is not None:\n            raise self._lost(",
+        old="        if (reason := self.lost.reason) is not None:\n            why = ",
+        new="        return\n        if (reason := self.lost.reason) is not None:\n            why = ",
         breaks="a body that asks is told that all is well",
     ),
     # --- guards ---
@@ -725,13 +725,13 @@ MUTANTS: tuple[Mutant, ...] = (
         file=GUARD,
         old='        if policy != "skip":\n            raise contended\n',
         new="        raise contended\n",
-        breaks="a timer that finds the lock taken is reported as a failure",
+        breaks="a timer that finds the lock held is reported as a failure",
     ),
     Mutant(
         name="storage failures skip",
         file=GUARD,
-        old="(self._acquisition(call, self.wait))\n        except LockNotAcquired as error:\n",
-        new="(self._acquisition(call, self.wait))\n        except Exception as error:\n",
+        old="(self._acquisition(call, self.wait, others))\n        except LockNotAcquired as error:\n",
+        new="(self._acquisition(call, self.wait, others))\n        except Exception as error:\n",
         breaks="a timer is skipped although nobody has the lock (B12)",
     ),
     Mutant(
@@ -784,7 +784,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=MEMORY,
         old='    if blob.lease_id != lease_id:\n        raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation")\n',
         new="",
-        breaks="who lost the lease can still write its token",
+        breaks="a holder that lost the lease can still write its token",
         by=("tests/conformance/test_memory_store.py",),
         why="few worlds have a write that arrives when its lease is over, and none of them harms",
     ),
@@ -824,7 +824,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=MEMORY,
         old="        if name in self._blobs:\n            return None\n",
         new="",
-        breaks="whoever makes the blob ends the lease of whoever has it",
+        breaks="to make the blob again ends the lease of its holder",
     ),
     # --- the fake host ---
     Mutant(
@@ -854,7 +854,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=SEMAPHORE,
         old="            hold.end()\n            return\n",
         new="            return\n",
-        breaks="a slot that was got for somebody who has left is never given back",
+        breaks="a slot that was acquired for a caller that has left is never released",
         by=(
             "tests/unit/locking/test_semaphore_once.py::test_a_slot_that_is_got_for_somebody_who_has_left_is_given_back",
         ),
@@ -874,7 +874,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file=SEMAPHORE,
         old="                pause = min(pause * 2, self._timing.poll_max)\n",
         new="                pause *= 2\n",
-        breaks="a free slot finds nobody who asks for it",
+        breaks="nobody asks for a free slot",
     ),
     Mutant(
         name="a candidate that meets the unforeseen gives up",
@@ -890,21 +890,21 @@ MUTANTS: tuple[Mutant, ...] = (
         file=CANDIDACY,
         old="            self._trouble = self._lapsed()\n            self._begin_anew()\n",
         new="            self._trouble = None\n",
-        breaks="who lost its lease in an outage skips its ticks as successes until it has asked again",
+        breaks="a listener that lost its lease in an outage skips its ticks as successes until it has asked again",
     ),
     Mutant(
         name="leader not told of its loss",
         file=CAMPAIGN,
         old="            return await hold.lost\n",
         new="            return await asyncio.Event().wait()\n",
-        breaks="who has lost the leadership once never tries again, and never hears of it",
+        breaks="a candidate that lost the leadership once never tries again, and is not told",
     ),
     Mutant(
         name="a lost leader leads on",
         file=LEADERSHIP,
         old="        return None if hold is None or hold.lost.is_set() else hold\n",
         new="        return hold\n",
-        breaks="who lost the leadership is told that it leads until the lock thread has run",
+        breaks="a leader that lost the leadership is told that it leads until the lock thread has run",
         by=("tests/unit/clients/test_leadership.py",),
         why="the lock thread runs at the same instant",
     ),
@@ -913,14 +913,14 @@ MUTANTS: tuple[Mutant, ...] = (
         file=CAMPAIGN,
         old="await self._pause(_PAUSE if self._recovery is None else self._recovery)",
         new="await self._pause(_PAUSE if self._recovery is None else self._recovery * 3)",
-        breaks="a leadership that is free finds nobody who asks for it",
+        breaks="nobody asks for a free leadership",
     ),
     Mutant(
         name="a resigned leader keeps the lock",
         file=CAMPAIGN,
         old="            await self._give_back(hold)\n",
         new="            self.kept = hold  # type: ignore[attr-defined]\n",
-        breaks="a leadership is not given back at the end of its block",
+        breaks="a leadership is not released at the end of its block",
     ),
     # --- calls that are spared ---
     Mutant(

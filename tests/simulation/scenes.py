@@ -10,10 +10,10 @@ from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.workloads.invocations import told_of
 from simulator.virtual.workloads.jobs import guarded_jobs
 from simulator.virtual.worlds.world import World
+from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
-from singleton.functions.invocation import _current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -90,7 +90,7 @@ class Host:
         """Report an event, in the context in which a guard would."""
         context = contextvars.copy_context()
         if hold is not None:
-            context.run(_current.set, hold)
+            context.run(shown_hold.set, hold)
         context.run(emit, LockEvent(kind=kind, lock=lock, function=function, owner=owner, token=None, reason=reason))
 
     def ends(self, outcome: str, owner: str = "me") -> None:

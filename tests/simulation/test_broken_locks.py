@@ -45,6 +45,7 @@ def findings(lock: Broken) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.planted
 @pytest.mark.parametrize("lock", HERE, ids=lambda lock: lock.name)
 def test_a_broken_lock_gets_its_finding(lock: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
     lock.breaks(monkeypatch)

@@ -109,6 +109,7 @@ PLANTED = (
 )
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("name", "workload"), PLANTED)
 def test_a_story_is_short_and_shows_the_beginning_of_all_that_its_last_line_names(name: str, workload: str) -> None:
     plan = Plan(scenarios=600, hosts=5, kinds=tuple(KINDS), workloads=(workload,))

@@ -130,7 +130,7 @@ def test_an_app_none_of_whose_guarded_functions_can_run_is_refused_with_the_reas
     with pytest.raises(SystemExit):
         main(["explore", "--app", app])
     told = capsys.readouterr().err
-    assert "none of the functions that can be run here is guarded by @singleton; function 'ship' is not run: " in told
+    assert "no function that can be run here has @singleton; function 'ship' is not run: " in told
 
 
 @pytest.mark.parametrize("name", ["names-have-no-upper-case", "scopes-are-cut"])
@@ -201,7 +201,7 @@ def test_a_story_keeps_the_users_messages(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--messages", "mine.json"], "--messages: they are for the functions of an app: name its folder with --app"),
+        (["--messages", "mine.json"], "--messages needs --app: the messages are for the functions of an app"),
         (["--app", "app", "--messages", "gone.json"], "gone.json: No such file"),
         (["--app", "app", "--messages", "mine.json"], "the app listens to no queue 'bills', but to 'orders'"),
     ],
@@ -231,7 +231,7 @@ def test_a_body_that_swallows_its_cancellation_is_named_and_the_lock_is_not(fold
 def test_the_terminal_says_that_a_swallowed_cancellation_is_the_apps_fault(folder: Path) -> None:
     code, output = explored(written(folder, SHIP, STUBBORN), "--scenarios", "20")
     assert code == 1
-    assert "shows a fault of the app, which no lock can help." in output
+    assert "shows a fault of the app, not of the lock" in output
     assert f"BROKEN ({IGNORED}): the body of 'ship'" in output
 
 
@@ -345,4 +345,4 @@ def test_an_app_that_closes_stdout_is_told_so(
         with pytest.raises(SystemExit) as caught:
             main(["explore", "--app", written(folder, how.join(("import sys\n", "\n")) + SHIP, "pass")])
     assert caught.value.code == 2
-    assert "it closes or replaces sys.stdout as it is imported" in capsys.readouterr().err
+    assert "it closes or replaces sys.stdout when it is imported" in capsys.readouterr().err

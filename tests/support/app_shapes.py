@@ -144,7 +144,7 @@ SHAPES: Final = (
     Shape(
         name="a connection string as connection",
         code=queue(connection="UseDevelopmentStorage=true"),
-        idle="a connection string where the name",
+        idle="a connection string in place of the name",
     ),
     Shape(name="a name with a blank", code=named("an other"), indexed=("an other",), idle="its name must be"),
     Shape(name="a name with an umlaut", code=named("ändern"), indexed=("ändern",), idle="its name must be"),

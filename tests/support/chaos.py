@@ -15,7 +15,7 @@ from tests.support.network import FINE, Fate, Network, Request
 from tests.support.world import NAME, foreign_id, lock_on, now, until, virtual_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from singleton.base.hold import Hold
 
@@ -45,6 +45,19 @@ class Fault:
     fate: Fate
 
 
+def fates(host: int, faults: Iterable[Fault]) -> Callable[[Request], Fate]:
+    """Return what becomes of each request of a host."""
+    mine = [fault for fault in faults if host in fault.hosts]
+
+    def fate(request: Request) -> Fate:
+        for fault in mine:
+            if fault.start <= request.sent < fault.start + fault.seconds and request.call in fault.calls:
+                return fault.fate
+        return FINE
+
+    return fate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meddling:
     """What an operator, or the machine, does."""
@@ -71,7 +84,7 @@ class World:
         """Let it all happen, then demand that it ends."""
         for number in range(self.hosts):
             network = Network(self.service)
-            network.decide = self._fates(number, faults)
+            network.decide = fates(number, faults)
             network.watchers.append(self._look)
             self.networks.append(network)
             self.locks.append(lock_on(network, number, handoff_window=8.0, poll_max=2.0))
@@ -89,17 +102,6 @@ class World:
         # The longest that a request may be stuck on its way, and the lease that it then brings to nobody.
         await asyncio.sleep(20.0 + 15.0 + 1.0)
         assert not self.service.leased(), "a lease that nobody ends"
-
-    def _fates(self, host: int, faults: list[Fault]) -> Callable[[Request], Fate]:
-        mine = [fault for fault in faults if host in fault.hosts]
-
-        def fate(request: Request) -> Fate:
-            for fault in mine:
-                if fault.start <= request.sent < fault.start + fault.seconds and request.call in fault.calls:
-                    return fault.fate
-            return FINE
-
-        return fate
 
     async def _act(self, actor: Actor) -> None:
         body = asyncio.create_task(self._want(actor))

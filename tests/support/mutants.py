@@ -6,6 +6,7 @@ mutant whose text is not in the source any more fails: it can't rot.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import types
@@ -13,8 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from hypothesis.strategies import SearchStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def _functions(module: Any, broken: Any) -> Iterator[tuple[types.FunctionType, t
         if getattr(thing, "__module__", None) != module.__name__:
             continue
         if isinstance(thing, types.FunctionType):
-            yield thing, _counterpart(other)
+            yield inspect.unwrap(thing), inspect.unwrap(_counterpart(other))  # a context manager's is its generator
         elif isinstance(thing, type):
             for attribute, member in vars(thing).items():
                 theirs = vars(other).get(attribute)
@@ -80,3 +86,29 @@ def _functions(module: Any, broken: Any) -> Iterator[tuple[types.FunctionType, t
 def _counterpart(other: object) -> types.FunctionType:
     assert isinstance(other, types.FunctionType)
     return other
+
+
+def found_by_random(mutant: Mutant, strategy: SearchStrategy[Any], play: Callable[[Any], None]) -> None:
+    """Fail unless one of 2,000 random schedules shows the mutant."""
+
+    @settings(
+        max_examples=2000,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def search(schedule: Any) -> None:
+        play(schedule)
+
+    with applied(mutant), pytest.raises((AssertionError, BaseExceptionGroup)):
+        search()
+    gc.collect()
+
+
+def fails_its_test(mutant: Mutant, test: Callable[[], object]) -> None:
+    """Fail unless the test does with this mutant, in whatever way."""
+    with applied(mutant), pytest.raises(BaseException):  # noqa: B017, PT011 - in whatever way
+        test()
+    gc.collect()

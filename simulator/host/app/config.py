@@ -12,7 +12,7 @@ from simulator.host.app.errors import SettingsError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """What one host is told by the fleet that starts it.
+    """What the fleet tells a host that it starts.
 
     Attributes:
         name: the host's name in the journals.
@@ -20,14 +20,15 @@ class HostConfig:
         journal: file that the host appends to.
         storage: connection string of the only storage account that this host may touch.
         host_id: its Functions host id (H-1).
-        lock_host_id: the id under which its locks are kept; equal for all hosts that must exclude each other.
+        lock_host_id: the host id of its locks; equal for all hosts that must exclude each other.
         singleton: False runs the guarded bodies without locking.
-        same_app: whether the hosts are instances of one app, among which the platform's own timer lock works (W-111).
-        seed: of the host's random back-off.
+        same_app: whether the hosts are instances of one app, so that the platform's own timer lock works among them
+            (W-111).
+        seed: the seed of the host's random back-off.
         timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
         visibility: seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600).
         max_polling_interval: upper bound in seconds of the queues' polling interval (H-43).
-        parent: the process with which the host ends; 0 is the one that started it.
+        parent: the process with which the host ends; 0 means the one that started it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What keeps a fake host from starting; each message is one line that its user can act on."""
+"""Errors that keep a fake host from starting. Each message is one line that says what to do."""
 
 from __future__ import annotations
 

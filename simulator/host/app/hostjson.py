@@ -1,7 +1,7 @@
 """The parts of ``host.json`` that the simulated host obeys: the schema's version, ``functions``, ``extensions.queues``.
 
 Values are read as .NET reads them (H-94): the host's configuration has texts only, so ``4.0`` and ``"0x4"`` are 4, and
-a bare number as a time span is days.
+a plain number as a time span means days.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from singleton.base.appsettings import section, setting
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import FOREVER, parse_timespan
-from singleton.base.words import quoted
+from singleton.base.words import as_json
 from singleton.defer.queueplace import Encoding, max_dequeue_count, message_encoding
 from singleton.settings.hostid import in_development
 from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
@@ -33,7 +33,7 @@ class QueueOptions:
 
     Attributes:
         batch_size: messages asked for in one request.
-        new_batch_threshold: how few must be in flight before the next request.
+        new_batch_threshold: the next request is sent when so few messages are in flight.
         max_polling_interval: longest wait between two requests to an empty queue.
         visibility_timeout: how long a message stays invisible after its function failed.
         max_dequeue_count: how often a message is tried before it goes to the poison queue.
@@ -57,7 +57,7 @@ def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
     found = read_object(app / "host.json")
     version = found.get("version")
     if found and version != "2.0":  # a missing file is an empty one (H-30)
-        raise ConfigurationError(f'host.json: "version" is {quoted(version)}; it must be "2.0"')
+        raise ConfigurationError(f'host.json: "version" is {as_json(version)}: it must be "2.0"')
     values = queue_values(app, settings)
     defaults = QueueOptions()
     longest = _IN_DEVELOPMENT if in_development(settings) else defaults.max_polling_interval
@@ -67,7 +67,7 @@ def queue_options(app: Path, settings: Mapping[str, str]) -> QueueOptions:
         batch_size=batch_size,
         new_batch_threshold=_integer(values, "newBatchThreshold", batch_size // 2 * processors, 0, _MOST),
         max_polling_interval=_duration(values, "maxPollingInterval", longest, 0.1),
-        # The queue's client cuts fractions of a second off.
+        # The queue's client drops fractions of a second.
         visibility_timeout=float(int(_duration(values, "visibilityTimeout", defaults.visibility_timeout, 0.0))),
         max_dequeue_count=max_dequeue_count(app, settings),
         message_encoding=message_encoding(app, settings),
@@ -96,7 +96,7 @@ def function_timeout(app: Path, settings: Mapping[str, str]) -> float | None:
         seconds = 0.0
     if not 1.0 <= seconds <= most:
         limits = "1 second to 10 minutes" if consumption else "1 second or more, or -1 for no limit"
-        raise ConfigurationError(f'{where} is {quoted(value)}: give a time span "hh:mm:ss", {limits}')
+        raise ConfigurationError(f'{where} is {as_json(value)}: give a time span "hh:mm:ss", {limits}')
     return seconds
 
 
@@ -105,7 +105,7 @@ def _integer(values: Mapping[str, tuple[str, object]], key: str, default: int, l
     number = whole_number(value)
     if number is None or not least <= number <= most:
         limits = f"{least} or more" if most == _MOST else f"{least} to {most}"
-        raise ConfigurationError(f"{where} is {quoted(value)}: give a whole number, {limits}")
+        raise ConfigurationError(f"{where} is {as_json(value)}: give a whole number, {limits}")
     return number
 
 
@@ -116,9 +116,9 @@ def _duration(values: Mapping[str, tuple[str, object]], key: str, default: float
     try:
         seconds = parse_timespan(as_text(value) or "", days=True)
     except ValueError as error:
-        raise ConfigurationError(f"{where} is {quoted(value)}: {error}") from error
+        raise ConfigurationError(f"{where} is {as_json(value)}: {error}") from error
     if seconds < least:
-        raise ConfigurationError(f'{where} is {quoted(value)}: give a time span "hh:mm:ss", {least:g} seconds or more')
+        raise ConfigurationError(f'{where} is {as_json(value)}: give a time span "hh:mm:ss", {least:g} seconds or more')
     return seconds
 
 

@@ -1,8 +1,8 @@
-"""Index one function by the rules of the Python worker, and say at least as clearly as it does what is wrong.
+"""Index one function by the rules of the Python worker, and say what is wrong at least as clearly as the worker.
 
 The rules were read in azure-functions-runtime 1.3 and hold for the classic worker as well: names of parameters equal
-the bindings, ``context`` or a client that settles messages may come on top, annotations fit the binding, and only
-outputs may be ``func.Out``. What it refuses of one function loses all functions of the app.
+those of the bindings; ``context`` or a client that settles messages may be there too; annotations fit the binding; and
+only outputs may be ``func.Out``. If the worker refuses one function, all functions of the app are lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALIASES: Final = (type(typing.List[int]), type(typing.List))  # noqa: UP006
 
 
 def index_function(function: Any, app: Path) -> IndexedFunction:
-    """Return what the worker would make of one function of the app.
+    """Return one function of the app as the worker reads it.
 
     Raises:
         AppError: the worker would refuse to index it.
@@ -119,7 +119,7 @@ class _Indexer:
         return True
 
     def _takes_settlement(self, bindings: Mapping[str, Any]) -> dict[str, Parameter]:
-        """Take the one parameter that is bound to nothing, if the extension base package gives what it asks for."""
+        """Take the one parameter without a binding, if the extension base package provides it."""
         unbound = [name for name in self.parameters if name not in bindings]
         annotation = self.annotations.get(unbound[0]) if len(unbound) == 1 else None
         check = getattr(_deferred_registry(), "check_supported_grpc_client_type", None)
@@ -206,7 +206,7 @@ class _Indexer:
 
 
 def binding_class(name: str) -> Any:
-    """Return azure-functions' converter of a binding type, or None where it has none ("generic" to the worker)."""
+    """Return azure-functions' converter of a binding type, or None if it has none ("generic" to the worker)."""
     # Imported when needed, and untyped in some of its versions.
     functions: Any = importlib.import_module("azure.functions")
     return functions.get_binding_registry().get(name)
@@ -215,7 +215,7 @@ def binding_class(name: str) -> Any:
 def _implies_return(binding: str) -> bool:
     converter = binding_class(binding)
     if converter is None:
-        # A generic binding; to the worker all but the Durable client may have a return value.
+        # A generic binding. In the worker all except the Durable client may have a return value.
         return binding != "durableClient"
     return bool(getattr(converter, "has_implicit_output", lambda: False)())
 
@@ -237,7 +237,7 @@ def _is_out(kind: Any) -> bool:
 
 
 def _extension_base() -> Any:
-    """Return the base package of the worker's extensions, if the app has imported one; to the worker that decides."""
+    """Return the base package of the worker's extensions, if the app has imported one: the worker decides by that."""
     return sys.modules.get("azurefunctions.extensions.base")
 
 
@@ -253,7 +253,7 @@ def _is_deferred(annotation: Any) -> bool:
 
 
 def _http_check(converter: str, *, output: bool) -> Callable[[Any], bool] | None:
-    """Return the check of an HTTP function's types where an HTTP v2 extension brings types of its own."""
+    """Return the check of an HTTP function's types if an HTTP v2 extension has types of its own."""
     base = _extension_base()
     if converter != ("http" if output else "httpTrigger") or base is None:
         return None

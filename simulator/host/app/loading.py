@@ -7,22 +7,21 @@ import os
 import re
 import sys
 import traceback
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.errors import AppError
 from simulator.host.app.indexing import index_function
+from simulator.host.app.namesake import room_for
 from singleton.base.appsettings import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from types import ModuleType
 
     from simulator.host.app.model import IndexedFunction
 
 _DEFAULT_SCRIPT: Final = "function_app.py"
-_OURS: Final = "simulator"
 _SHOWN: Final = 5
 _SCRIPT_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py\Z")
 
@@ -30,7 +29,7 @@ _SCRIPT_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py\Z")
 def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFunction]:
     """Import the app in ``app`` and index its functions, once, as the worker does at its start.
 
-    The folder becomes the working directory and is searched for the app's own modules, after the installed ones.
+    The folder becomes the working directory. The app's own modules are searched there, after the installed ones.
 
     Raises:
         AppError: there is no app, it doesn't import, or the worker would not index it.
@@ -39,10 +38,11 @@ def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFuncti
     functions_library = _azure_functions()
     os.chdir(app)
     if str(app) not in sys.path:
-        # After what is installed, as in the worker; but before the simulator's own checkout, if it runs from one.
-        root = str(Path(__file__).resolve().parents[3])
-        sys.path.insert(sys.path.index(root) if root in sys.path else len(sys.path), str(app))
-    with _room_for(app):
+        # After the installed packages, as in the worker, but before the simulator's own checkout, if it runs from one.
+        root = Path(__file__).resolve().parents[3]
+        checkout = str(root) in sys.path and (root / "pyproject.toml").is_file()
+        sys.path.insert(sys.path.index(str(root)) if checkout else len(sys.path), str(app))
+    with room_for(app):
         module = _import(script, app)
     found = _app_object(module, functions_library.FunctionRegister, script.name)
     try:
@@ -87,25 +87,6 @@ def script_name(app: Path, settings: Mapping[str, str]) -> str:
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-@contextmanager
-def _room_for(app: Path) -> Iterator[None]:
-    """Hide our own modules while an app is imported that has a ``simulator`` of its own; they are loaded already.
-
-    Afterwards ours are back under their names. What the app imports of its own only when it runs is looked for as well.
-    """
-    if not ((app / f"{_OURS}.py").is_file() or (app / _OURS).is_dir()):
-        yield
-        return
-    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == _OURS}
-    for name in ours:
-        del sys.modules[name]
-    try:
-        yield
-    finally:
-        sys.modules.update(ours)
-        ours[_OURS].__path__.append(str(app / _OURS))
 
 
 def _azure_functions() -> Any:

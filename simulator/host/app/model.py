@@ -1,4 +1,4 @@
-"""An indexed function: what the Python worker knows of it once it has read the app."""
+"""An indexed function: what the Python worker knows of it after it has read the app."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Parameter:
         annotation: what Python says the value is, or None.
         settings: the binding as function.json would show it.
         data_type: 1 text, 2 binary, 3 stream, or None.
-        deferred: whether an SDK type is asked for, which only the real host can give.
+        deferred: whether the type is one of the SDK, which only the real host can give.
     """
 
     name: str
@@ -40,7 +40,7 @@ class IndexedFunction:
 
     Attributes:
         name: the function's name in Functions.
-        call: the user's function, with whatever decorators it carries.
+        call: the user's function, with its decorators.
         place: file and line for messages, such as ``function_app.py, line 12``.
         directory: folder of the function's file.
         is_async: whether it runs on the worker's event loop rather than in its thread pool.

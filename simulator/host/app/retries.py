@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.app.errors import AppError
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import parse_timespan
-from singleton.base.words import quoted
+from singleton.base.words import as_json, quoted
 from singleton.settings.hostjson import read_object
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class RetryPolicy:
 
     Attributes:
         most: how often it is tried again; -1 means without end.
-        fixed: the wait before each try, or None where it grows.
-        least: the first wait, where it grows.
+        fixed: the wait before each try, or None if it grows.
+        least: the first wait, if it grows.
         longest: the longest.
     """
 
@@ -67,7 +67,7 @@ def declared_policy(declared: Mapping[str, Any], where: str) -> RetryPolicy:
 
 
 def host_policy(app: Path) -> RetryPolicy | None:
-    """Return the policy of host.json, which stands for all functions that declare none; None where there is none.
+    """Return the policy of host.json, for all functions that declare none; None if there is none.
 
     Raises:
         AppError: it can't be used.
@@ -77,7 +77,7 @@ def host_policy(app: Path) -> RetryPolicy | None:
     if found is None:
         return None
     if not isinstance(found, dict):
-        raise AppError(f"{where}: retry is {quoted(found)}: write an object, {{ … }}")
+        raise AppError(f"{where}: retry is {as_json(found)}: write an object, {{ … }}")
     values = {key.casefold(): value for key, value in found.items()}
 
     def span(key: str, default: float | None) -> float:
@@ -89,7 +89,7 @@ def host_policy(app: Path) -> RetryPolicy | None:
         except ConfigurationError:
             seconds = -1.0
         if not 0 <= seconds < _LONGEST:
-            raise AppError(f"{where}: {key} of retry is {quoted(text)}: {_FORM}")
+            raise AppError(f"{where}: {key} of retry is {as_json(text)}: {_FORM}")
         return seconds
 
     strategies = "fixeddelay", "exponentialbackoff"
@@ -102,7 +102,7 @@ def _policy(
     try:
         number = int(str(most))
     except ValueError:
-        raise AppError(f"{where}: the number of retries is {quoted(most)}: give a whole number, -1 or more") from None
+        raise AppError(f"{where}: the number of retries is {as_json(most)}: give a whole number, -1 or more") from None
     if number < _FOREVER:
         raise AppError(f"{where}: the number of retries is {number}: give a whole number, -1 or more")
     if strategy == known[0]:

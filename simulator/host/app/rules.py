@@ -1,7 +1,8 @@
-"""What the Functions host refuses of functions that the worker has indexed: names of functions and of bindings (H-86).
+"""What the Functions host refuses after the worker has indexed the app: names of functions and of bindings (H-86).
 
-The worker's rules are `indexing`'s; one broken there loses all functions of the app. One broken here loses its function
-alone, but for two names that differ by case only: those keep the host from starting.
+The worker's rules are in `indexing`: if one is broken, all functions of the app are lost. If a rule of this module is
+broken, only that function is lost. The exception are two names that differ only in case: they keep the host from
+starting.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FUNCTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,127}")
-# As hosts from 4.1038 on have it; older ones take no underscore.
+# The rule of hosts from 4.1038 on; older hosts accept no underscore.
 _BINDING: Final = re.compile(r"(?!.*__)[A-Za-z_][A-Za-z0-9_]{0,127}|\$return")
 
 

@@ -1,8 +1,8 @@
-"""The app settings of a fake host: ``local.settings.json``, the environment, and what the simulator puts in place.
+"""The app settings of a fake host: ``local.settings.json``, the environment, and what the simulator replaces.
 
 The process environment is what the user's code, the triggers and `singleton` read, as in the real worker, so it is
-prepared before the app is imported. Whatever names a storage account is pointed at the simulator's own: a user's cloud
-account is never touched.
+prepared before the app is imported. Every setting that names a storage account is pointed at the simulator's own: a
+user's cloud account is never touched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.host.app.errors import SettingsError
 from singleton.base.appsettings import normalised, setting
-from singleton.base.words import did_you_mean, quoted
+from singleton.base.words import as_json, did_you_mean, quoted
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostjson import read_object
 
@@ -87,7 +87,7 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
 
 
 def redirect(environment: MutableMapping[str, str], connections: Iterable[str], storage: str) -> None:
-    """Point every spelling of each connection at ``storage`` (H-21), and drop its identity settings (H-23)."""
+    """Point every spelling of each connection at ``storage`` (H-21), and remove its identity settings (H-23)."""
     for connection in connections:
         wanted = _spellings(connection)
         for spelt in list(environment):
@@ -159,7 +159,7 @@ def _text(file: str, name: str, value: object) -> str:
     elif isinstance(value, bool | int | float):
         text = str(value)
     else:
-        raise SettingsError(f"{file}: the value of {quoted(name)} must be a text, not {quoted(value)}")
+        raise SettingsError(f"{file}: the value of {quoted(name)} must be a text, not {as_json(value)}")
     if "\0" in text or "\0" in name or "=" in name or not name:
         raise SettingsError(f"{file}: {quoted(name)} has a character that an app setting can't have")
     return text

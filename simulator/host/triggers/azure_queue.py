@@ -19,7 +19,7 @@ class AzureQueues(HostQueues):
     """The queues of the account that a connection string names. Use it on one event loop, and close it."""
 
     def __init__(self, connection_string: str) -> None:
-        # To read the environment's settings costs a thread's turn for each request, on a busy machine seconds.
+        # To read the environment's settings takes a turn of a thread for each request: seconds on a busy machine.
         proxies = bool(getproxies_environment())
         self._service = QueueServiceClient.from_connection_string(
             connection_string, retry_total=0, use_env_settings=proxies

@@ -1,4 +1,4 @@
-"""What ``{names}`` in an output's queue name stand for: the message's own data, its body's properties, built-ins."""
+"""The values of ``{names}`` in an output's queue name: the message's own data, its body's properties, built-ins."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _SHOWN_DATE: Final = "MM/dd/yyyy HH:mm:ss zzz"
 
 
 def binding_data(trigger: Parameter, cause: object) -> dict[str, object]:
-    """Return the binding data of what caused an invocation: a queue message (H-47); a timer has none.
+    """Return the binding data of the cause of an invocation: of a queue message (H-47); a timer has none.
 
-    Properties of a JSON object in its body replace what the message has under the same name, in any case of letters;
-    null and lists don't, and nothing does where the trigger's data type is binary (H-80).
+    Properties of a JSON object in its body replace the message's value of the same name, in upper or lower case. Null
+    and lists replace nothing, and nothing is replaced if the trigger's data type is binary (H-80).
     """
     if not isinstance(cause, Message):
         return {}

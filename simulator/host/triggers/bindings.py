@@ -1,4 +1,4 @@
-"""Turn what the host has into what the function takes, by the worker's own converters.
+"""Turn the host's values into the function's arguments, by the worker's own converters.
 
 ``azure.functions`` brings the converters; plain text and bytes go through the worker's "generic" binding, whose few
 rules are repeated here.
@@ -26,7 +26,7 @@ _EARLIEST: Final = "0001-01-01T00:00:00+00:00"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleStatus:
-    """What the host remembers of a timer: instants in seconds since the epoch, 0 for "never"."""
+    """What the host remembers of a timer: times in seconds since the epoch, 0 for "never"."""
 
     last: float = 0.0
     next: float = 0.0
@@ -58,7 +58,7 @@ class Out:
 
 
 def queue_input(parameter: Parameter, message: Message) -> Any:
-    """Return the trigger's value: a ``QueueMessage``, or the bare body where text or bytes are asked for.
+    """Return the trigger's value: a ``QueueMessage``, or only the body if the function takes text or bytes.
 
     Raises:
         UnicodeDecodeError: the body is no UTF-8, and the binding does not ask for binary data (H-81).
@@ -89,7 +89,7 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
 
 
 def _replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
-    """Return what a body puts in the place of its message's metadata: its top-level properties, in any case (H-80)."""
+    """Return what a body puts in place of its message's metadata: its top-level properties, in any case (H-80)."""
     theirs = {name.casefold(): value for name, value in properties(body).items()}
     replaced = {name: theirs[name.casefold()] for name in metadata if name.casefold() in theirs}
     return {
@@ -99,7 +99,7 @@ def _replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
 
 
 def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due: bool, adjusts: bool = True) -> Any:
-    """Return the trigger's value: a ``TimerRequest``, or its JSON where text is asked for.
+    """Return the trigger's value: a ``TimerRequest``, or its JSON if the function takes text.
 
     ``adjusts`` tells whether the schedule follows daylight saving: cron does, a time span does not (H-92).
     """

@@ -1,7 +1,7 @@
-"""JSON as Json.NET reads and writes it, which is how the host reads what functions give back (H-87).
+"""JSON as Json.NET reads and writes it: so the host reads what functions return (H-87).
 
-It reads more than JSON: single quotes, bare names, comments, commas too many, `NaN`, hexadecimal numbers; text that
-looks like a date becomes one. Of properties with one name the last counts. What it writes is indented by two spaces.
+It reads more than JSON: single quotes, bare names, comments, extra commas, `NaN`, hexadecimal numbers. Text that looks
+like a date becomes a date. If a name occurs twice, the last value counts. What it writes is indented by two spaces.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Reader:
             raise self._wrong()
 
     def value(self, depth: int) -> Any:
-        """Read the value that comes next."""
+        """Read the next value."""
         mark = self._next()
         if mark in {"{", "["}:
             if depth == _DEEPEST:
@@ -221,7 +221,7 @@ def _number(text: str) -> int | float:
 
 
 def _date(text: str) -> Date | None:
-    """Take a text for a date where Json.NET does: with an offset, it becomes local time."""
+    """Read a text as a date if Json.NET does. A date with an offset becomes local time."""
     match = _DATE.match(text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Queue messages: what a listener asks of a queue service, how bodies are encoded, where poison goes."""
+"""Queue messages: what a listener requests from a queue service, how bodies are encoded, where poison goes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CREATE_PAUSE: Final = 1.0
 _WEEK: Final = 604_800
 QUEUE_GONE: Final = frozenset({"QueueNotFound", "QueueBeingDeleted", "QueueDisabled"})
 MESSAGE_GONE: Final = GONE | QUEUE_GONE
-"""The message was deleted, expired, or belongs to another receiver by now (H-41)."""
+"""The message was deleted, has expired, or belongs to another receiver (H-41)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,14 +44,14 @@ class Message:
 
 
 class HostQueue(MessageStore, Protocol):
-    """One queue, from which messages are taken, too."""
+    """One queue, from which messages can also be received."""
 
     async def receive(self, count: int, seconds: int) -> list[Message]:
-        """Take up to ``count`` messages, invisible to others for so many seconds."""
+        """Receive up to ``count`` messages, invisible to others for so many seconds."""
 
 
 class HostQueues:
-    """The requests that a host makes of its queues. All may raise ``StoreFailure``."""
+    """The requests of a host to its queues. All may raise ``StoreFailure``."""
 
     def __init__(self, open_queue: Callable[[str], HostQueue], *, patience: float = 15.0) -> None:
         self._open = open_queue
@@ -63,7 +63,7 @@ class HostQueues:
         self._listening[queue].append(listener)
 
     async def receive(self, queue: str, count: int, visibility: float) -> list[Message]:
-        """Take up to ``count`` messages, invisible to others for ``visibility`` seconds."""
+        """Receive up to ``count`` messages, invisible to others for ``visibility`` seconds."""
         return await within(self._patience, self._open(queue).receive(count, math.ceil(visibility)))
 
     async def set_visibility(self, queue: str, message: Message, visibility: float) -> None:
@@ -76,7 +76,7 @@ class HostQueues:
         await within(self._patience, self._open(queue).delete(message.id, message.pop_receipt))
 
     async def send(self, queue: str, text: str) -> str:
-        """Put a message into the queue, creating the queue where it is missing; return the message's id."""
+        """Put a message into the queue, and create the queue if it is missing; return the message's id."""
         store = self._open(queue)
         for _ in range(_CREATE_TRIES):
             try:
@@ -91,7 +91,7 @@ class HostQueues:
             except StoreFailure as failure:
                 if failure.code not in QUEUE_GONE:
                     raise
-                # It is being deleted; its name is free again in a while.
+                # It is being deleted; its name will be free again after a while.
                 await asyncio.sleep(_CREATE_PAUSE)
         raise StoreFailure(detail=f"queue {queue} can't be created")
 

@@ -29,7 +29,7 @@ class BlobStatusStore:
         await self._container.close()
 
     async def load(self) -> ScheduleStatus | None:
-        """Return the stored status, or None where there is none or it can't be read."""
+        """Return the stored status, or None if there is none or it can't be read."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 downloaded = await self._blob.download_blob()

@@ -4,7 +4,7 @@ No cron package on PyPI does: here day-of-month and weekday must *both* match (H
 (H-51), names are matched by any prefix (H-52), ``N/s`` runs from N to the end of the field, a reversed range is turned
 round and a step below 1 counts as 1.
 
-Everything here is wall-clock time without a zone; what daylight saving does to it is told in `schedule`.
+All times here are wall-clock times without a zone; `schedule` handles daylight saving.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MONTH_NAMES: Final = (
 _DAY_NAMES: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _NUMBER: Final = re.compile(r"[0-9]+\Z")
 _STEP: Final = re.compile(r"[+-]?[0-9]+\Z")
-# The calendar repeats itself after 400 years: what has not come by then never does.
+# The calendar repeats after 400 years: a time that has not come by then never comes.
 _CYCLE: Final = 400
 
 
@@ -91,10 +91,10 @@ class CronExpression:
         return cls(*(fields if len(fields) == 6 else [(0,), *fields]))
 
     def next(self, after: datetime) -> datetime | None:
-        """Return the first occurrence strictly after ``after``, at a whole second (H-54); None where there is none.
+        """Return the first occurrence strictly after ``after``, at a whole second (H-54); None if there is none.
 
-        On the day of ``after`` the library has a rule of its own for seconds (H-92, NCrontab before 3.3.3): it looks
-        for the next second first and keeps it even where a later minute comes, so some occurrences are passed over.
+        On the day of ``after`` the library has a rule of its own for seconds (H-92, NCrontab before 3.3.3): it searches
+        the next second first and keeps it even if a later minute comes, so some occurrences are skipped.
         """
         for day in self._days_from(after.date()):
             today = day == after.date()
@@ -105,9 +105,10 @@ class CronExpression:
 
     @property
     def is_interval(self) -> bool:
-        """Whether the host takes it for "every so often" rather than "at this time of day" (H-58).
+        """Whether the host reads it as "every so often" and not as "at this time of day" (H-58).
 
-        To the host that is a star or a range where the library prints the time of day; it joins neighbours into ranges.
+        The host sees a star or a range where the library prints the time of day; the library joins neighbours into
+        ranges.
         """
         time_of_day = (self.seconds, self.minutes, self.hours)
         return any(later - earlier == 1 for values in time_of_day for earlier, later in pairwise(values))

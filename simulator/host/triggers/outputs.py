@@ -1,4 +1,4 @@
-"""What becomes of the outputs of a function: messages for queues, and everything else is noted once."""
+"""What happens to the outputs of a function: messages go to queues, everything else is noted once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Outputs:
-    """Makes messages of what the functions of one host give back."""
+    """Makes messages of what the functions of one host return."""
 
     def __init__(self, *, encoding: Encoding, settings: Mapping[str, str], write: Write) -> None:
         self._encoding: Encoding = encoding
@@ -35,10 +35,10 @@ class Outputs:
     def messages(
         self, function: str, outputs: Iterable[tuple[Parameter, Typed]], data: Callable[[], Mapping[str, object]] = dict
     ) -> tuple[tuple[tuple[str, str], ...], str | None]:
-        """Return the messages that are to be sent, each as its queue's name and its text, and an error or None.
+        """Return the messages to send, each as its queue's name and its text, and an error or None.
 
-        ``data`` tells what the trigger gives for ``{names}`` in queues' names. An output that can't be sent fails the
-        invocation, but keeps none of the others from being sent.
+        ``data`` has the trigger's values for ``{names}`` in queues' names. An output that can't be sent fails the
+        invocation, but the others are sent.
         """
         messages: list[tuple[str, str]] = []
         failure: str | None = None
@@ -67,7 +67,7 @@ def queue_name(
     where: str,
     data: Callable[[], Mapping[str, object]] | None = None,
 ) -> str:
-    """Return the name of the queue that a binding means, settings resolved, and ``{names}`` of an output by ``data``.
+    """Return the queue's name of a binding, with its settings, and with the ``{names}`` of an output from ``data``.
 
     Raises:
         SettingsError: a setting or value is missing, or the name is none that a queue may have.

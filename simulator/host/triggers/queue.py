@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simulator.host.app.hostjson import QueueOptions
 
 _log = logging.getLogger(__name__)
-# A completion that the service refuses for the moment is asked for again this often, this long apart.
+# A completion that the service refuses for the moment is repeated so often, with such a pause.
 _TRIES: Final = 5
 _PAUSE: Final = 0.2
 
@@ -59,7 +59,7 @@ class QueueListener:
         service.tell(queue, self._found.set)  # what this host itself has sent is looked for at once (H-44)
 
     def stop(self) -> None:
-        """Ask for no more messages (H-46)."""
+        """Request no more messages (H-46)."""
         self._stop.set()
         self._found.set()
 
@@ -84,7 +84,7 @@ class QueueListener:
         try:
             messages = await self._service.receive(self.queue, self._options.batch_size, self._visibility)
         except StoreFailure as failure:
-            # A queue is not created by its listener; it is looked for again (H-45).
+            # A listener does not create its queue; it looks for it again (H-45).
             if failure.code not in QUEUE_GONE and str(failure) != self._trouble:
                 self._trouble = str(failure)
                 _log.warning("queue %s can't be polled: %s", self.queue, failure)
@@ -149,12 +149,12 @@ class QueueListener:
         try:
             return await self._run(message)
         finally:
-            # A renewal under way is awaited, not cancelled: only its answer tells the receipt that deletes the message.
+            # A renewal under way is awaited, not cancelled: only its answer has the receipt that deletes the message.
             done.set()
             await asyncio.wait({renewal})
 
     async def _renew(self, message: Message, done: asyncio.Event) -> None:
-        """Keep the message invisible while its function runs: renew at half time (H-35), faster after trouble."""
+        """Keep the message invisible while its function runs: renew at half time (H-35), sooner after a failure."""
         wait = self._visibility / 2
         while True:
             with suppress(TimeoutError):
@@ -195,7 +195,7 @@ class QueueListener:
         await self._settle(message, lambda: self._service.delete(self.queue, message))
 
     def _left(self, message: Message, why: str) -> None:
-        """Leave it invisible for its time; then it is tried, or past the maximum passed over, again (H-40)."""
+        """Leave it invisible for its time. Then it is tried again, or skipped if it is past the maximum (H-40)."""
         self._returned(message, f"{why}; this queue has no poison queue")
 
     async def _settle(self, message: Message, request: Callable[[], Awaitable[object]]) -> bool:

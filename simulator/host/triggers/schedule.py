@@ -1,8 +1,8 @@
 """When a timer is due: NCRONTAB or a time span, in a time zone, and the simulator's faster pace.
 
-Instants are seconds since the epoch. A cron expression speaks of local time, so the two hours of the year at which
-the clocks change need rules (H-57): a time in the spring gap runs shifted by the gap; in the repeated hour of autumn an
-"interval" schedule runs in both, a "point in time" only in the first.
+Instants are seconds since the epoch. A cron expression is in local time, so the two hours of the year in which the
+clocks change need rules (H-57). A time in the spring gap runs later by the gap. In the repeated hour of autumn an
+"interval" schedule runs both times, a "point in time" only the first time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simulator.host.triggers.ncrontab import CronError, CronExpression
 from singleton.base.timespan import parse_timespan
 
 NEVER: Final = math.inf
-# How many occurrences are looked at to tell the longest gap between two ticks.
+# The number of occurrences among which the longest gap between two ticks is searched.
 _LOOK_AHEAD: Final = 20
 # The host looks so many occurrences ahead to log them (H-73).
 _SHOWN: Final = 5
@@ -37,8 +37,8 @@ class Schedule:
         cron: the parsed NCRONTAB expression, or None for a time span.
         span: the time span in seconds, where there is no cron expression.
         zone: the local time zone; None is that of the process (H-56).
-        pace: when above 0, the longest that a run of the simulator waits for this timer: an occurrence further away is
-            replaced by the next multiple of the pace, which is the same instant for all hosts.
+        pace: if above 0, the longest time that a run of the simulator waits for this timer. A later occurrence is
+            replaced by the next multiple of the pace: the same instant for all hosts.
     """
 
     text: str
@@ -71,7 +71,7 @@ class Schedule:
         return cls(text=text, span=span, zone=zone, pace=pace)
 
     def next(self, after: float) -> float:
-        """Return the next instant strictly after ``after`` at which the timer is due; `NEVER` where there is none."""
+        """Return the next time strictly after ``after`` at which the timer is due; `NEVER` if there is none."""
         natural = self._natural(after)
         if self.pace <= 0 or natural - after <= self.pace:
             return natural
@@ -118,7 +118,7 @@ class Schedule:
             return instant
         shift = self._offset(instant) - self._offset(after)
         if self.cron.is_interval:
-            # Crossing the change: what reads as standard time is due in the daylight hour first.
+            # Across the change: what reads as standard time is first due in the daylight hour.
             return instant + shift
         if not next_ambiguous:
             return instant

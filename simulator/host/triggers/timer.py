@@ -1,4 +1,4 @@
-"""A timer trigger's listener, by the timer extension's rules (H-61 to H-73): one run at a time, caught up on once."""
+"""A timer trigger's listener, by the extension's rules (H-61 to H-73): one run at a time, one for all missed ticks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from simulator.host.triggers.bindings import ScheduleStatus
 from simulator.host.triggers.schedule import NEVER, Schedule
 
 _log = logging.getLogger(__name__)
-# Long waits are made in pieces, so that a clock that was set, or a machine that slept, is noticed (H-70).
+# A long wait is split, so that a changed clock or a machine that slept is noticed (H-70).
 _LONGEST_WAIT: Final = 60.0
 _NEXT_SHOWN: Final = 5
 
 
 class WallClock:
-    """The machine's clock, and waiting by it."""
+    """The machine's clock, and waits by it."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -35,7 +35,7 @@ class WallClock:
 
 
 class StatusStore(Protocol):
-    """Where a timer's status survives its host (H-60)."""
+    """Keeps a timer's status after the end of its host (H-60)."""
 
     async def load(self) -> ScheduleStatus | None:
         """Return the stored status, or None."""
@@ -59,7 +59,10 @@ Run = Callable[[Tick], Awaitable[None]]
 
 
 class TimerListener:
-    """Fires one function by its schedule. `run` ends when `stop` was called and a running invocation is done (H-71)."""
+    """Fires one function by its schedule.
+
+    `run` ends after `stop` was called and the running invocation has ended (H-71).
+    """
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class TimerListener:
         if tick.reason == "schedule":
             # Fired early by a little? Counted from when it was due, or it would fire twice (H-68).
             started = max(started, status.next)
-        # From the start of the run: a run that overslept its next tick is caught up on at once, and once (H-69).
+        # From the start of the run: if a run lasts past its next ticks, one run follows at once (H-69).
         ended = ScheduleStatus(last=started, next=self._schedule.next(started), last_updated=started)
         await self._save(ended)
         return ended

@@ -1,4 +1,4 @@
-"""The worker's half of an output: the value that a function gives back becomes typed data, or fails the invocation.
+"""The worker's half of an output: the value that a function returns becomes typed data, or fails the invocation.
 
 ``azure.functions`` brings a converter for most kinds of bindings; the others, and text and bytes, go through the
 worker's "generic" binding, whose rules are repeated here, as are those of the protocol that carries the data.
@@ -26,7 +26,7 @@ _IMPLICIT: Final = Parameter(name="$return", binding="generic", converter="gener
 
 
 class OutputError(Exception):
-    """What a function gave back can't be sent, which fails its invocation. The message says which output, and why."""
+    """A function's result can't be sent, so its invocation fails. The message says which output, and why."""
 
 
 class Typed(NamedTuple):
@@ -39,7 +39,7 @@ class Typed(NamedTuple):
 def given_back(
     function: IndexedFunction, outputs: Mapping[str, Out], result: Any
 ) -> tuple[tuple[Parameter, Typed], ...]:
-    """Return what the worker sends of a body that has ended: its outputs in order, then what it returned.
+    """Return what the worker sends after a body has ended: its outputs in order, then its return value.
 
     Raises:
         OutputError: a value can't be sent; the worker then fails the invocation and sends nothing.
@@ -97,7 +97,7 @@ def _carried(kind: str | None, value: Any) -> Typed | None:
         case "dict" | "list":
             return Typed("json", json.dumps(value))
         case "int" | "bool":
-            # The worker's Protocol Buffers take a bool for no int.
+            # The worker's Protocol Buffers accept no bool as an int.
             if isinstance(value, bool) and kind == "int":
                 raise TypeError(f"unable to encode outgoing TypedData: expected an int, got a boolean ({value})")
             if value not in _INTEGERS:
@@ -133,5 +133,5 @@ class _Generic:
             case float():
                 kind = "double"
             case _:
-                raise NotImplementedError  # as the converters of azure.functions do, whose place this one takes
+                raise NotImplementedError  # as the converters of azure.functions do, which this one replaces
         return importlib.import_module("azure.functions.meta").Datum(value, kind)

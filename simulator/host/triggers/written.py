@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 def written(data: Typed) -> list[bytes]:
     """Return the bodies of the messages.
 
-    Text that looks like a JSON object is written anew; of a JSON array each element becomes a message. Bytes stay as
+    Text that looks like a JSON object is written anew. Each element of a JSON array becomes a message. Bytes stay as
     they are.
 
     Raises:
-        ValueError: text that looks like JSON is none: the invocation fails.
+        ValueError: a text looks like JSON but is none: the invocation fails.
     """
     if data.kind == "bytes":
         return [data.value]

@@ -1,7 +1,6 @@
-"""What goes wrong in virtual worlds: each kind a class that strikes, is drawn, told, saved and shrunk.
+"""What goes wrong in virtual worlds. Each kind is a class that strikes, and can be drawn, told, saved and shrunk.
 
-To add a kind, write a class in a module here. Worlds and those who
-judge them may not enter.
+To add a kind, write a class in a module here. Worlds and judges may not enter.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from simulator.virtual.faults import network
 
 # isort: split
-# In this order: that of KINDS decides what a seed means.
+# In this order: the order of KINDS decides what a seed means.
 from simulator.virtual.faults import hosts
 
 # isort: split

@@ -1,4 +1,4 @@
-"""The faults of state that is kept with a lock: worlds of ``state`` and of ``once`` have them beside all others."""
+"""The faults of state that is kept with a lock: worlds of ``state`` and ``once`` have them, and all others too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLS: Final = {"put": "writes of state", "get": "reads of state", "write": "wr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateDisturbed(Disturbed, kind="state disturbed"):
-    """What a host asks of the content of blobs goes wrong in one way for some seconds."""
+    """The requests of a host for the content of blobs go wrong in one way for some seconds."""
 
     of: ClassVar[tuple[str, ...]] = ("state", "once")
     names: ClassVar[Mapping[str, str]] = _CALLS

@@ -1,7 +1,7 @@
-"""What a fault is: a frozen record of when, where, how long, how much.
+"""A fault: a frozen record of when, where, how long, how much.
 
-It knows how to strike a world, how to be drawn at random, and how to be told in words; JSON is its fields. A list of
-faults is a story that can be shrunk and replayed.
+It can strike a world, be drawn at random, and be told in words. Its JSON are its fields. A list of faults is a story
+that can be shrunk and replayed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _JSON: Final[dict[str, tuple[type, ...]]] = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
 """What a field of a type may be in JSON."""
 KINDS: dict[str, type[Fault]] = {}
-"""All kinds, by name; a class that has one is there as soon as it is written."""
+"""All kinds, by name; a class with a kind enters itself."""
 
 
 class Target(Protocol):
-    """What faults strike: as much of a world as they need."""
+    """What faults strike: the part of a world that they need."""
 
     loop: VirtualLoop
     machines: list[Machine]
@@ -41,12 +41,12 @@ class Target(Protocol):
 
 
 def drawn(default: Any, draw: Callable[[random.Random], Any]) -> Any:
-    """Make a field of a fault that is drawn so."""
+    """Make a field of a fault that is drawn in this way."""
     return field(default=default, metadata={"draw": draw})
 
 
 def about(*lengths: float, spread: float = 0.2) -> Any:
-    """Make a field for a length: one of these, more or less."""
+    """Make a field for a length: about one of these."""
     return drawn(10.0, lambda rng: round(rng.choice(lengths) * rng.uniform(1 - spread, 1 + spread), 3))
 
 
@@ -61,11 +61,11 @@ class Fault(ABC):
 
     kind: ClassVar[str]
     said: ClassVar[str] = ""
-    """The sentence, without its end, that tells of it; ``{0}`` is the fault."""
+    """The sentence for it, without its end; ``{0}`` is the fault."""
     from_start: ClassVar[bool] = False
-    """Whether it strikes before anything else, whatever ``at`` says."""
+    """Whether it strikes before anything else, with any ``at``."""
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The values that a field may have, where they are few."""
+    """The values that a field may have, if they are few."""
     of: ClassVar[tuple[str, ...]] = ()
     """The workloads that it concerns; none: all."""
     at: float
@@ -81,7 +81,8 @@ class Fault(ABC):
     def draw(cls, rng: random.Random, *, hosts: int, until: float) -> Self:
         """Make a random one that strikes one of ``hosts`` hosts before ``until``."""
         draws = {each.name: each.metadata["draw"] for each in fields(cls) if "draw" in each.metadata}
-        # Their order decides what a seed means: the length, place and time, the rest; last, whether all are struck.
+        # Their order decides what a seed means: the length, place and time, the rest; at the end, whether all are
+        # struck.
         early = {name: draws.pop(name)(rng) for name in ("seconds",) if name in draws}
         at, host = round(rng.uniform(0, until), 3), rng.randrange(hosts)
         rest = {name: draws[name](rng) for name in sorted(draws, key=lambda name: name == "everybody")}
@@ -141,7 +142,7 @@ def fault_from(data: dict[str, Any]) -> Fault:
 
 
 def befallen(passage: Passage, fate: str, seconds: float) -> bool:
-    """Let one of the fates that any request may have befall it; tell whether this is one of them."""
+    """Apply a fate that any request may have; tell whether this is such a fate."""
     passage.reset = fate.endswith("reset")
     match fate:
         case "request lost" | "request reset":

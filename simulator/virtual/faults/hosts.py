@@ -36,7 +36,7 @@ class Pause(Lasting, kind="pause"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseBetweenSteps(Lasting, kind="pause between steps"):
-    """The same, but between two callbacks rather than at a time: right after a check, right before a write."""
+    """The same, but between two callbacks and not at a time: right after a check, right before a write."""
 
     said: ClassVar[str] = "host-{0.host} stands still for {0.seconds:g} s, {0.steps} callbacks from then"
     seconds: float = about(1, 14.5, 16, 20, 40, spread=0.1)
@@ -72,7 +72,7 @@ class ShutDown(Fault, kind="shut down"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift(Fault, kind="clock drift"):
-    """A clock that runs fast or slow, from the start; within what is tolerated, a fifteenth.
+    """A clock that runs fast or slow, from the start; by at most a fifteenth, which is tolerated.
 
     With ``everybody`` every second host's clock is as fast as the others' are slow.
     """

@@ -1,4 +1,4 @@
-"""The faults of inboxes: worlds of the workload ``ordered`` have them beside all others."""
+"""The faults of inboxes: worlds of the workload ``ordered`` have them, and all others too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogsDisturbed(Disturbed, kind="logs disturbed"):
-    """What a host asks of logs, offsets or bells goes wrong in one way for some seconds."""
+    """The requests of a host for logs, offsets or bells go wrong in one way for some seconds."""
 
     of: ClassVar[tuple[str, ...]] = ("ordered",)
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_CALLS), "fate": tuple(DISTURBANCES)}

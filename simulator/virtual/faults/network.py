@@ -54,7 +54,7 @@ def _any_length(rng: random.Random) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition(NetworkFault, kind="partition"):
-    """Nothing gets through; ``one_way`` requests do, and only the replies are lost."""
+    """Nothing gets through. With ``one_way`` the requests do, and only the replies are lost."""
 
     seconds: float = about(2, 6, 12, 15, 25, 25, 100)
     everybody: bool = sometimes(0.15)
@@ -73,7 +73,7 @@ class Partition(NetworkFault, kind="partition"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lossy(NetworkFault, kind="lossy network"):
-    """Some requests and some replies are lost, silently or by a reset; some arrive twice."""
+    """Some requests and replies are lost, silently or by a reset; some arrive twice."""
 
     said: ClassVar[str] = "{0.percent} % of the messages of {0.whose} are lost or doubled for {0.seconds:g} s"
     seconds: float = drawn(10.0, _any_length)
@@ -94,7 +94,7 @@ class Lossy(NetworkFault, kind="lossy network"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slow(NetworkFault, kind="slow network"):
-    """Requests and replies are late, each by another time: they overtake one another."""
+    """Requests and replies are late, each by a different time: they overtake one another."""
 
     said: ClassVar[str] = "messages of {0.whose} are up to {0.delay:g} s late, each way, for {0.seconds:g} s"
     seconds: float = drawn(10.0, _any_length)
@@ -190,7 +190,7 @@ class OneMessage(Fault, kind="one message"):
         rules.append(rule)
 
     def _again(self, lease_id: str, request: Request, passage: Passage) -> None:
-        """Let what is sent under that lease arrive once more, too: when others may have had the lock since."""
+        """Let requests under that lease arrive once more, after others may have held the lock."""
         if request.lease_id == lease_id:
             self._befall(passage)
 
@@ -212,7 +212,7 @@ DISTURBANCES: Final = {
     "twice": "arrive twice, {0:g} s apart",
     "503": "are answered 503",
 }
-"""What may happen to requests, by a word for it."""
+"""What may happen to requests, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

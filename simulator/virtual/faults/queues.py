@@ -1,4 +1,4 @@
-"""The faults of queue requests: those that put a message back, and those by which its host takes and deletes it."""
+"""The faults of queue requests: those that put a message back, and those by which the host receives and deletes it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _ON_MESSAGES: Final = frozenset({"queue update", "queue delete"})
 _MOSTLY: Final = 0.7
 _HALF: Final = 0.5
 _PATIENCE: Final = 60.0
-"""Seconds in which the request that a fault waits for must come."""
+"""Seconds within which the request must come that a fault waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneQueueRequest(Fault, kind="queue request"):
-    """The next requests of a kind to a queue, or to the notes beside it, meet their fate.
+    """The next requests of a kind to a queue, or to its notes, go wrong.
 
-    ``by_locks``: those by which a message is put back; else the host's own, too.
+    ``by_locks``: only requests that put a message back; else the host's own too.
     """
 
     of: ClassVar[tuple[str, ...]] = ("queue", "defer")

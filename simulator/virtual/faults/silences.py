@@ -1,4 +1,4 @@
-"""The faults that make holders fall silent, or seem to: worlds with ``failover`` have them beside all others."""
+"""The faults after which holders are silent, or seem silent: worlds with ``failover`` have them, and all others too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FATES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silenced(NetworkFault, kind="silenced"):
-    """All requests of a kind that a host sends go wrong in one way for some seconds."""
+    """All requests of a kind from one host go wrong in one way for some seconds."""
 
     of: ClassVar[tuple[str, ...]] = _OF
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"call": tuple(_CALLS), "fate": tuple(_FATES)}
@@ -107,7 +107,7 @@ def _kill_a_holder(world: Target, number: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortPause(Lasting, kind="short pause"):
-    """A process that stands still for about as long as a touch is good for."""
+    """A process stands still for about as long as a touch is valid."""
 
     of: ClassVar[tuple[str, ...]] = _OF
     said: ClassVar[str] = "host-{0.host} stands still for {0.seconds:g} s, {0.steps} callbacks from then"

@@ -1,4 +1,4 @@
-"""The faults of what stands between a lock and its storage, and of what logs: nobody's protocol says how they fail."""
+"""The faults of the code between a lock and its storage, and of log handlers: no protocol says how they fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_LEASES: Final = frozenset({"acquire", "renew", "release", "break_", "create"
 
 
 class StoreFault(NetworkFault):
-    """A rule about the requests that locks make of their store; queues have stores of their own."""
+    """A rule about the requests of locks to their store; queues have stores of their own."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class StoreFault(NetworkFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrangeError(StoreFault, kind="strange error"):
-    """The store raises anything at all, before it sends a request or when it has the reply."""
+    """The store raises any exception, before it sends a request or when it has the reply."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"error": tuple(_ERRORS), "when": _WHEN}
     seconds: float = about(0.2, 2, 5, 10, 20, 40)
@@ -55,7 +55,7 @@ class StrangeError(StoreFault, kind="strange error"):
         if rng.random() * 100 < self.percent:
             error = _ERRORS[self.error]()
             if isinstance(error, StoreFailure):
-                passage.answer = error  # which the service gives instead of carrying it out
+                passage.answer = error  # the service gives it instead of carrying the request out
             elif self.when == "unsent":
                 passage.unsent = error
             else:
@@ -78,7 +78,7 @@ _REFUSALS: Final[dict[str, Callable[[], Exception]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingCredentials(StoreFault, kind="failing credentials"):
-    """No token can be had: each request fails on the host itself, until the credentials work again."""
+    """The credentials give no token: each request fails on the host itself, until they work again."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {"error": tuple(_REFUSALS)}
     said: ClassVar[str] = "{0.whose} can't get a token ({0.error}) for {0.seconds:g} s"
@@ -91,7 +91,7 @@ class FailingCredentials(StoreFault, kind="failing credentials"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedLog(Lasting, kind="blocked log"):
-    """A log handler that blocks whoever logs, or one that raises on the thread that logs for the locks."""
+    """A log handler blocks the code that logs, or raises on the thread that logs for the locks."""
 
     said: ClassVar[str] = "the log handler of host-{0.host} {0.what} for {0.seconds:g} s"
     raises: bool = sometimes(0.3)

@@ -1,4 +1,4 @@
-"""Judges at the instant: what hosts believe and send against what the service knows.
+"""Judges at each instant: compares what hosts believe and send with what the service knows.
 
-It is told of everything, and knows holds, events and options only. Worlds and the functions they run may not enter.
+It is told of everything. It knows only holds, events and options. Worlds and their functions may not enter.
 """

@@ -37,19 +37,19 @@ QUIET: Final = 12.0
 ONCE: Final = 10.0
 """Seconds that a single attempt may take while the storage fails."""
 AT_ONCE: Final = 1.5
-"""Seconds that a single attempt may take on a good day."""
+"""Seconds that a single attempt may take without faults."""
 _MOST: Final = 5 * SOON + 0.1
-"""The same, where the blob must be made: as long as one of its five requests is always under way."""
+"""The same, if the blob must be made: as long as one of its five requests is under way."""
 STALE: Final = 6.0
-"""Seconds for which what a host knows may be old: an answer on its way, a release under way."""
+"""Seconds by which the knowledge of a host may be old: an answer or a release is on its way."""
 NO_ANSWER: Final = 11.0
-"""Seconds after an attempt without an answer until the next one: its time-out, and a pause."""
+"""Seconds between an attempt without an answer and the next one: its timeout and a pause."""
 _PATIENCE: Final = 75.0
-"""Seconds after which who waits is told that the storage does not answer."""
+"""Seconds after which a waiter is told that the storage does not answer."""
 _MOSTLY: Final = 0.7
-"""The part of a turn for which the lock was free: then others had their chance in it, and it goes on."""
+"""The part of a turn in which the lock was free: then others had their chance, and the turn goes on."""
 _REFUSAL: Final = 8.0
-"""Seconds until a refusal is with those who wait, if the lease is given back first."""
+"""Seconds until the waiters have a refusal, if the lease is released first."""
 
 Who = tuple[str, str]
 
@@ -69,12 +69,12 @@ class _Invocation:
 
     @property
     def asks_anew(self) -> bool:
-        """Whether it may stand in line for the second time: it has a policy of its own, which was asked meanwhile."""
+        """Whether it may be in line for the second time: its own policy was asked meanwhile."""
         return self.guard is not None and callable(self.guard.on_contention)
 
     @property
     def failover(self) -> float | None:
-        """Of the lock, as it was declared: another is another lock of the process, on the same blob."""
+        """The lock's failover as declared: with another value it is another lock of the process, on the same blob."""
         return None if self.guard is None else self.guard.options.failover
 
     @property
@@ -84,9 +84,9 @@ class _Invocation:
 
 @dataclass(slots=True)
 class _Run:
-    """How long one machine has had a lock, with no others between. ``since`` is when its first section began.
+    """How long one machine has had a lock without others between. ``since`` is when its first section began.
 
-    ``free``: for how many seconds of it others could have had the lock.
+    ``free``: the seconds in which others could have acquired the lock.
     """
 
     machine: Machine | None
@@ -102,7 +102,9 @@ class Callers:
     evidence: Evidence
     conduct: Conduct
     out_of_line: set[str] = field(default_factory=set)
-    """Functions whose callers do not stand in line: each tries by itself."""
+    """Functions whose callers do not wait in line: each tries by itself."""
+    apart: set[str] = field(default_factory=set)
+    """Functions with a limit, whose callers ask for several slots: how long they wait is not judged."""
     _guards: dict[str, Guarded] = field(default_factory=dict)
     _invocations: dict[Who, _Invocation] = field(default_factory=dict)
     _waiting: dict[str, dict[Who, _Invocation]] = field(default_factory=lambda: defaultdict(dict))
@@ -113,17 +115,17 @@ class Callers:
     _last_end: dict[str, Tenure] = field(default_factory=dict)
 
     def know(self, guards: Mapping[str, Guarded]) -> None:
-        """Take the guards of the functions that will be called, by name."""
+        """Receive the guards of the functions that will be called, by name."""
         self._guards.update(guards)
         self.evidence.bounds.know(guards.values())
 
     def failover_of(self, function: str) -> float | None:
-        """Return the failover that a function was declared with."""
+        """Return the failover of a function's declaration."""
         guard = self._guards.get(function)
         return None if guard is None else guard.options.failover
 
     def want(self, lock: str) -> list[tuple[Machine, float, float]]:
-        """Return who waits for a lock, and would take it from a silent holder: machine, since when, its failover."""
+        """Return who waits for a lock and would take it from a silent holder: machine, since when, its failover."""
         waiting = self._waiting[lock].values()
         return [
             (each.machine, each.since, each.failover)
@@ -139,12 +141,11 @@ class Callers:
     # --- what the hosts say -------------------------------------------------------------------------------------------
 
     def hear(self, event: LockEvent, machine: Machine) -> None:
-        """Take an event of a host's lock; for a listener's nobody waits, but for its process."""
+        """Receive an event of a host's lock. For a listener's lock only its process waits."""
         if event.mode == "listener":
             return
-        if event.kind == "waiting":
+        if event.kind == "waiting" and event.function not in self.apart:
             self._begin(event, machine)
-            return
         invocation = self._invocations.get((machine.name, event.owner))
         if invocation is None:
             return
@@ -161,7 +162,7 @@ class Callers:
                 self._released(invocation)
 
     def ended(self, machine: Machine, owner: str, outcome: str) -> None:
-        """Take the end of an invocation: ``ok``, or the name of its error."""
+        """Receive the end of an invocation: ``ok``, or the name of its error."""
         invocation = self._invocations.pop((machine.name, owner), None)
         if invocation is None:
             return
@@ -190,13 +191,14 @@ class Callers:
         company |= self.evidence.loop.now - last < max(STALE, self.evidence.bounds.poll * 1.2)
         company |= self.conduct.gives_back(machine, event.lock, STALE)
         guard, in_line = self._guards.get(event.function), event.function not in self.out_of_line
+        company |= (renamed := getattr(guard, "also", None) is not None)  # somebody may have it under its old name
         new = _Invocation(machine, event.owner, event.lock, guard, self.evidence.loop.now, in_line, company)
         self._invocations[new.who] = waiting[new.who] = new
         self._declared[mine].add(new.failover)
-        # What a policy of one's own will answer is not known here.
+        # The answer of a policy function is not known here.
         if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
-            last = 0.0 if in_line or not guard.wait else ONCE  # who tries by himself may begin his last try then
+            last = ONCE if renamed or (guard.wait and not in_line) else 0.0  # one more try, or lock, may begin then
             self.evidence.later((guard.wait or ONCE) * drift + last + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0:
                 self.evidence.later(AT_ONCE, self._must_be_answered, new)
@@ -210,7 +212,7 @@ class Callers:
             and other.since < invocation.since
             and other.in_line
             and not other.asks_anew
-            and other.failover == invocation.failover  # else they stand in two lines
+            and other.failover == invocation.failover  # otherwise they are in two lines
         ]
         if ahead:
             self.evidence.later(0.01, self._must_be_next, invocation, ahead[0])
@@ -255,7 +257,7 @@ class Callers:
             self._blame("out of turn", f"{entered.owner} got {entered.lock} before {ahead.owner}, who came earlier")
 
     def asked(self, request: Request, silent_since: float) -> None:
-        """Take an attempt, and since when none was answered: who has waited all that time must be told some day."""
+        """Receive an attempt, and since when none was answered: a caller that has waited all that time must be told."""
         machine = request.machine
         silence = self.evidence.loop.now - silent_since
         if silence < _PATIENCE * self.evidence.bounds.drift or machine.stopped_since(silence):
@@ -267,7 +269,7 @@ class Callers:
                 return
 
     def refused(self, request: Request) -> None:
-        """Take the service's refusal of access, as it reaches its host."""
+        """Receive the service's refusal of access when it reaches its host."""
         self.evidence.later(_REFUSAL, self._must_be_told, request, self.evidence.loop.now - STALE)
 
     def _must_be_told(self, request: Request, at: float) -> None:
@@ -281,7 +283,7 @@ class Callers:
     # --- others get their turn ----------------------------------------------------------------------------------------
 
     def granted(self, tenure: Tenure) -> None:
-        """Take a lease's beginning, as the service knows it."""
+        """Receive a lease's beginning, as the service knows it."""
         now = self.evidence.loop.now
         run = self._runs.get(tenure.lock)
         if run is None or run.machine is not tenure.machine or now - run.ended > self.evidence.bounds.longest_gap:
@@ -290,9 +292,9 @@ class Callers:
             run.free += now - run.ended
 
     def tenure_ended(self, tenure: Tenure) -> None:
-        """Take a lease's end, as the service knows it."""
+        """Receive a lease's end, as the service knows it."""
         now = self.evidence.loop.now
-        if tenure.ending == "expired":  # a crash, or a release that did not get through: its run is over
+        if tenure.ending == "expired":  # a crash, or a lost release: its turn is over
             self._runs.pop(tenure.lock, None)
         elif tenure.lock in self._runs:
             self._runs[tenure.lock].ended = now
@@ -300,9 +302,9 @@ class Callers:
         self.evidence.later(self.evidence.bounds.poll * 1.2 + 1.5, self._must_be_taken, tenure, now)
 
     def _may_enter_once_more(self, invocation: _Invocation) -> None:
-        """A process that has had its turn leaves the lock to others, if somebody able waits there.
+        """A process that has had its turn leaves the lock to others, if a host that can acquire waits there.
 
-        Only who would time out may ask once more (``Lock``): he is no reason to complain.
+        Only a caller near its timeout may ask once more (``Lock``): that is no violation.
         """
         now = self.evidence.loop.now
         run = self._runs.get(invocation.lock)
@@ -328,11 +330,11 @@ class Callers:
                 return
 
     def _must_be_taken(self, ended: Tenure, at: float) -> None:
-        """A free lock finds a taker within a polling interval, if somebody able waited all the time."""
+        """A free lock is acquired within a polling interval, if a host that can acquire waited all the time."""
         if self.evidence.service.held_until(ended.lock) > at or self._last_end[ended.lock] is not ended:
             return
         waited = self.evidence.loop.now - at
-        # Who had it himself, and was not told that a renewal came too late, takes its lease for longer than it was.
+        # A holder that did not learn that its renewal came too late believes that its lease was longer.
         quiet = max(QUIET, 0.8 * self.evidence.bounds.period)
         for other in self._waiting[ended.lock].values():
             busy = any(body.machine is other.machine for body in self.evidence.bodies(ended.lock))

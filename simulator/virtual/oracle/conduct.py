@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _WINDOW: Final = 10.0
 _MOST_IN_WINDOW: Final = 40
-"""Attempts in vain of one host for one lock within the window: polling backs off to some seconds."""
+"""Failed attempts of one host for one lock within the window: polling slows down to some seconds."""
 _SECOND_TRY: Final = 4.0
-"""Seconds within which a release that got no answer is sent again, and answered."""
+"""Seconds within which a release without an answer is sent again and answered."""
 _SLOW: Final = 0.1
-"""Seconds of a request's way to the service and back from which on touches may go wrong in a row."""
+"""Seconds of a request's way and back, above which several touches in a row may go wrong."""
 _STILL_ASKING: Final = 11.0
 """Seconds after an attempt without an answer within which the next one comes."""
 
@@ -42,7 +42,7 @@ class _Sent:
     at: float
     good: bool
     hopeless: bool
-    """Whether the answer says that it is of no use to ask again."""
+    """Whether the answer says that another request is useless."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Conduct:
     _closed: set[str] = field(default_factory=set)
     _led: set[str] = field(default_factory=set)
     _doubled: set[str] = field(default_factory=set)
-    """Ids under which the second copy of a request may take the lease, long after the first was answered."""
+    """Ids under which the second copy of a request may acquire the lease, long after the answer to the first."""
     _asked: dict[str, float] = field(default_factory=dict)
     _last: dict[tuple[str, str], float] = field(default_factory=dict)
     _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -72,10 +72,10 @@ class Conduct:
     attempts: dict[tuple[Machine, str], float] = field(default_factory=dict)
     """When each machine last asked for a lock."""
     keeps: Callable[[Tenure], bool] = lambda _: False
-    """Tells whether a host keeps a lease for a reason although no body is inside: part of a set, the rest of a time."""
+    """Tells whether a host has a reason to keep a lease without a body inside: a set of locks, or ``at_least``."""
 
     asked_by: Callable[[str], int] = lambda _: 0
-    """Returns how many ask for a lock, each for itself and with pauses of its own, beside those who wait for it."""
+    """Returns how many ask for a lock beside its waiters, each by itself and with pauses of its own."""
 
     touched: Callable[[str], float | None] = lambda _: None
     """Returns the failover of a lease that is touched."""
@@ -103,19 +103,19 @@ class Conduct:
         return self._last.get((machine.name, lock), float("-inf"))
 
     def refused_since(self, machine: Machine, lock: str, since: float) -> bool:
-        """Tell whether the service has told a machine, then or later, that it does not have a lock."""
+        """Tell whether the service has told a machine, at that time or later, that it does not have a lock."""
         return self._refused.get((machine.name, lock), float("-inf")) >= since
 
     def last_renewal(self, lease_id: str) -> float:
-        """Return when a lease was last asked to be renewed."""
+        """Return when a renewal of a lease was last requested."""
         return self._last_renewal.get(lease_id, float("-inf"))
 
     def gives_back(self, machine: Machine, lock: str, seconds: float) -> bool:
-        """Tell whether a machine has sent a release of a lock in the last ``seconds``: it may be under way."""
+        """Tell whether a machine sent a release of a lock in the last ``seconds``: it may be under way."""
         return self.evidence.loop.now - self._gave_back.get((machine.name, lock), float("-inf")) <= seconds
 
     def asks(self, machine: Machine, lock: str) -> bool:
-        """Tell whether a request of a machine for a lock may be under way, on a good day."""
+        """Tell whether a request of a machine for a lock may be under way, without faults."""
         return self.evidence.loop.now - self.last_sent(machine, lock) < SOON
 
     def silent_since(self, request: Request) -> float:
@@ -123,23 +123,26 @@ class Conduct:
         return self._silent_since[request.machine.name, request.name]
 
     def gave_back(self, lease_id: str) -> bool:
-        """Tell whether its host has asked the service to end this lease."""
+        """Tell whether the host has asked the service to end this lease."""
         return lease_id in self._releases
 
     def closing(self, machine: Machine) -> None:
-        """Take the beginning of a machine's end: a lease with a body inside is left to lapse, and rightly (B10)."""
+        """Receive the beginning of a machine's end.
+
+        A lease with a body inside is left to expire: that is right (B10).
+        """
         self._closing[machine.name] = self.evidence.loop.now
         mine = [tenure for tenure in self.evidence.service.tenures() if tenure.machine is machine]
         kept = [each for each in mine if self.evidence.inside(each) or self.keeps(each) or machine.stopped]
         self._kept |= {tenure.lease_id for tenure in kept}
 
     def entered(self, body: Body) -> None:
-        """Take the beginning of a body: one that begins while its process ends keeps its lease, too."""
+        """Receive the beginning of a body. A body that begins while its process ends keeps its lease too."""
         if body.machine.name in self._closing:
             self._kept.add(body.hold.lease_id or "")
 
     def closed(self, machine: Machine) -> None:
-        """Take the end of the closing: all other leases are given back.
+        """Receive the end of the closing: all other leases are released.
 
         A machine that stood still meanwhile may have used up the five seconds that closing waits for storage.
         """
@@ -217,7 +220,7 @@ class Conduct:
     # --- leases -------------------------------------------------------------------------------------------------------
 
     def lapsed(self, tenure: Tenure, machine: Machine) -> None:
-        """Judge a lease that ran out with nobody inside: was it given back, and did that have a chance?"""
+        """Judge a lease that expired with nobody inside: was a release sent, and could it succeed?"""
         if machine.stopped_since(self.evidence.bounds.period) or tenure.lease_id in self._kept | self._doubled:
             return
         now = self.evidence.loop.now
@@ -248,12 +251,12 @@ class Conduct:
             self._ran_out(machine, body.lock, lease_id)
 
     def _often_bad(self, machine: Machine, lock: str, *, within: float) -> bool:
-        """Tell whether more than one request for a lock went wrong lately: then a hold that is touched may be lost."""
+        """Tell whether more than one request for a lock went wrong lately: then a touched hold may be lost."""
         since = self.evidence.loop.now - within * self.evidence.bounds.drift
         return sum(at >= since for at in self._bad[machine.name, lock]) > 1
 
     def leads(self, tenure: Tenure) -> None:
-        """Take the beginning of a listener's lease: it is kept without a body inside."""
+        """Receive the beginning of a listener's lease: it is kept without a body inside."""
         self._led.add(tenure.lease_id)
 
     def _ran_out(self, machine: Machine, lock: str, lease_id: str) -> None:

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 _NEVER: Final = -math.inf
 _A_MOMENT: Final = 0.01
 _QUICK: Final = 1.0
-"""Seconds within which an answer comes to whoever asked: one that takes longer may come to an attempt that is over."""
-"""Seconds in which what the lock thread knows is told."""
+"""Seconds within which an answer comes. A later one may come after the end of its attempt."""
+"""Seconds in which the lock thread reports what it knows."""
 _AFTER_LOSS: Final = 60.0
-"""Seconds for which a candidate without a recovery interval leaves a lock alone that was taken away."""
+"""Seconds for which a candidate without a recovery interval does not ask for a lock that was taken away."""
 _ANSWERED: Final = 5.0
-"""Seconds for an attempt's last request, and for what is given back before it."""
+"""Seconds for an attempt's last request, and for the release before it."""
 _LONGEST_TRY: Final = 75.0
-"""Seconds after which a wait without an end is told that the storage does not answer, and asks anew."""
+"""Seconds after which a wait without a timeout learns that the storage does not answer, and asks anew."""
 _DRAIN: Final = 5.0
 """Seconds that the end of a process waits for bodies."""
 _CLOSING: Final = 12.0
@@ -67,9 +67,9 @@ class _Candidate:
     """Since when it has asked without a usable answer."""
     told_no: float = _NEVER
     gave_up: float = _NEVER
-    """When it gave back what it had asked for: nobody there reads the answer any more."""
+    """When it released what it had asked for: nobody there reads the answer any more."""
     taken: float = _NEVER
-    """When its lease was taken away: it may take that for the word that another listens."""
+    """When its lease was taken away: it may conclude that another process listens."""
     lapsed: float = _NEVER
     leads_since: float | None = None
     token: int | None = None
@@ -82,7 +82,7 @@ class _Candidate:
 
     @property
     def asks_for_ever(self) -> bool:
-        """Whether it asks again and again: without a recovery interval, a time-out makes it one attempt."""
+        """Whether it asks again and again: without a recovery interval and with a timeout there is only one attempt."""
         return self.recovery is not None or self.timeout is None
 
     @property
@@ -102,7 +102,7 @@ class _Invocation:
     function: str
     since: float
     past: bool = False
-    """Whether it was let in, or refused: what follows is not the listener's."""
+    """Whether it was let in or refused: later events do not belong to the listener."""
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ class Listening:
     # --- what an invocation is told -----------------------------------------------------------------------------------
 
     def _must_be_no(self, one: _Invocation) -> None:
-        """Judge a refusal, as it is told: skipped, put back or failed, for another process listens."""
+        """Judge a refusal: skipped, put back or failed, because another process listens."""
         candidate, now = self._of_invocation(one), self.evidence.loop.now
         if candidate is None or self._excused(one):
             return
@@ -281,7 +281,7 @@ class Listening:
             self._blame("no answer", f"{one.owner} still waits to be told who listens after {waited:.1f} s")
 
     def _excused(self, one: _Invocation) -> bool:
-        """Tell whether its process stood still as it was told, or just before: it knows old things, and asks anew."""
+        """Tell whether its process stood still when it was told, or just before: it knows old things, and asks anew."""
         asking = ONCE * self.evidence.bounds.drift + STALE
         return one.machine.stopped_since(self.evidence.loop.now - one.since + asking)
 
@@ -290,21 +290,21 @@ class Listening:
         return leads is not None and leads < one.since and one.machine.name not in self._closing
 
     def _knows_for(self, candidate: _Candidate) -> float:
-        """Return the seconds for which a candidate may believe what it was told."""
+        """Return for how many seconds a candidate may believe an answer."""
         drift = self.evidence.bounds.drift
         if candidate.recovery is not None:
             return (candidate.recovery + ONCE) * drift + STALE
         return math.inf if candidate.timeout is not None else _LONGEST_TRY * drift + STALE
 
     def _is_over(self, candidate: _Candidate, since: float) -> bool:
-        """Tell whether an attempt that began then has ended without an answer; the only one may know more."""
+        """Tell whether an attempt that began then has ended without an answer. A single attempt may know more."""
         overdue = self.evidence.loop.now - since > ONCE * self.evidence.bounds.drift + AT_ONCE
         return candidate.asks_for_ever and overdue
 
     # --- somebody listens ---------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """See that each candidate asks, and that a free lock is taken; called each second."""
+        """Check that each candidate asks, and that a free lock is acquired; called each second."""
         now, drift = self.evidence.loop.now, self.evidence.bounds.drift
         for candidate in self._candidates.values():
             machine = candidate.machine

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6
 _A_MOMENT = 1e-3
-"""Seconds in which a host that runs has understood an answer."""
+"""Seconds in which a running host has understood an answer."""
 
 
 class Oracle(Evidence):
@@ -114,7 +114,7 @@ class Oracle(Evidence):
                     self.listening.left(machine, event, hold)
 
     def _must_call_back(self, hold: Hold) -> None:
-        """A body whose loss was told adds a callback, as it may do until its end."""
+        """A body adds a callback after the loss was told: it may do so until its end."""
         if any(body.hold is hold and body.told_at < self.loop.now for body in self._bodies[hold.lock]):
             called: list[str] = []
             hold.lost.add_callback(called.append)
@@ -245,7 +245,7 @@ class Oracle(Evidence):
     def _released(self, tenure: Tenure) -> None:
         for body in self.inside(tenure):
             told = not body.guarded and body.machine.stopped and body.knows()
-            # A listener that lost its lease waits for a period; renewals that were late may have kept it for longer.
+            # A listener that lost its lease waits for a period; late renewals may have kept the lease for longer.
             told |= body.shared and self.loop.now - body.told_at > min(self.bounds.periods) / self.bounds.drift - 1.0
             if not body.machine.crashed and not told:
                 self.blame("released inside", f"{body.machine.name} released {tenure.lock} with its body inside")
@@ -271,20 +271,20 @@ class Oracle(Evidence):
             self.conduct.lapsed(tenure, machine)
 
     def _must_know(self, tenure: Tenure) -> None:
-        """By now its deadline has come, whatever the network does."""
+        """By now its deadline has come, with any network."""
         for body in self.inside(tenure):
             if not body.machine.crashed and not body.knows():
                 self._not_told(body)
 
     def _must_have_heard(self, tenure: Tenure) -> None:
-        """By now a renewal was answered, if the network was good, and it renews at all: who leaves does not."""
+        """By now a renewal was answered, if the network was good and it renews: a caller that leaves does not."""
         for body in self.inside(tenure):
             well = self.conduct.well(body.machine, self.bounds.period) and not body.machine.leaving
             if well and not body.knows():
                 self._not_told(body)
 
     def _must_have_touched(self, tenure: Tenure) -> None:
-        """By now a touch was answered, if the network was good; one under a lease that is being broken succeeds."""
+        """By now a touch was answered, if the network was good. A touch under a lease that is being broken succeeds."""
         if self.service.held_until(tenure.lock) < self.loop.now or self.service.tenure(tenure.lock) is not None:
             self._must_have_heard(tenure)
 
@@ -298,5 +298,5 @@ class Oracle(Evidence):
 
 
 def _made_up(failure: Exception) -> bool:
-    """Tell whether a fault made this answer, of which the service knows nothing."""
+    """Tell whether a fault made this answer, so that the service knows nothing of it."""
     return isinstance(failure, StoreFailure) and failure.detail == "simulated"

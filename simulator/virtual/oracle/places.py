@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from singleton.base.events import LockEvent
 
 _EARLY: Final = 0.05
-"""Seconds by which what is in time may come early."""
+"""Seconds by which something may come too early."""
 _LATE: Final = 0.5
-"""Seconds by which it may come late, on a good day: requests take some of them."""
+"""Seconds by which it may come too late without faults: requests take some of them."""
 _OF_IDENTITIES: Final = (
     *("tenant_id", "client_id", "resource_id", "object_id", "client_secret", "certificate", "token_file"),
 )
@@ -45,13 +45,13 @@ class Expected:
     Attributes:
         name: of its blob.
         endpoint: of the account's blobs.
-        way: by which the host gets in: ``key …``, ``signature …`` or ``identity …``.
+        way: the credential of the host: ``key …``, ``signature …`` or ``identity …``.
         container: that has the blob.
         period: seconds of its leases.
-        renewal: seconds after which they are renewed.
+        renewal: seconds after which a lease is renewed.
         soonest: the shortest delay between two polls.
         latest: the longest one.
-        in_line: whether those who wait do so in line, where delays are shortened by chance; else each tries by itself.
+        in_line: whether the callers wait in line, with delays that are shortened at random; else each tries by itself.
         written: what is written on the blob.
     """
 
@@ -80,7 +80,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Polls:
-    """What one host has asked for a lock: when it was refused last, who waited then, and when it asked last."""
+    """The requests of one host for a lock: when it was refused last, who waited then, and when it asked last."""
 
     refused: float = -math.inf
     asked: float = -math.inf
@@ -100,7 +100,7 @@ class _Polls:
 
 @dataclass(slots=True)
 class Places:
-    """Hears of every request, lease and event of a world whose hosts were deployed."""
+    """Receives every request, lease and event of a world with deployed hosts."""
 
     oracle: Oracle
     _known: dict[tuple[str, str], Expected] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Places:
     _strangers: set[str] = field(default_factory=set)
 
     def listen(self, network: Any, service: Any) -> None:
-        """Hear what the oracle hears, after it."""
+        """Receive what the oracle receives, after it."""
         on_send, on_reply, on_grant = network.on_send, network.on_reply, service.on_grant
 
         def sent(request: Request, passage: Passage) -> None:
@@ -130,7 +130,7 @@ class Places:
         self.oracle.also_hears = self.heard
 
     def stranger(self, machine: Machine) -> None:
-        """Take a host that is none of ours: it asks as it likes."""
+        """Receive a host of another library: it asks as it likes."""
         self._strangers.add(machine.name)
 
     def expect(
@@ -201,7 +201,10 @@ class Places:
             self._blame("gave up early", f"{waiter.owner} gave {lock.name} up after {waited:.1f} s, not {least:.1f} s")
 
     def _set_a_limit(self, waiter: _Waiter) -> None:
-        """Look at who waits when his time is over; who asks once, or waits for as long as it takes, has none here."""
+        """Look at a waiter when its time is over.
+
+        A caller that asks once, or waits without a limit, has no time here.
+        """
         limit = waiter.limit
         if limit is None and waiter.attempts is not None:
             limit = (waiter.attempts - 1) * waiter.lock.latest + waiter.attempts * _LATE
@@ -255,7 +258,7 @@ class Places:
         polls.asked = now
 
     def _wait_alike(self, machine: Machine, lock: Expected, polls: _Polls) -> bool:
-        """Tell whether those who wait did so at the last refusal, and have no end to look forward to."""
+        """Tell whether the callers waited at the last refusal already, and have no timeout that is near."""
         waiting = self._waiting.get((machine.name, lock.name), [])
         if not waiting or any(waiter.limit is not None for waiter in waiting):
             return False
@@ -314,7 +317,7 @@ class Places:
 
 
 def _reached(account: Any) -> tuple[str, str]:
-    """Return where an account leads to, and by which way: what the SDK would make of it."""
+    """Return an account's endpoint and credential, as the SDK would read it."""
     text = getattr(account, "connection_string", None)
     if text is not None:
         return _by_string(text)

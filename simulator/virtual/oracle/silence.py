@@ -33,14 +33,14 @@ _GOOD: Final = 14 / 15
 _SILENT: Final = 16 / 15
 _A_MOMENT: Final = 1e-3
 _WRITES: Final = ("write", "put")
-"""Requests that leave a stamp, and so a mark."""
+"""Requests that write a stamp, and so a mark."""
 _CALLS: Final = 1.0
-"""Seconds for the requests of a takeover, on a good day."""
+"""Seconds for the requests of a takeover, without faults."""
 
 
 @dataclass(slots=True)
 class _Readings:
-    """What a machine has read of a lock, by its own clock: one ETag, when it was first answered, and last asked."""
+    """What a machine has read of a lock, by its own clock: one ETag, when first answered and when last requested."""
 
     etag: str
     first_reply: float
@@ -55,7 +55,7 @@ class Silence:
     oracle: Evidence
     conduct: Conduct
     declared: dict[Machine, set[float | None]] = field(default_factory=dict)
-    """The values of failover on each machine: what its touches may say. Others are not looked at."""
+    """The values of failover on each machine, which its touches may have. Other machines are not checked."""
     wanting: list[Callable[[str], Wanting]] = field(default_factory=list)
     """Each returns who wants a lock: the machine, since when, and its failover."""
     _sent_at: dict[Request, tuple[float, float]] = field(default_factory=dict)
@@ -150,9 +150,9 @@ class Silence:
         )
 
     def _breaks(self, machine: Machine, lock: str, etag: str | None) -> None:
-        """A break is on condition of an ETag that was read twice, so long apart by the machine's own clock."""
+        """A break has an ETag as condition that was read twice, so far apart by the machine's own clock."""
         seen = self._readings.get((machine, lock))
-        if len(self.declared.get(machine, ())) == 1:  # else it has several locks there, and each reads for itself
+        if len(self.declared.get(machine, ())) == 1:  # otherwise it has several locks there, and each reads for itself
             self._readings.pop((machine, lock), None)
         self.oracle.reached["breaks of a silent holder's lease"] += 1
         if seen is None or etag is None or seen.etag != etag:
@@ -178,7 +178,7 @@ class Silence:
         oracle.reached[f"taken over from {whose}" if touched else "taken over before the first touch"] += 1
 
     def _must_end(self, lock: str, failover: float) -> None:
-        """Look, when everybody able would have taken over what was written last."""
+        """Check at the time by which every able host would have taken over after the last write."""
         drift = self.oracle.bounds.drift
         for share in (1.0, 1.5, 3.0):
             bound = failover * _SILENT * drift * share + _CALLS
@@ -189,7 +189,7 @@ class Silence:
         tenure = oracle.service.tenure(lock)
         if self._changed[lock] != written or tenure is None or not _dead(tenure):
             return
-        if self._written.get(tenure.lease_id) is None:  # it took the lease, and was not to begin: who had it before?
+        if self._written.get(tenure.lease_id) is None:  # it has the lease, but must not begin: who had it before?
             return
         drift = oracle.bounds.drift
         for machine, since, own in [each for want in self.wanting for each in want(lock)]:

@@ -1,8 +1,8 @@
-"""The bodies of the user's app in a world: what they do that is no lock's affair.
+"""The bodies of the user's app in a world: what they do beyond the lock.
 
-How long a body takes is the app's business: a world waits for it, within reason. A body that goes on after its lock was
-lost may write when somebody else does. Of a sync one that is worth a remark, as only a fencing token helps. An async
-one was cancelled; if it goes on, it swallows that, and no lock can keep its promise.
+The app decides how long a body takes: a world waits for it, up to a limit. A body that goes on after its lock was lost
+may write while somebody else does. If it is sync, the report remarks it, as only a fencing token helps. If it is async,
+it was cancelled: if it goes on, it swallows the cancellation, and no lock can keep its promise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Running:
 
 
 class AppBodies:
-    """Sees the bodies of one world begin and end, as its witness tells it, and keeps their account."""
+    """Sees the bodies of one world begin and end, through its witness, and counts them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -54,7 +54,7 @@ class AppBodies:
             machine.tell = partial(self._tell, machine)
 
     def follow(self) -> None:
-        """Begin to look after the bodies, when the world's work has been started."""
+        """Begin to watch the bodies after the world's work has been started."""
         self._world.watch(self._look)
 
     def _tell(self, machine: Machine, event: str, /, **fields: object) -> None:
@@ -126,7 +126,7 @@ class AppBodies:
         )
 
     def _must_end(self, run: str, running: _Running) -> None:
-        """Whatever ended the lease: who is still inside without it was cancelled, or it is for the oracle to judge."""
+        """Whatever ended the lease: a body that is still inside was cancelled, or the oracle judges it."""
         if self._running.get(run) is not running or running.machine.crashed:
             return
         if self._without_lease(running) and (text := self._complaint(running)):

@@ -1,7 +1,7 @@
-"""What a worker of a Dask cluster does for ``explore``: it hands scenarios to a process of its own.
+"""What a worker of a Dask cluster does for ``explore``: it gives scenarios to a process of its own.
 
-A world needs a process's main thread for itself: there the watchdog stops what goes round in circles. A worker runs its
-tasks on other threads, several at once; each thread gets a process, which ends with its worker.
+A world needs a process's main thread for itself: there the watchdog stops endless loops. A worker runs its tasks on
+other threads, several at once; each thread gets a process, which ends with its worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PACKAGES: Final = ("simulator", "singleton")
 _SAMPLE: Final = "sample"
-"""Is in an installed package only."""
+"""Exists only in an installed package."""
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _HERE = threading.local()
 
@@ -71,9 +71,9 @@ def _send(stream: BinaryIO | Any, thing: object) -> None:
 
 
 def main() -> None:
-    """Run the chunks that come in by stdin until it ends: then the worker has ended."""
+    """Run the chunks from stdin until it ends: then the worker has ended."""
     with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what a world prints is no answer
+        os.dup2(2, 1)  # the output of a world is no answer
         while True:
             try:
                 chunk = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker that started this

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.outcome import Account, Run
 
 _CHUNK: Final = 10
-"""Scenarios that a process gets at a time: at the end, one process waits for the others for no longer than that."""
+"""Scenarios that a process gets at a time. At the end one process waits for the others no longer than these take."""
 _SEEDS: Final = 1_000_000
 FORMAT: Final = 1
 
@@ -59,7 +59,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Summary:
-    """What was seen so far; ``broken`` is the number of the scenario that ``violation`` was found in."""
+    """What was seen so far; ``broken`` is the number of the scenario with the ``violation``."""
 
     scenarios: int = 0
     virtual_seconds: float = 0.0
@@ -93,7 +93,7 @@ def explore(
 
 
 def find(plan: Plan, index: int) -> tuple[Scenario, Run]:
-    """Run a scenario that broke a promise again, and shrink it; where it breaks none now, that run is returned."""
+    """Run a scenario that broke a promise again, and shrink it. If it breaks none now, return that run."""
     prepare_process()
     scenario = plan.scenario(index)
     return shrink(scenario, scenario.run())
@@ -108,7 +108,7 @@ def _parts(plan: Plan) -> Iterator[Summary]:
     if plan.jobs == 1:
         yield from map(run_chunk, chunks(plan))
         return
-    deaf = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to take
+    deaf = (signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     with multiprocessing.get_context("spawn").Pool(plan.jobs, signal.signal, deaf) as pool:
         yield from pool.imap(run_chunk, chunks(plan))
 

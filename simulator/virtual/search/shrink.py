@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST_RUNS: Final = 150
 _MOST_SECONDS: Final = 30.0
-"""Of a processor, for all runs together: worlds that get stuck take long."""
+"""Seconds of a processor for all runs together: worlds that get stuck take long."""
 
 
 def shrink(scenario: Scenario, run: Run) -> tuple[Scenario, Run]:

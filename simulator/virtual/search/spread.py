@@ -27,7 +27,7 @@ _ALONE: Final = 60.0
 """Seconds to wait for a worker when all have gone."""
 _LOOK: Final = 2.0
 _AHEAD: Final = 8
-"""Chunks under way for each thread of the cluster: who waits for a slow one does not hold up the others."""
+"""Chunks under way for each thread of the cluster: a slow chunk does not hold up the others."""
 _RETRIES: Final = 2
 _ASK: Final = "__import__('simulator.virtual.search.errand', fromlist=['version']).version()"
 
@@ -43,7 +43,7 @@ def spread(plan: Plan, address: str) -> Iterator[Summary]:
         ClusterError: Dask isn't installed, the scheduler can't be reached, or its workers can't run them.
     """
     distributed = _dask()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it would say is said here
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # this process says it
     try:
         client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.outcome import Run
 
 LONGEST: Final = 40
-"""Lines of a story, if it can be."""
+"""The greatest number of lines of a story, if possible."""
 _FRAME: Final = 5
 """Lines of it before what happens and after it."""
 _NAMED: Final = 3
@@ -70,7 +70,7 @@ def _cast(hosts: int, matter: list[str]) -> str:
 
 
 def gone(violation: Violation, *, app: bool) -> list[str]:
-    """Return what there is to say of a broken promise that was kept when its world was run again."""
+    """Return the text for a broken promise that was kept when its world ran again."""
     lines = [
         _broken(violation, ()),
         "It did not come back: the same world was run again, and every promise was kept. There is no story to replay.",

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from simulator.host.triggers.typed import Typed
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
+    from singleton.functions.contention import Contention, Policy
+    from singleton.functions.guard import Guard
 
 PACE = 5.0
 """Seconds at which slower timers fire, so that a world of a minute shows them."""
@@ -51,11 +53,12 @@ MESSAGES = 24
 """In each queue of a world."""
 SECONDS = 60.0
 TRIES: Final = 5
-"""How often a function may refuse a message, as with the real host; what our faults do to it is not counted."""
+"""How often a function may refuse a message, as with the real host. Failures by injected faults don't count."""
 _OF_FAULTS: Final = (LockLost, LockClosed, LockNotAcquired, StorageError)
+_NUMBERS: Final = ("at_once", "several", "at_least", "max_hold", "max_waiting", "when_full")
 _TOLD: Final = ("name", "trigger", "queue", "guarded", "mode", "on_contention", "lease", "poll", "timeout", "tokens")
-_MORE: Final = ("merges", "away", "listener")
-"""What of a function is told of in every world: nothing of this machine, and nothing of the real time."""
+_MORE: Final = ("merges", "away", "listener", *_NUMBERS)
+"""What every world tells of a function: nothing of this machine, and nothing of the real time."""
 
 Own = tuple[tuple[str, str], ...]
 """The user's messages: the queue and the body of each."""
@@ -106,7 +109,8 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     for plan in plans:
         world.accounts[plan.function.name] = Account(messages=plan.queue is not None)
         world.note("world", "function", **_told_of(plan))
-    world.oracle.callers.know({plan.function.name: plan.guard for plan in plans if plan.guard is not None})
+    world.oracle.callers.know({plan.function.name: _as_judged(plan.guard) for plan in plans if plan.guard is not None})
+    world.oracle.callers.apart |= {plan.function.name for plan in plans if plan.guard and plan.guard.limit is not None}
     world.oracle.bounds.know(guard for plan in plans for guard in plan.guards)
     listeners = {plan.function.name: guard for plan in plans for guard in plan.guards if guard.mode == "listener"}
     world.oracle.listening.know(listeners)
@@ -131,10 +135,19 @@ def start_app(app: str, world: World, own: Own = ()) -> None:
     bodies.follow()
 
 
+def _as_judged(guard: Guard) -> Guard:
+    """Return a guard whose callers are judged as they wait: with ``max_waiting`` they ask before they stand in line."""
+    return guard if guard.max_waiting is None else replace(guard, on_contention=_asks_first)
+
+
+def _asks_first(_: Contention) -> Policy:
+    raise AssertionError("nobody asks the oracle's own guard")
+
+
 def _told_of(plan: Plan) -> dict[str, Any]:
     """Return what a host's journal tells of a function."""
     told = plan.to_json()
-    # A body that is not cancelled, as the app wants it so, goes on after a loss as a thread does.
+    # A body that the app does not want cancelled goes on after a loss, as a thread does.
     cancelled = plan.guard is None or plan.guard.options.cancel_on_loss
     return {name: told[name] for name in (*_TOLD, *_MORE) if name in told} | {"async": told["async"] and cancelled}
 
@@ -162,7 +175,7 @@ def _made(world: World, listeners: Sequence[AppFunction]) -> list[str]:
 
 
 def _drawn(world: World, own: list[str]) -> list[str]:
-    """Draw the messages of a world from the user's: each once before any comes again, as hosts must meet."""
+    """Draw the messages of a world from the user's: each once before any comes again, so that hosts meet."""
     drawn: list[str] = []
     while own and len(drawn) < MESSAGES:
         drawn += world.rng_work.sample(own, min(len(own), MESSAGES - len(drawn)))
@@ -235,7 +248,7 @@ class _Runner:
         return outcome == "ok"
 
     def _failed(self, plan: Plan, error: Exception, received: Message | None) -> None:
-        """Take an error of the function's own; a message that it refuses again and again is given up."""
+        """Receive an error of the function itself. A message that it refuses again and again is given up."""
         account = self._world.accounts[plan.function.name]
         account.failed += 1
         account.error = account.error or describe(error)

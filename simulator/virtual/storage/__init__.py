@@ -1,4 +1,4 @@
 """The storage service, who had which lease when, and the network to it.
 
-It knows what stores ask. What runs on machines may not enter, nor who judges.
+It knows the requests of stores. The code on machines may not enter, and the judges neither.
 """

@@ -1,7 +1,7 @@
 """The network between machines and the service: delay, loss of requests or replies, duplicates, partitions, throttling.
 
-A request on the wire belongs to the network, not to the machine that sent it: a paused or dead machine's request
-still arrives. That is how orphaned acquires and late renewals come about.
+A request on the wire belongs to the network, not to the machine that sent it: a paused or dead machine's request still
+arrives. So there are orphaned acquires and late renewals.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 SOON: Final = 0.4
-"""Seconds within which a request is answered on a good day."""
+"""Seconds within which a request is answered without faults."""
 
 
 @dataclass(slots=True)
 class Passage:
-    """What the network does to one request. Rules change it; the default is a good day."""
+    """What the network does to one request. Rules change it; by default all goes well."""
 
     out: float
     back: float
@@ -52,7 +52,7 @@ class Passage:
 
     @property
     def strange(self) -> bool:
-        """Tell whether the sender gets what no store should raise, or an answer that says that it is of no use to ask.
+        """Tell whether the sender gets an error that no store should raise, or an answer that makes asking useless.
 
         What a caller is told then may be any error of the product.
         """
@@ -72,9 +72,9 @@ class Passage:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request: whose, what it is called, what carries it out at the service, under which lease, and to whom.
+    """A request: whose it is, its name, what carries it out at the service, under which lease, and to whom.
 
-    Nobody changes it; it isn't frozen, as making one would take twice as long.
+    Nobody changes it. It isn't frozen, as that would take twice as long to make.
     """
 
     machine: Machine
@@ -86,7 +86,7 @@ class Request:
     closed: bool = False
     """Whether its store was closed before."""
     args: tuple[Any, ...] = field(default=(), compare=False)
-    """What it asks, beside the name."""
+    """Its arguments beside the name."""
 
 
 class Network:
@@ -144,7 +144,7 @@ class Network:
             self._loop.later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
         elif passage.reset:
             self._loop.later(passage.back, self._deliver, future, request, None, _reset())
-        del failure, future  # its traceback has this frame: a cycle, which no count of references lets go
+        del failure, future  # its traceback has this frame: a cycle that reference counts never free
 
     def _deliver(self, future: asyncio.Future[Any], request: Request, answer: Any, failure: Exception | None) -> None:
         if future.done():

@@ -1,4 +1,4 @@
-"""The storage service under virtual time: it writes down who had which lease when; and a machine's way to it."""
+"""The storage service in virtual time, which writes down who had which lease when; and a machine's way to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LABEL: Final = {"CostCentre": "4711"}
 """What an operator writes on a lock's blob."""
 _NOTICE: Final = 10
-"""Seconds for which a lease goes on that an operator breaks slowly."""
+"""Seconds that a lease still lasts when an operator breaks it slowly."""
 
 _READS: Final = frozenset({"read", "get", "tail", "page"})
 """Requests that change nothing."""
@@ -115,7 +115,7 @@ class Service(MemoryLeaseStore):
             return
 
     def unlabelled(self) -> list[str]:
-        """Return the locks that an operator has labelled, and whose label is gone."""
+        """Return the locks that an operator labelled, and whose label is gone."""
         return [name for name in sorted(self._labelled) if not self._blobs[name].metadata.items() >= _LABEL.items()]
 
     def content(self, name: str) -> bytes:
@@ -123,7 +123,7 @@ class Service(MemoryLeaseStore):
         return self._blobs[name].body if name in self._blobs else b""
 
     def free(self) -> list[str]:
-        """Return the locks whose lease nobody has and nobody breaks."""
+        """Return the locks with a free lease."""
         return [name for name in self.names() if self._blobs[name].state(self._loop.now) not in ("leased", "breaking")]
 
     def names(self) -> list[str]:
@@ -179,7 +179,7 @@ class Service(MemoryLeaseStore):
         self._loop.at(tenure.expires, self._look, tenure)
 
     def _look(self, tenure: Tenure) -> None:
-        """At the instant at which a lease would expire: has it?"""
+        """Check at the instant at which a lease would expire whether it has."""
         if tenure.ended is None:
             if tenure.expires > self._loop.now:
                 self._watch(tenure)

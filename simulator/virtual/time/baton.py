@@ -1,4 +1,4 @@
-"""Sync functions under virtual time, on real threads that stand still and go on in step with the loop.
+"""Sync functions in virtual time, on real threads that stop and go on in step with the loop.
 
 A sync body runs on a real thread that holds a baton: the loop stands still while it runs, and goes on while it waits;
 so the order of events is one and the same in every run.
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 class Baton:
     """Runs sync functions on real threads, one at a time, in step with a virtual loop.
 
-    A thread is kept for the next function: to start one takes longer than most of them run.
+    A thread is kept for the next function: to start one takes longer than most functions run.
     """
 
     _held = threading.local()
@@ -60,7 +60,7 @@ class Baton:
         return hasattr(cls._held, "baton")
 
     async def carry(self, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """Run a function on the thread, and what it waits for on the loop; return what came of it."""
+        """Run a function on the thread, and what it waits for on the loop; return the result."""
         self._function = function
         while True:
             self._go.release()

@@ -1,21 +1,21 @@
 """An event loop whose clock jumps, for many hosts at once: hours of leases in milliseconds, the same every time.
 
-Nothing here waits and nothing here does I/O. It goes round as asyncio's own loop does: the callbacks that are ready,
-then the timers that are due; when there is neither, time moves on to the next timer. A program that waits for
-something that can never come is a deadlock, and says so.
+Nothing here waits and nothing here does I/O. It works as asyncio's own loop does: first the callbacks that are ready,
+then the timers that are due. If there is neither, time moves on to the next timer. A program that waits for something
+that can never come raises ``Deadlock``.
 
 **Hosts.** A callback belongs to the host in its context (``HOST``, see ``machine.py``): asyncio copies contexts from
 task to task, so everything that a host's first task starts is that host's. The loop asks the machine before it runs a
-callback: a paused one keeps it for later, a crashed one for ever (kept, not dropped: a ``finally`` block of a process
-that is gone must not run). A machine whose clock drifts reads other times and sets its timers by them. Callbacks
-without a host are the network's and the service's, and always run.
+callback: a paused machine keeps it for later, a crashed one for ever. It is kept, not dropped: a ``finally`` block of a
+dead process must not run. A machine whose clock drifts reads other times and sets its timers by them. Callbacks without
+a host are the network's and the service's, and always run.
 
-**Timers.** Those of this second are in one sorted list, the next one last: most that are set now are due soon, so they
-go in near the end. Those of later seconds lie unsorted, each second on a shelf of its own; most are cancelled there,
-and gone at once.
+**Timers.** The timers of this second are in one sorted list, the next one last: most new timers are due soon, so they
+go in near the end. The timers of later seconds are unsorted, each second on a shelf of its own. Most are cancelled
+there, and are gone at once.
 
-**Order.** First come, first served; with ``shuffle``, a random host's next callback, but never one host's own out of
-order: asyncio promises that order, the world does not promise the other.
+**Order.** The first callback runs first. With ``shuffle`` a random host's next callback runs, but the callbacks of one
+host stay in order: asyncio promises that order, and the world does not promise an order among hosts.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TURNS_A_LOOK = 1_000_000
-"""Callbacks between two looks at what has piled up, and whether time moves."""
+"""Callbacks between two checks of garbage, and of whether time moves."""
 
 _FEW_TASKS = 64
 _MOST_TURNS = 5_000_000
-"""Callbacks at one instant, after which time is taken to stand still."""
+"""Callbacks at one instant after which time counts as standing still."""
 
 
 _Due: TypeAlias = "tuple[float, int, Timer]"
@@ -54,7 +54,7 @@ _Due: TypeAlias = "tuple[float, int, Timer]"
 
 
 class Deadlock(Exception):
-    """The main coroutine waits, and nothing is left to happen; or callbacks go on for ever while time stands still."""
+    """The main coroutine waits and nothing is left to do, or callbacks go on for ever while time stands still."""
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -73,7 +73,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
         self._many = _FEW_TASKS
         self._shuffle = shuffle
-        self._nobody = contextvars.Context()  # one for all: nothing that runs outside hosts may set a variable
+        self._nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
         self._turns_before = 0
         self._look_up_at = _TURNS_A_LOOK
 
@@ -175,7 +175,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def create_task(
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any
     ) -> asyncio.Task[Any]:
-        """Make a task of this loop, and keep it from being collected."""
+        """Make a task of this loop, and keep it from garbage collection."""
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks[task] = HOST.get() if context is None else context.get(HOST)
         if len(self._tasks) > self._many:
@@ -183,7 +183,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task
 
     def _forget_the_done(self) -> None:
-        """Let go of tasks that have ended, now and then: a callback from each would be one turn in ten."""
+        """Now and then drop tasks that have ended: a callback from each would take a tenth of the time."""
         self._tasks = {task: host for task, host in self._tasks.items() if not task.done()}
         self._many = max(_FEW_TASKS, 2 * len(self._tasks))
 
@@ -215,7 +215,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _run_until(self, done: Callable[[], bool]) -> None:
-        """Go round: all timers that are due, then all callbacks that are ready, but for those that machines keep."""
+        """Run one round: all timers that are due, then all ready callbacks, except those that machines keep."""
         ready, timers, first = self._ready, self._near, self._ready.popleft
         if self._shuffle is not None:
             first = self._any_hosts_next
@@ -265,7 +265,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _advance(self) -> None:
-        """Make ready what is due; if nothing is ready at all, move time on to the next timer."""
+        """Make ready what is due; if nothing is ready, move time on to the next timer."""
         ready, timers, seconds = self._ready, self._near, self._seconds
         while True:
             if timers:
@@ -288,7 +288,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- what asyncio asks of a loop ----------------------------------------------------------------------------------
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what asyncio reports, for the one who judges the run."""
+        """Keep what asyncio reports, for the judge of the run."""
         self.errors.append(context)
 
     get_debug = staticmethod(bool)
@@ -305,7 +305,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 @contextlib.contextmanager
 def _young_garbage_only() -> Iterator[None]:
-    """Keep Python from looking for garbage among all objects: its cost would grow with the number of hosts."""
+    """Keep Python from searching all objects for garbage: the cost would grow with the number of hosts."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -2,7 +2,7 @@
 
 Three parts run on a machine as on a real worker: the user's event loop, the lock thread, and the thread that logs for
 it. A blocked user loop stops only the first, a log handler that blocks stops who logs; a stopped process (SIGSTOP, a
-long GC pause, a frozen VM) stops all. Its requests on the wire travel on either way: they are the network's.
+long GC pause, a frozen VM) stops all. Its requests on the wire travel on in any case: they belong to the network.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Part = Literal["user", "locks", "log"]
 
 HOST: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("simulated_host", default=None)
-"""The machine on which the running code is; None for the network, the service, and who watches."""
+"""The machine of the running code; None for the network, the service, and observers."""
 PART: contextvars.ContextVar[Part] = contextvars.ContextVar("simulated_part", default="user")
 
 EPOCH: Final = 1_800_000_000.0
@@ -41,7 +41,7 @@ class Callback:
     machine: Machine | None
 
     def cancel(self) -> None:
-        """Never run; let go at once of all that would have run, and where."""
+        """Never run; drop at once all that would have run, and where."""
         self.callback, self.args, self.context = None, (), _NOWHERE
 
     def cancelled(self) -> bool:
@@ -65,7 +65,7 @@ class Timer(Callback):
     shelf: dict[int, Timer] | None
 
     def cancel(self) -> None:
-        """As for each callback; and be let go by the loop."""
+        """As for each callback; and the loop drops it."""
         self.callback, self.args, self.context = None, (), _NOWHERE
         if self.shelf is not None:
             del self.shelf[self.order]
@@ -192,7 +192,7 @@ class Machine:
         self.crashed = True
 
     def revive(self) -> None:
-        """Let everything run that was kept: only for clearing up when the world has ended."""
+        """Run everything that was kept: only to clean up after the world has ended."""
         self.crashed = False
         self._stopped_until.clear()
         self._at_step.clear()
@@ -221,7 +221,7 @@ class Machine:
             self._loop.requeue(kept)
 
     def context(self, part: Part = "user") -> contextvars.Context:
-        """Return a context in which everything belongs to this machine."""
+        """Return a context in which all code belongs to this machine."""
         context = contextvars.copy_context()
         context.run(HOST.set, self)
         context.run(PART.set, part)

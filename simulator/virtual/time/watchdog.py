@@ -1,4 +1,4 @@
-"""Code that goes round in circles never lets virtual time move on; only the real processor's time tells."""
+"""Watch for endless loops: they never let virtual time move on, and only the real processor's time shows them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 LIMIT: Final = 10.0
-"""Seconds of a processor for one world; it takes hundredths of one."""
+"""Seconds of a processor for one world; normally it takes hundredths of a second."""
 _AGAIN: Final = 0.1
-"""Seconds until the next try: a ``finally`` that waits for something puts the first off."""
+"""Seconds until the next try: a ``finally`` that waits for something delays the first."""
 
 
 class Stuck(KeyboardInterrupt):
@@ -26,7 +26,7 @@ class Stuck(KeyboardInterrupt):
 def watched(limit: float = LIMIT) -> Iterator[None]:
     """Raise ``Stuck`` in this block when it has used the processor for ``limit`` seconds.
 
-    Only on the main thread, and where there are such timers; elsewhere nobody watches.
+    It works only on the main thread, and on systems with such timers; elsewhere nothing is watched.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
@@ -48,7 +48,7 @@ def watched(limit: float = LIMIT) -> Iterator[None]:
 
 
 def _place(frame: FrameType | None) -> str:
-    """Name the place in the shipped code that is busy, if it is in there."""
+    """Name the busy place in the shipped code, if it is there."""
     while frame is not None:
         path = Path(frame.f_code.co_filename)
         if "singleton" in path.parts[-3:-1]:

@@ -1,4 +1,4 @@
-"""Bodies under holds of the lock API, where no decorator tells of them."""
+"""Bodies under holds of the lock API: no decorator reports them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def inside(
     failover: float | None = None,
     is_first: bool = True,
 ) -> Iterator[Body]:
-    """Let the oracle know of a body for the length of the block.
+    """Tell the oracle of a body inside the block.
 
     ``guarded``: the lock is kept until it has ended; ``sync``: no loss ends it; ``failover``: of its lock;
     ``is_first``: it is the first under its hold: the verdict is told of no other.
@@ -60,7 +60,7 @@ def inside(
 
 
 async def work(world: World, hold: Hold, seconds: float) -> bool:
-    """Work for some seconds, and write what came of it; False as soon as the hold is lost."""
+    """Work for some seconds, and write the result; False as soon as the hold is lost."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await hold.lost

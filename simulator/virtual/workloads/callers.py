@@ -28,14 +28,14 @@ def guarded() -> dict[str, Callable[..., Any]]:
 
 
 def start_chain(world: World) -> None:
-    """Start many short sections of one lock on each host: handing on, and standing back."""
+    """Start many short sections of one lock on each host, so that the lock is handed on and left free at times."""
     for machine in world.machines[: world.rng_work.randint(1, len(world.machines))]:
         for worker in range(world.rng_work.randint(3, 8)):
             _rounds(world, machine, worker, rounds=4, keys=1, kinds=("ship",), longest=4.0, think=0.3, cancels=0.2)
 
 
 def start_skip(world: World) -> None:
-    """Timers: the hosts are apps of their own, so all fire together; one runs, the others skip."""
+    """Timers: each host is an app of its own, so all fire together; one runs, the others skip."""
     every = world.rng_work.choice([5.0, 10.0, 20.0])
     for machine in world.machines:
         work = _ticks(world, machine, world.rng_work, every, rounds=world.rng_work.randint(3, 8))
@@ -103,7 +103,7 @@ def _rounds(
             call.cancel_at_step = rng.randrange(12) if rng.random() < 0.7 else None
         work += seconds + 7.0
         plan.append(call)
-        chance = random.Random(f"{machine.name}/{worker}/{seconds}")  # what is drawn from ``rng`` stays what it was
+        chance = random.Random(f"{machine.name}/{worker}/{seconds}")  # the values drawn from ``rng`` stay the same
         if call.cancel_after is None and chance.random() < 0.15:
             call.starts = Job(world.resource, 1, chance.choice([0.05, 1.0, 6.0]))
             work += call.starts.pause + 7.0

@@ -1,4 +1,4 @@
-"""A user's database in a virtual world: SQLite in memory, on the world's clock, at the end of a long way."""
+"""A user's database in a virtual world: SQLite in memory, on the world's clock, behind a slow network."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ class Database:
         tables.create_all(self.engine)
 
     async def ask(self, transaction: Callable[[], _T]) -> _T:
-        """Have this done there. An ``OSError`` tells neither that it was done nor that it was not.
+        """Do this there.
 
-        What is on its way arrives, also when who asked is cancelled, stopped or dead by then.
+        After an ``OSError`` it is not known whether it was done. A request that is on its way arrives, also if the
+        caller is cancelled, stopped or dead by then.
         """
         asked = asyncio.get_running_loop().create_task(self._carry(transaction), context=contextvars.Context())
         asked.add_done_callback(_looked_at)

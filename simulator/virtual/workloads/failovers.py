@@ -1,8 +1,8 @@
-"""The workload ``failover``: guarded functions, timers and leaders whose locks are touched, beside others.
+"""The workload ``failover``: guarded functions, timers and leaders whose locks are touched, and others.
 
-The hosts of a fleet have the same failover, or values that differ; some have it off, and some are of a version that
-knows nothing of it: it stamps the next epoch, and keeps what else stands on the blob. Their clocks are off by a
-fifteenth at the most.
+The hosts of a fleet have the same failover, or values that differ; some have it off, and some have an older version
+without it: that stamps the next epoch, and keeps what else is on the blob. Their clocks are wrong by a fifteenth at
+most.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _VALUES: Final = (2.0, 2.0, 3.0, 5.0, 10.0)
 _ALL: Final = (None, *sorted(set(_VALUES)))
 _KINDS: Final = ("ship", "ship", "ship", "soon", "sync", "tick", "insist")
 _MOST_DRIFT: Final = 0.065
-"""By which a clock is off at the most: one that is slow by a fifteenth shows fourteen fifteenths of the time."""
+"""The greatest error of a clock: a clock that is slow by a fifteenth shows fourteen fifteenths of the time."""
 _OLDER: Final = 0.12
-"""The part of hosts that are of an older version."""
+"""The share of hosts with an older version."""
 _PERIOD: Final = 15
 _PATIENCE: Final = 2.0
 
@@ -136,7 +136,7 @@ def _start_older(world: World, machine: Machine, keys: int) -> None:
 
 
 class _Belief:
-    """What it believes to have, by its own clock: it renews nothing, and ends in time."""
+    """The lease that it believes to have, by its own clock. It renews nothing, and ends in time."""
 
     def __init__(self, lease_id: str, deadline: float) -> None:
         self.id = lease_id

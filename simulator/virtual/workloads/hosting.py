@@ -30,7 +30,7 @@ VISIBILITY: Final = 30.0
 PATIENCE: Final = 10.0
 """Seconds that a host waits for an answer of its queue."""
 OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
-"""Nothing is poisoned of itself: what fails by a fault of ours is to be tried until it works."""
+"""No message is poisoned by itself: a message that an injected fault failed is tried until it works."""
 
 
 class VirtualClock(WallClock):
@@ -62,14 +62,14 @@ def orders(rng: random.Random, queue: str, number: int, *, within: float) -> lis
 
 
 class QueueWorld:
-    """Queues with listeners on every machine, and a feed; what became of each message is settled at the end."""
+    """Queues with listeners on every machine, and a feed. At the end it is checked what happened to each message."""
 
     def __init__(self, world: World, options: QueueOptions = OPTIONS) -> None:
         self.world = world
         self.options = options
         self.on_feed: Callable[[Feed, Stored], None] = lambda *_: None
         self.queues = Queues(world.loop)
-        world.rng_work.random()  # for nothing: without it a seed would mean another world
+        world.rng_work.random()  # unused: without it a seed would mean another world
         self._listeners: list[tuple[Machine, QueueListener]] = []
         self._given_up: set[str] = set()
         world.openings.open_queue = partial(VirtualQueue, world.network, self.queues)
@@ -98,7 +98,7 @@ class QueueWorld:
         self.world.start(machine, listener.run())
 
     def give_up(self, message: Message) -> None:
-        """Have a message that its function refuses moved to the poison queue, when this delivery of it has failed."""
+        """Let a message that its function refuses be moved to the poison queue, after this delivery has failed."""
         message.dequeue_count = self.options.max_dequeue_count
         self._given_up.add(message.id)
 
@@ -108,7 +108,7 @@ class QueueWorld:
             listener.stop()
 
     def feed(self, messages: Sequence[Feed], *, seconds: float) -> None:
-        """Send the messages in time; when all are done with, stop the listeners and settle the account."""
+        """Send the messages in time; when all are done, stop the listeners and check each message."""
         self.world.start(None, self._feed(messages), seconds=seconds)
 
     async def _feed(self, messages: Sequence[Feed]) -> None:
@@ -130,7 +130,7 @@ class QueueWorld:
         self._settle()
 
     def _settle(self) -> None:
-        """See what became of each message that was fed, by itself or as a copy that went back in its place."""
+        """Check what happened to each message that was fed: to itself, or to the copies that replaced it."""
         oracle = self.world.oracle
         left = {name for names in self.queues.left().values() for name in names} | self._given_up
         history = read_history(told(self.world.records))

@@ -1,4 +1,4 @@
-"""Invocations as the worker makes them: what a host's journal tells of them, and what the oracle is told."""
+"""Invocations as the worker makes them: what a host's journal says of them, and what the oracle is told."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def declare(world: World, functions: Mapping[str, Callable[..., Any]], *, queue:
 
 
 class Declared(Protocol):
-    """What is told of a declaration."""
+    """The facts of a declaration."""
 
     @property
     def on_contention(self) -> object:
@@ -69,7 +69,7 @@ class Declared(Protocol):
 
 
 def told_of(name: str, guard: Declared | None, *, queue: str, is_async: bool) -> dict[str, Any]:
-    """Return what a host's journal tells of a function, as far as the verdict asks for it."""
+    """Return what a host's journal says of a function, as far as the verdict needs it."""
     told: dict[str, Any] = {"name": name, "trigger": "queue" if queue else "", "queue": queue, "async": is_async}
     if guard is None:
         return {**told, "guarded": False}
@@ -96,7 +96,7 @@ async def invoke_one(
     message: str | None = None,
     **arguments: object,
 ) -> str:
-    """Run one of these functions, which is to ask for the lock of ``key``; see ``invoke``."""
+    """Run one of these functions, which must ask for the lock of ``key``; see ``invoke``."""
     work = partial(run_function, functions[kind], {**arguments, "context": Context(kind, invocation)})
     more: dict[str, Any] = {"message": message, "keys": {"function": key}, "failures": (RuntimeError,)}
     return await invoke(world, machine, kind, invocation, work, **more)

@@ -89,9 +89,9 @@ class Context:
 
 @contextmanager
 def without_options() -> Iterator[None]:
-    """Hide what this machine sets for its own Functions: the same worlds everywhere. The host.json beside this counts.
+    """Hide this machine's own settings for Functions, so that the worlds are the same everywhere.
 
-    A user's own app has its own worlds (``userapp.py``), with its own options.
+    The host.json beside this module counts. A user's own app has its own worlds (``userapp.py``), with its own options.
     """
     hidden = {name: value for name, value in os.environ.items() if _is_option(name)}
     for name in hidden:
@@ -107,7 +107,7 @@ def _is_option(name: str) -> bool:
 
 
 def guarded_jobs() -> dict[str, Callable[..., Any]]:
-    """Declare the functions, with all options at their defaults. All of one key share a lock, whatever their policy."""
+    """Declare the functions, with all options at their defaults. All functions of one key share a lock."""
 
     async def work(msg: str, job: Job) -> None:  # noqa: ARG001 - the scope is found in it
         await job.run()

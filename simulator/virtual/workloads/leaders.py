@@ -1,4 +1,4 @@
-"""The workload ``leader``: candidates for a leadership, who come, lead, resign and come again.
+"""The workload ``leader``: candidates for a leadership that come, lead, resign and come again.
 
 Two leaders at once, a leader that is not told of its loss, and a leadership that is not given back are seen to by the
 oracle, as of every lock. Beside that:
@@ -37,7 +37,7 @@ _OPTIONS: Final = SingletonOptions(listener_lock_period=15, listener_lock_recove
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A candidacy of so many seconds, after a pause."""
+    """A candidacy that lasts so many seconds, after a pause."""
 
     pause: float
     seconds: float
@@ -75,7 +75,7 @@ class Election:
     world: World
     name: str
     _since: dict[Machine, float] = field(default_factory=dict)
-    """Since when each machine wants to lead and does not, as far as it knows."""
+    """Since when each machine, as far as it knows, wants to lead and does not."""
     failovers: Mapping[Machine, float | None] = field(default_factory=dict)
     """With which each machine asks for it."""
 
@@ -117,7 +117,7 @@ class Election:
         self._since[machine] = self.world.loop.now
 
     def want(self, lock: str) -> list[tuple[Machine, float, float]]:
-        """Return who would take this leadership from a leader that has fallen silent."""
+        """Return who would take this leadership from a silent leader."""
         wanted = self._since.items() if lock == self.name else ()
         return [(each, since, own) for each, since in wanted if (own := self.failovers.get(each)) is not None]
 

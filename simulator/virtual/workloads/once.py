@@ -1,7 +1,7 @@
-"""The workload ``once``: operations by key on all hosts, whose effects a resource counts, and what must come of them.
+"""The workload ``once``: operations by key on all hosts, whose effects a resource counts; and what must be true.
 
-Those of some keys are done by functions, the rest by blocks. Some fail after their effect, some are cancelled,
-some wait for only so long; each effect has a result of its own.
+Functions do the operations of some keys, blocks do the rest. Some fail after their effect, some are cancelled, some
+wait for only so long; each effect has a result of its own.
 
 two results        two that returned normally returned different results for one key
 no effect          one returned a result that no effect had
@@ -119,7 +119,7 @@ class _Work:
 
 @cache
 def _function(timeout: float | None, *, sync: bool) -> Callable[..., Any]:
-    """Return a function that does operations: whichever it is, those of one key are the same."""
+    """Return a function that does operations; for one key it is always the same."""
 
     async def charge_async(work: _Work) -> int:
         return await work.caller.charge(work.call, work.plan, current_hold())
@@ -197,7 +197,7 @@ class _Caller:
                 hold = _hold(operation)
                 with inside(self.world, self.machine, hold) if plan.careful else nullcontext():
                     effect = await self.charge(call, plan, hold)
-                await operation.finish(effect)  # what hangs here is no body's work
+                await operation.finish(effect)  # code that hangs here is no body's work
         return operation.result
 
     def _do_sync(self, call: Call, plan: _Plan) -> Any:
@@ -211,7 +211,7 @@ class _Caller:
 
 
 async def _rest(hold: Hold, seconds: float, *, careful: bool) -> None:
-    """Work for so long; who is careful stops when the hold is lost, and others go on."""
+    """Work for so long. A careful body stops when the hold is lost, others go on."""
     if not careful:
         await asyncio.sleep(seconds)
         return
@@ -254,7 +254,7 @@ class Ledger:
         self.world.oracle.conduct.keeps = self._keeps
 
     def _keeps(self, tenure: Tenure) -> bool:
-        """Tell whether somebody may just be looking what was kept, under a lease of this machine."""
+        """Tell whether somebody may be reading what was kept at this moment, under a lease of this machine."""
         return self.under_way[tenure.machine, tenure.lock.rpartition("/")[2]] > 0
 
     def begin(self, machine: Machine, owner: str, key: str) -> Call:

@@ -89,7 +89,7 @@ def _client() -> AsyncLockClient:
 
 @dataclass(slots=True)
 class _Post:
-    """Who adds, who sends, who receives; and what each of them knows."""
+    """The senders, the relays and the receiver, and what each of them knows."""
 
     world: World
     stops: bool

@@ -1,4 +1,4 @@
-"""Storage queues under virtual time, and how hosts and locks reach them over the network."""
+"""Storage queues in virtual time, and how hosts and locks reach them over the network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WEEK: Final = 604_800
 _NEVER: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-"""When a message ends that has no end."""
+"""The end of a message without an end."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,10 @@ class Queues:
     _number: int = 0
 
     def send(self, queue: str, text: str, delay: float = 0.0, life: float | None = WEEK) -> Stored:
-        """Put a message into a queue, which is made if need be; nobody sees it for ``delay`` seconds."""
+        """Put a message into a queue; the queue is made if it is missing.
+
+        Nobody sees the message for ``delay`` seconds.
+        """
         now = self.loop.now
         if life is not None and delay >= life:
             raise StoreFailure(400, "OutOfRangeQueryParameterValue", f"a delay of {delay} s in a life of {life} s")

@@ -1,4 +1,4 @@
-"""The workload ``rows``: claimers on each machine take rows of one table, work, and note what became of them.
+"""The workload ``rows``: claimers on each machine claim rows of one table, work, and note what happened to them.
 
 claimed twice          two claims of a row have one number
 taken too soon         a row was claimed from its claimer before it counted as stuck

@@ -1,4 +1,4 @@
-"""The workload ``semaphore``, and what its callers may expect beside what each slot promises as a lock.
+"""The workload ``semaphore``, and what its callers may expect beyond what each slot promises as a lock.
 
 too many inside    more bodies than the limit, none of them paused, dead, or told that its hold is lost
 nobody took it     a free slot, a live waiter, a quiet network, and no taker within the bound
@@ -60,7 +60,7 @@ class _Visit:
 
 
 def start_semaphore(world: World) -> None:
-    """Some workers on each machine, for few slots; some give up, some are cancelled."""
+    """Some workers on each machine for few slots. Some give up, some are cancelled."""
     rng = world.rng_work
     pool = _Pool(world, rng.choice([1, 2, 2, 3, 5]))
     for machine in world.machines:
@@ -186,7 +186,7 @@ class _Pool:
             self._blame("late answer", f"{visit.owner} still waits for a slot after {waited:.1f} s")
 
     def must_find_takers(self) -> None:
-        """A slot does not stay free while somebody on a machine that uses none waits."""
+        """A slot does not stay free while a machine that uses none has a waiter."""
         now, bounds = self.world.loop.now, self.world.oracle.bounds
         bound = bounds.poll * 1.2 + 1.5 + self.limit * _SLOT
         free = [slot for slot in self._slots() if self.world.oracle.service.held_until(slot) < now - bound]

@@ -1,4 +1,4 @@
-"""The workload ``state``: holders read and write what is kept with their lock, and what they may expect of it.
+"""The workload ``state``: holders read and write the state of their lock; and what they may expect of it.
 
 state went back         a holder read what is older than something that was acknowledged, or read, before he asked
 overwritten             the service carried out a write of a section, and a later one had read or written before
@@ -125,7 +125,7 @@ async def _work(
 
 
 async def _steps(ledger: _Ledger, machine: Machine, hold: Hold, steps: tuple[_Step, ...]) -> None:
-    """Go through the steps of a section, each of which may give up."""
+    """Go through the steps of a section. Each of them may give up."""
     for number, step in enumerate(steps):
         with suppress(TimeoutError):
             async with asyncio.timeout(step.read_within):
@@ -169,7 +169,7 @@ class _Ledger:
     """How often an operator deleted the blob."""
 
     async def read(self, machine: Machine, hold: Hold) -> None:
-        """Read, and compare with what must be there at least."""
+        """Read, and compare with what must at least be there."""
         must, made = self._known[hold.lock], self._made[hold.lock]
         found = await self._used(machine, hold, hold.state.aread(_NOTHING))
         if found is None or made != self._made[hold.lock]:
@@ -222,7 +222,7 @@ class _Ledger:
         self._made[lock] += 1
 
     def must_be_there(self) -> None:
-        """At the end, what was ever known is there, or what came after."""
+        """At the end, the last known value is there, or a later one."""
         for lock, known in self._known.items():
             body = self.world.service.content(lock)
             value = tuple(json.loads(body)) if body else _NOTHING

@@ -1,4 +1,4 @@
-"""Somebody who waits for a leadership beside whoever began it.
+"""A waiter for a leadership, beside the code that began it.
 
 left waiting            a leadership was ended, and somebody still waits for it
 """
@@ -32,7 +32,7 @@ class Witness:
         self._task = asyncio.create_task(_wait(leadership), name=f"witness of {leadership.name}")
 
     async def must_know(self, *, excused: bool = False) -> None:
-        """Take the end of the leadership: who waits is told at once."""
+        """Receive the end of the leadership: the waiter is told at once."""
         if self._task is None:
             return
         try:

@@ -1,4 +1,4 @@
 """A world: machines, their locks, the service, faults that strike, an oracle that watches, and a record of it all.
 
-What the machines work on may not enter.
+The work of the machines may not enter.
 """

@@ -1,4 +1,4 @@
-"""The environments of a world's processes: each host has app settings of its own, in one process of ours."""
+"""The environments of a world's processes: each host has app settings of its own, inside one real process."""
 
 from __future__ import annotations
 

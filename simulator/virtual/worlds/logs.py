@@ -27,7 +27,7 @@ _SILENT: Final = logging.NullHandler()
 
 
 class VirtualLogThread(LogThread):
-    """The thread that logs for a machine's locks: as shipped, but that a part of the machine stands for the thread."""
+    """The thread that logs for a machine's locks: as shipped, but a part of the machine replaces the thread."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Logs(logging.Handler):
             raise RuntimeError("simulated: the log handler fails")
 
     def _route(self, say: Callable[[], None]) -> None:
-        """Say a line as its part of the machine does: the lock thread hands it on."""
+        """Log a line as its part of the machine does: the lock thread hands it on."""
         machine = HOST.get()
         if machine is None or PART.get() != "locks":
             say()
@@ -108,6 +108,6 @@ class Logs(logging.Handler):
         self._threads[machine].take(say)
 
     def _rest(self) -> None:
-        """Stop logging when no handler is spoilt any more."""
+        """Stop logging when no handler is broken any more."""
         if all(until <= self._loop.now for until in (*self._blocks_until.values(), *self._raises_until.values())):
             logging.disable(logging.CRITICAL)

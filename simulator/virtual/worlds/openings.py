@@ -1,4 +1,4 @@
-"""The stores and queues that the locks of each machine have open: none is left when they have closed."""
+"""The stores and queues that the locks of each machine have open. None is left after they have closed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Openings:
         return partial(self._closed, machine, what)
 
     def _closed(self, machine: Machine, what: str) -> None:
-        if what in self._open[machine]:  # who closes twice does no harm
+        if what in self._open[machine]:  # a second close does no harm
             self._open[machine].remove(what)
 
 

@@ -1,9 +1,9 @@
-"""What happens in a world, written down as real hosts write it, and what came of it.
+"""What happens in a world, written down as real hosts write it, and the result.
 
 The verdict is the one that real hosts get, by the same checks, from records of the same schema: hosts and faults write
-what real hosts and the fleet write. Beside that a world says that anything may strike in it (``rough``), so that what
-no lock can help is excused, and that its kills are not aimed at holders: the verdict's bound on failovers is that of a
-quiet network, and means nothing here. The oracle judges failovers, by what each fault does.
+what real hosts and the fleet write. A world also says that any fault may happen in it (``rough``), so that what no lock
+can prevent is excused, and that its kills are not aimed at holders. The verdict's bound on failovers is for a quiet
+network, and means nothing here. The oracle judges failovers, by what each fault does.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OF_LOCKS: Final = ("kind", "lock", "function", "owner", "token", "reason", "mod
 
 @dataclass(slots=True)
 class Account:
-    """How the bodies of one function of the user's app fared.
+    """How the bodies of one function of the user's app ended.
 
     Attributes:
         messages: whether a queue triggers it.
         well: how many invocations ended well.
         failed: how many ended by an error of its own.
         error: the first of these errors, as ``Type: text``.
-        went_on: how many bodies ran on after their lock was lost, as nobody could end them or was to.
+        went_on: how many bodies ran on after their lock was lost, as nobody could end them or should.
         longest: for how many seconds at most.
         endless: how many bodies had not ended when their world was given up.
     """
@@ -51,7 +51,7 @@ class Account:
     endless: int = 0
 
     def add(self, other: Account) -> None:
-        """Take what another world has told."""
+        """Add the counts of another world."""
         self.well += other.well
         self.failed += other.failed
         self.error = self.error or other.error
@@ -62,7 +62,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a world: violations, states reached, all that happened, and the accounts of an app's functions."""
+    """The result of a world: violations, states reached, all that happened, and the counts of an app's functions."""
 
     violations: tuple[Violation, ...]
     reached: Counter[str]
@@ -118,11 +118,11 @@ class Chronicle:
 
 
 def told(records: Iterable[Record]) -> list[Record]:
-    """Return what of these real hosts and the fleet would have told."""
+    """Return the records that real hosts and the fleet would have written."""
     begin = Record(0.0, "world", "run_started", {"rough": True, "aimed": False})
     return [begin, *(record for record in records if record.event != "request")]
 
 
 def broken_promises(records: Iterable[Record]) -> tuple[str, ...]:
-    """Return what the verdict says was broken, a sentence each: exclusion, tokens, guards, messages."""
+    """Return the promises that the verdict finds broken, a sentence each: exclusion, tokens, guards, messages."""
     return judge(told(records)).violations

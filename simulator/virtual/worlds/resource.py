@@ -15,7 +15,7 @@ class Refused(Exception):
 
 
 class Resource:
-    """What the bodies write to: it remembers the highest token of each lock, and refuses a smaller one."""
+    """The bodies write to it. It remembers the highest token of each lock, and refuses a smaller one."""
 
     def __init__(self, reached: Counter[str]) -> None:
         self._highest: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""A machine's lock runtime under virtual time, and its stores: what ``singleton.process`` is to a real process.
+"""A machine's lock runtime in virtual time, and its stores: it replaces ``singleton.process``.
 
 The lock part of the machine has its own context, so that a blocked user loop leaves it running, as the real lock
 thread does.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 NOWHERE: Final = "UseDevelopmentStorage=true"
-"""The account of all worlds, which nobody calls."""
+"""The account of all worlds. Nobody sends it a request."""
 HOST_ID: Final = "explored"
 
 
@@ -42,7 +42,7 @@ class VirtualRuntime(Calls):
         self._machine = machine
 
     async def close(self) -> None:
-        """Do as ``Runtime.close`` does, but wait for as long as it takes: the world judges how long that was."""
+        """Do what ``Runtime.close`` does, but wait without a limit: the world judges how long it took."""
         if (closed := self.begin_closing()) is not None:
             await asyncio.wait({asyncio.wrap_future(closed)})
             self.end()
@@ -54,7 +54,7 @@ class VirtualRuntime(Calls):
         self._there().run(super()._soon, callback)
 
     def _there(self) -> contextvars.Context:
-        """Return the caller's context, on its machine where the locks live."""
+        """Return the caller's context, on its machine's lock part."""
         return self._machine.context("locks")
 
 
@@ -63,14 +63,14 @@ async def _answered(answer: concurrent.futures.Future[_T]) -> _T:
 
 
 def prepare_process() -> None:
-    """Set what the decorator asks of a process: an account that nobody calls, a host id, waits without end."""
+    """Set what the decorator needs of a process: an account that gets no requests, a host id, waits without end."""
     os.environ.setdefault("AzureWebJobsStorage", NOWHERE)
     os.environ["AzureFunctionsWebHost__hostid"] = HOST_ID
     os.environ["AzureFunctionsJobHost__functionTimeout"] = "-1"
 
 
 def stores(network: Network, service: Service, *, sdk: bool) -> OpenStore:
-    """Return what opens a machine's store: of our own, or the shipped one through the real SDK."""
+    """Return the opener of a machine's store: a simulated one, or the shipped one through the real SDK."""
     if not sdk:
         return partial(NetworkStore, network, service)
     from simulator.virtual.worlds.sdk import Containers, open_store

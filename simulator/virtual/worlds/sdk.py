@@ -1,9 +1,9 @@
 """The real Azure SDK in virtual worlds: a transport that answers its HTTP requests from the simulated service.
 
 ``singleton/stores/azure_blob.py`` and azure-storage-blob run as shipped: pipeline, signing, (de)serialisation, error
-mapping. In place of sockets, each request is read back into what it asks, travels over the network of the world under
-all its faults, and comes back as the service's HTTP: status, headers, ``x-ms-error-code``, an XML body for errors.
-Containers exist here, too: the first request of a world finds none.
+mapping. There are no sockets. Each request is parsed, travels over the network of the world under all its faults, and
+comes back as the service's HTTP: status, headers, ``x-ms-error-code``, an XML body for errors. Containers exist here,
+too: the first request of a world finds none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ACCOUNT: Final = StorageAccount(
 )
 _META: Final = "x-ms-meta-"
 _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFailed"}
-"""What the service says where a fault names a status only. 408 and 429 come from what stands before it: no code."""
+"""What the service says if a fault names only a status. 408 and 429 come from a proxy before it, without a code."""
 _SUCCESS: Final = {
     "acquire": 201,
     "create": 201,
@@ -56,7 +56,7 @@ _STATUS: Final = {"leased": "locked", "breaking": "locked"}
 
 
 class Containers:
-    """The part of the service that the model has not: a container must be there before its blobs."""
+    """A part of the service that the model does not have: a container must exist before its blobs."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -124,7 +124,7 @@ class VirtualTransport(AsyncHttpTransport[Any, Any]):
 def open_store(
     network: Network, containers: Containers, machine: Machine, _: Place, closed: Callable[[], None] = lambda: None
 ) -> LeaseStore:
-    """Make a machine's store as the lock thread does, but for the transport: all accounts are one."""
+    """Make a machine's store as the lock thread does, except the transport: all accounts are one."""
     transport = VirtualTransport(network, containers, machine, closed)
     return open_through_sdk(_ACCOUNT, _CONTAINER, transport=transport)
 
@@ -160,7 +160,7 @@ def read_request(request: HttpRequest) -> tuple[str, str, tuple[Any, ...]]:
         case "HEAD", None, None:
             return "read", name, ()
         case _:
-            # A request that no lock made so far: a world must stop here, for its model has no answer to it.
+            # A request that no lock made so far. A world must stop here, as its model has no answer to it.
             raise NotImplementedError(f"{request.method} {request.url}")
 
 
@@ -245,7 +245,7 @@ class _Response(AsyncHttpResponse):
 
 
 class _Stream(AsyncIterator[bytes]):
-    """A body as the SDK reads it. It hangs things of its own on it."""
+    """A body as the SDK reads it. The SDK sets attributes on it."""
 
     def __init__(self, response: _Response, body: bytes) -> None:
         self.response = response

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.outcome import Account
 
 _TAIL = 17.0
-"""Seconds of quiet at the end: a lease that nobody gave back lapses within them, and is seen to."""
+"""Seconds of quiet at the end: a lease that nobody released expires within them, and that is noticed."""
 _CLOSING = 30.0
 """Seconds within which the locks of a live host must close."""
 _BURIAL = 2.0
-"""Seconds of a processor for ending what is left of a world."""
+"""Seconds of a processor to end what is left of a world."""
 _KEPT = (2, 4, 1024)
-"""How many locks a registry keeps that nobody uses: seldom as many as it has."""
+"""How many unused locks a registry keeps: seldom as many as it has."""
 _GUARDED: Final = get_args(Mode)
 _LINGER = 1.0
 """Seconds from the closing of its locks to the end of a process that is told to stop."""
@@ -128,7 +128,7 @@ class World:
         self.work += seconds
 
     def watch(self, check: Callable[[], None]) -> None:
-        """Call something each second, outside all machines, for as long as there is work."""
+        """Call something each second, outside all machines, as long as there is work."""
         if self._unfinished() and not self._broken():
             check()
             self.later(1.0, self.watch, check)
@@ -187,7 +187,7 @@ class World:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Run:
-        """Let it all happen, and say what came of it."""
+        """Run the world, and return the result."""
         with environments(self.settings):
             return self._happen()
 
@@ -238,7 +238,7 @@ class World:
             await self._close()
 
     async def _sleep(self, seconds: float) -> None:
-        """Let time go by; nothing more needs to be seen once a promise is broken."""
+        """Let time pass; after a promise is broken nothing more needs to be seen."""
         if self.ends_when_broken:
             await asyncio.wait({self.oracle.broken}, timeout=seconds)
         else:
@@ -326,7 +326,7 @@ class World:
 
     async def _end_tasks(self) -> None:
         this = asyncio.current_task()
-        await asyncio.sleep(0.001)  # what was kept begins: who is cancelled before that leaves what he was to run
+        await asyncio.sleep(0.001)  # kept callbacks begin: a task that is cancelled before that never runs its code
         for _ in range(20):
             left = [task for task in self.loop.leftover_tasks() if task is not this]
             if not left:

@@ -1,1 +1,1 @@
-"""Once: of all calls with one key the first does the work, and the others get its result (S-14)."""
+"""Once: the first call with a key does the work; later calls with this key get its result (S-14)."""

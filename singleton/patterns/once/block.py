@@ -1,4 +1,4 @@
-"""``once`` outside Functions: a block in which an operation is found done, or is done and finished."""
+"""``once`` outside Functions: a block that finds its operation done, or does it and finishes it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Once(Generic[_ClientT]):
 
     def _begin(self) -> Work[Look]:
         if self._entered:
-            raise RuntimeError("this block was entered before: call once again for a new one")
+            raise RuntimeError("this block was entered before: call once(…) again for a new one")
         self._entered = True
         client: LockClient | AsyncLockClient = self._client
         lock = self.lock
@@ -87,7 +87,7 @@ class OnceBlock(_Once["LockClient"]):
                 self._operation._end()  # noqa: SLF001
 
     def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call ``work`` with these arguments unless that was done; return the result that is kept.
+        """Call ``work`` with these arguments, unless the operation is done; return the kept result.
 
         Raises:
             TypeError: it is a coroutine function, or returned a coroutine: that is for ``AsyncLockClient``.

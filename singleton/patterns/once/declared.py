@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 _WEEK: Final = timedelta(days=7)
 OnRepeat: TypeAlias = Literal["wait", "raise", "conflict"]
-"""What to do while another one is at it."""
+"""What to do while another call with the same key runs: wait for it, raise ``LockNotAcquired``, or answer 409."""
 
 
 @overload
@@ -82,13 +82,13 @@ def once(
         client: a ``LockClient`` for ``with``, or an ``AsyncLockClient`` for ``async with``; none for the decorator.
         key: of the operation. In the decorator a property's path (``"Id"``, ``"Order:Id"``); a template as of
             ``scope_id`` (``"{headers.Idempotency-Key}"``, ``"{Tenant}/{Order.Id}"``); or a function that is given the
-            trigger's argument. It must come to something: null and blank keys are a ``ScopeError``.
+            trigger's argument. A key that is null or blank is a ``ScopeError``.
         name: what is done, such as ``"charge"``: equal keys of other names are other operations. Only with a client; in
             the decorator it is the function.
-        keep: how long the result is kept, seconds or a ``timedelta`` above 0. Later the key is as new.
-        on_contention: while another one is at it: ``"wait"``; ``"raise"`` ``LockNotAcquired``; or ``"conflict"``, with
-            which an HTTP function answers 409. Only in the decorator: a block with ``timeout=0`` asks once.
-        timeout: seconds to wait for it. Default: as for ``@singleton``; with a client for as long as it takes.
+        keep: how long the result is kept, seconds or a ``timedelta`` above 0. After that the operation is done again.
+        on_contention: while another invocation does it: ``"wait"``; ``"raise"`` ``LockNotAcquired``; or ``"conflict"``,
+            with which an HTTP function answers 409. Only in the decorator: a block with ``timeout=0`` asks once.
+        timeout: seconds to wait for it. Default: as for ``@singleton``; with a client, no limit.
         connection: see ``@singleton``. Only in the decorator.
         owner: who asks, as for ``lock``. Only with a client.
 
@@ -106,7 +106,9 @@ def once(
     if client is None:
         for given, value in {"name": name, "owner": owner}.items():
             if value:
-                raise ConfigurationError(f"{given}={quoted(value)} goes with a lock client only: once(locks, key, …)")
+                raise ConfigurationError(
+                    f"{given}={quoted(value)} can only be used with a lock client: once(locks, key, …)"
+                )
         from singleton.patterns.once.wrapping import declaring
 
         return declaring(key, keep, on_contention, timeout, connection)

@@ -1,4 +1,4 @@
-"""What one ``@once`` declaration does around each invocation of its function: a guard that knows what is done."""
+"""What one ``@once`` declaration does around each invocation of its function: a guard that keeps results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = naming.log
 
 _TAKEN: Final = (
-    "the result of @once is kept there. For state of your own put @singleton below it, whose hold that is then"
+    "@once keeps its result there. For your own state put @singleton below @once: then this is the hold of @singleton"
 )
 
 
@@ -132,7 +132,7 @@ def _replayed(call: Call, outcome: Outcome) -> Any:
     for name, output in _outputs(call.arguments):
         if name in outcome.outputs:
             output.set(outcome.outputs[name])
-    _log.info("%s was done before: %s has its result", call.function, call.lock, extra=call.fields)
+    _log.info("%s was done before: its result is kept with lock %s", call.function, call.lock, extra=call.fields)
     return result
 
 

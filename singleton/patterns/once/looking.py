@@ -1,4 +1,4 @@
-"""How the outcome of an operation is looked for without its lock, and the service's clock is learnt by it."""
+"""Reads the outcome of an operation without its lock, and learns the service's clock from the reply."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ async def look(store: LeaseStore, lock: str) -> Look:
         StorageError: the storage refuses, does not answer, or has something else there.
     """
     if not isinstance(store, ContentStore):
-        raise ConfigurationError(f"the store, a {type(store).__name__}, keeps no results: it is no ContentStore")
+        raise ConfigurationError(
+            f"the store, a {type(store).__name__}, can't keep results: it needs the methods of ContentStore"
+        )
     sent = now()
     try:
         kept = kept_in(await answered(lambda: store.get(lock, None, MOST_STATE), call=_CALL, answer=_ANSWER))

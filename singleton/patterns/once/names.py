@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -13,12 +14,12 @@ from singleton.layouts.safename import safe_name
 from singleton.scopes.scope import ScopeTemplate, check_path, filled_text, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from collections.abc import Mapping
 
     from singleton.functions.triggers import Trigger
 
-    GivenKey: TypeAlias = str | Callable[[Any], object]
+GivenKey: TypeAlias = str | Callable[[Any], object]
+"""The key of ``@once``: a property's path, a template, or a function that is given the trigger's argument."""
 
 _FOLDER: Final = "once"
 
@@ -53,11 +54,13 @@ class Key:
         if callable(given):
             self._find = partial(_called, given)
         elif not isinstance(given, str) or not given.strip():
-            raise ConfigurationError(f"key is {quoted(given)}: give one such as 'Id', '{{headers.Idempotency-Key}}'")
+            raise ConfigurationError(f"key is {quoted(given)}: give one such as 'Id' or '{{headers.Idempotency-Key}}'")
         elif "{" in given or "%" in given:
             template = ScopeTemplate(given, named="key", needs_values=True)
             if "{" not in given.replace("{{", "") and "%" not in given:
-                raise ConfigurationError(f"key is {quoted(given)}, the same for all messages: name a {{property}}")
+                raise ConfigurationError(
+                    f"key is {quoted(given)}, the same for all messages: name a {{property}} in it"
+                )
             self._find = partial(_filled, template)
         else:
             check_path(given, "key")
@@ -89,5 +92,8 @@ def _at(path: str, arguments: Mapping[str, Any], trigger: Trigger | None) -> str
 
     payload = find_payload(arguments, trigger)
     if payload is None:
-        raise ScopeError(f"key {path!r}: there is no payload to find it in; a timer has none", reason="no payload")
+        raise ScopeError(
+            f"key {path!r}: there is no parameter with a payload to look it up in; a timer has none",
+            reason="no payload",
+        )
     return value_at(path, payload.read(), message_id=payload.message_id, named="key")

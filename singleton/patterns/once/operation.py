@@ -1,4 +1,4 @@
-"""An operation, as the body of a ``once`` block has it: done, with its result, or to be done and finished."""
+"""An operation, as the body of a ``once`` block gets it: done, with its result, or still to be done."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class BaseOperation:
 
     @property
     def result(self) -> Any:
-        """The result that is kept, the same for all who ask.
+        """The kept result, the same for all callers.
 
         Raises:
             ResultNotKept: it is done, and its result could not be kept.
             RuntimeError: it is not done yet.
         """
         if self._outcome is None:
-            raise RuntimeError(f"{self.lock!r} is not done yet: do it, and call finish(result)")
+            raise RuntimeError(f"{self.lock!r} is not done yet: do the work, and call finish(result)")
         return self._outcome.given(self.lock)
 
     @property
     def token(self) -> int | None:
-        """The fencing token of who does it, for resources that refuse smaller ones; None where it was done before."""
+        """The fencing token, for resources that refuse smaller ones. None if the operation was done before."""
         return None if self._hold is None else self._hold.token
 
     def raise_if_lost(self) -> None:
@@ -68,7 +68,9 @@ class BaseOperation:
     def _to_keep(self, result: Any) -> tuple[Kept, Outcome]:
         """Return how the result is kept. From here on no other result may be."""
         if self.done or self._failure is not None:
-            raise RuntimeError(f"{self.lock!r} is finished: a result is never replaced") from self._failure
+            raise RuntimeError(
+                f"{self.lock!r} is finished already, and its result can't be replaced"
+            ) from self._failure
         assert self._hold is not None
         self._failure = LockLost("finish was interrupted", lock=self.lock, reason="interrupted")
         return kept_as(result, {}, self._look.service_time + self._keep)

@@ -19,7 +19,7 @@ from singleton.base.words import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_CAN: Final = "what JSON has, bytes, and an HttpResponse can be kept"
+_CAN: Final = "give a value of JSON, bytes, or an HttpResponse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Outcome:
 def not_kept(lock: str, why: str) -> ResultNotKept:
     """Make the error of an operation that is done and has no result to give."""
     return ResultNotKept(
-        f"{lock!r} is done and will not be done again, but its result was not kept: {why}", lock=lock, reason=why
+        f"{lock!r} is done, and will not be done again, but its result could not be kept: {why}", lock=lock, reason=why
     )
 
 
@@ -63,7 +63,7 @@ def written(result: Any, outputs: Mapping[str, Any]) -> bytes:
     encoded = {name: _encoded(value) for name, value in outputs.items()}
     body = json.dumps({"result": _encoded(result), "outputs": encoded}, separators=(",", ":")).encode()
     if len(body) > MOST_STATE:
-        raise ValueError(f"it takes {len(body):,} bytes, and {MOST_STATE:,} are allowed")
+        raise ValueError(f"it has {len(body):,} bytes, and at most {MOST_STATE:,} are allowed")
     return body
 
 

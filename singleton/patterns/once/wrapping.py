@@ -89,16 +89,16 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
     with _said_of_once():
         check_guardable(target, None if trigger is None else trigger.type)
     if hasattr(target, ONCE_MARK):
-        raise ConfigurationError(f"@once is declared twice on {target.__qualname__}")
+        raise ConfigurationError(f"@once is declared twice on {target.__qualname__}: remove one")
     if on_contention not in ("wait", "raise", "conflict"):
         raise ConfigurationError(
-            f"on_contention is {quoted(on_contention)}: @once has 'wait', 'raise' and 'conflict'. An invocation that "
-            "ended without a result would be lost where the one that is at it fails"
+            f"on_contention is {quoted(on_contention)}: give 'wait', 'raise' or 'conflict'. ('skip' would lose the "
+            "message if the invocation that does the work fails.)"
         )
     if on_contention == "conflict" and trigger is not None and not is_http(trigger, {}):
         raise ConfigurationError(
             f"on_contention='conflict' answers HTTP requests, and {target.__qualname__} has a {trigger.type}: use "
-            "'raise', which fails the invocation, so that it is tried again"
+            "'raise', so that the invocation fails and is tried again"
         )
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")

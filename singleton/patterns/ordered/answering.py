@@ -1,4 +1,4 @@
-"""Answers a bell: visits its key, and sees to it that another bell rings where there is more to do."""
+"""Answers a bell: handles its key's messages, and sends another bell where there is more to do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SpareBell:
             elif not await put_off(self.service, registry, known, again):
                 bell = replace(self.bell, again=self.bell.again + 1)
                 if await self.service.ring(registry, bell, again) is None:
-                    raise StorageUnavailable(f"the bell of {bell.spot} could not be rung again", reason="no bell")
+                    raise StorageUnavailable(f"the queue could not be told of {bell.spot} again", reason="no bell")
 
         if again is not None or known is not None:
             await self.locks.call_async(ended)

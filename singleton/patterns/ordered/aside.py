@@ -1,4 +1,4 @@
-"""Messages that failed too often, put aside where an operator sees them. Lives where locks do."""
+"""Messages that failed too often, put aside for an operator. Runs on the lock thread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Bells: queue messages that say only that a key has messages. The queue's order, and repeats, do not matter to them.
 
-A bell is rung after the first message of each log, and after later ones now and then. It is deleted by who has read
-the log to its end, under the key's lock, after it was received; or who found no log, as all that was in one is handled
-then. Who finds the key in use rings another for later, and lets go of this one after.
+A bell is sent after the first message of each log, and now and then after later ones. A consumer that received it
+deletes it after it has read the log to its end under the key's lock, or found no log: then all messages were handled. A
+consumer that finds the key in use sends another bell for later, and then deletes this one.
 """
 
 from __future__ import annotations
@@ -69,10 +69,12 @@ def bell_in(message: Any, inbox: str) -> Bell:
         bell = Bell(str(told["inbox"]), str(told["log"]), int(told.get("again", 0)) + max(0, delivered - 1))
     except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
         raise ConfigurationError(
-            f"{quoted(str(said)[:60])} is no bell of inbox {inbox!r}: its queue is for bells only; send by inbox.send"
+            f"{quoted(str(said)[:60])} is not a message of inbox {inbox!r}: only inbox.send may write to its queue"
         ) from None
     if bell.inbox != inbox:
-        raise ConfigurationError(f"a bell of inbox {bell.inbox!r} came to {inbox!r}: give each inbox its own queue")
+        raise ConfigurationError(
+            f"a message of inbox {bell.inbox!r} came to the queue of {inbox!r}: give each inbox its own queue"
+        )
     return bell
 
 
@@ -92,7 +94,7 @@ async def ring(queue: MessageStore, bell: Bell, encoding: Encoding, delay: float
             return await answered(lambda: queue.send(text, delay=seconds, life=None))
     except StoreFailure as failure:
         _log.warning(
-            "inbox %s: the bell of %s could not be rung (%s): its messages wait for the next look",
+            "inbox %s: the queue was not told of messages of %s (%s): they wait until a worker looks for left ones",
             *(bell.inbox, bell.spot, failure),
         )
         return None

@@ -59,8 +59,8 @@ def checked_body(key: str, value: Json | bytes) -> tuple[str, bytes]:
     room = LONGEST_BLOCK - len(Entry("f" * 16, 2**53, key, kind, b"").framed()) - len(str(LONGEST_BLOCK))
     if len(body) > room:
         raise ValueError(
-            f"a message of {len(body):,} bytes is too long: {room:,} are allowed; put the content into a blob, and "
-            "send its name"
+            f"a message of {len(body):,} bytes is too long: at most {room:,} are allowed. Put the content into a blob, "
+            "and send its name"
         )
     return kind, body
 

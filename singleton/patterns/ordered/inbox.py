@@ -22,8 +22,8 @@ from singleton.settings.durations import seconds
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from singleton.base.kinds import Seconds
     from singleton.base.state import Json
-    from singleton.clients.checking import Seconds
     from singleton.defer.queueplace import Encoding
     from singleton.patterns.ordered.aside import AsideMessage
     from singleton.patterns.ordered.operating import StoppedKey
@@ -37,17 +37,17 @@ _NAME: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 class Inbox:
-    """Messages of one key are handled in the order sent, by one consumer at a time; other keys meanwhile.
+    """Handle messages of one key in the order sent, by one consumer at a time, and other keys at the same time.
 
-    What Service Bus calls sessions. Send from anywhere; handle in a Functions app with ``@ordered``, elsewhere with
+    Service Bus calls this sessions. Send from anywhere; handle in a Functions app with ``@ordered``, elsewhere with
     ``worker`` or ``handle``. Senders and consumers must name the same inbox, account and container.
 
     ``send``, ``look`` and the rest block their thread; ``asend``, ``alook`` and so on are for coroutines.
 
     Args:
-        name: 3 to 63 lower-case letters, digits and dashes, as queues are named.
+        name: from 3 to 63 lower-case letters, digits and dashes, as in a queue's name.
         connection: app setting of the storage account, or prefix of such settings; or a connection string.
-        queue: the queue of its bells, for this inbox alone; its name by default.
+        queue: the queue that tells of its messages (its bells), for this inbox alone; its name by default.
         encoding: of the bells, as ``messageEncoding`` of the consumer's host.json says.
         options: container, lease period and so on of the locks; ``SingletonOptions()`` by default.
 
@@ -81,7 +81,7 @@ class Inbox:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, key: str, body: Json | bytes) -> None:
-        """Send a message; when this returns it is kept, behind all that were sent for this key before.
+        """Send a message. When this returns it is stored, behind all that were sent for this key before.
 
         Args:
             key: what is to be handled in order: a customer, a device, an account. Any text.
@@ -114,7 +114,7 @@ class Inbox:
         attempts: int = 5,
         on_poison: OnPoison = "skip",
     ) -> None:
-        """Handle the messages that a bell tells of: for a receive loop of your own. ``worker`` has one.
+        """Handle the messages that a bell reports: for your own receive loop. ``worker`` has one.
 
         When this returns, delete the bell; where it raises, leave it.
 
@@ -126,12 +126,12 @@ class Inbox:
         Raises:
             ConfigurationError: it is no bell of this inbox, or the handler is a coroutine function.
             Exception: the handler's error. Its message is tried again after a while: the bell may be deleted.
-            LockLost: the key's lock was lost meanwhile; the key goes on elsewhere.
+            LockLost: the key's lock was lost meanwhile; another consumer goes on with the key.
             StorageError: the storage refuses, or does not answer.
         """
         rules = checked_rules(attempts, on_poison)
         if is_async(handler):
-            raise ConfigurationError("handler is a coroutine function: give a plain one, or await ahandle")
+            raise ConfigurationError("handler is a coroutine function: give a plain function, or await ahandle")
 
         async def on_this_thread(message: InboxMessage) -> None:
             call(handler, message)
@@ -183,8 +183,8 @@ class Inbox:
         Args:
             handler: a function, or coroutine function, that is called with each message.
             attempts, on_poison: as of ``ordered``.
-            keys: most keys that it handles at a time.
-            look_every: seconds from one look for forgotten messages to the next, of all workers together.
+            keys: how many keys it handles at a time, at most.
+            look_every: seconds between two looks for forgotten messages, of all workers together.
 
         Raises:
             ConfigurationError: an argument is wrong.
@@ -198,7 +198,7 @@ class Inbox:
 
         rules = checked_rules(attempts, on_poison)
         if not callable(handler):
-            raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or coroutine function")
+            raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or a coroutine function")
         _check_number("keys", keys)
         every = seconds(look_every, "look_every", above=0)
         return InboxWorker(self.service, handler, rules, keys=keys, every=every, is_async=is_async(handler))
@@ -206,9 +206,9 @@ class Inbox:
     # --- operating ----------------------------------------------------------------------------------------------------
 
     def look(self) -> int:
-        """Ring for each key that has messages and that nobody is at; return how many. Call it now and then.
+        """Tell the queue of each key that has messages which nobody handles; return how many. Call it now and then.
 
-        A sender that dies between its message and its bell leaves a message of which nobody knows. Workers look by
+        If a sender dies between its message and its bell, no consumer knows of the message. Workers call this by
         themselves; a Functions app needs a timer for it.
 
         Raises:
@@ -221,7 +221,7 @@ class Inbox:
         return await self._ado(self.service.look)
 
     def stopped(self) -> list[StoppedKey]:
-        """Return the keys that stand still after ``on_poison="stop"``."""
+        """Return the keys that ``on_poison="stop"`` has stopped."""
         return self._do(partial(operating.stopped, self.service))
 
     async def astopped(self) -> list[StoppedKey]:
@@ -229,14 +229,14 @@ class Inbox:
         return await self._ado(partial(operating.stopped, self.service))
 
     def resume(self, key: str, *, skip: bool = False) -> None:
-        """Have a key go on: a message that failed is tried anew. Also where it waits for its next attempt.
+        """Let a stopped key go on: its failed message is tried again. Also where it waits for its next attempt.
 
         Args:
             key: the key.
-            skip: put the first message that was not handled aside first, whichever it is.
+            skip: first put aside the first message that was not handled, whichever it is.
 
         Raises:
-            LockNotAcquired: somebody was at the key for half a minute.
+            LockNotAcquired: a consumer had the key for half a minute.
             StorageError: the storage refuses, or does not answer.
         """
         self._do(partial(operating.resume, self.service, self._spot(key), skip=skip))
@@ -254,7 +254,7 @@ class Inbox:
         return await self._ado(partial(operating.aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
-        """Send a message that was put aside again, behind all others of its key, once."""
+        """Send again a message that was put aside, once, behind all others of its key."""
         self._do(partial(operating.resend, self.service, message))
 
     async def aresend(self, message: AsideMessage) -> None:
@@ -273,7 +273,7 @@ class Inbox:
         try:
             return self.service.names.spot(_checked_text("key", key))
         except UnicodeEncodeError as error:
-            raise ConfigurationError(f"key is {quoted(key)}: give a text that UTF-8 has") from error
+            raise ConfigurationError(f"key is {quoted(key)}: give a text that can be written in UTF-8") from error
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
@@ -296,7 +296,7 @@ def checked_rules(attempts: int, on_poison: OnPoison) -> Rules:
 
 def _check_number(what: str, number: object) -> None:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ConfigurationError(f"{what} is {quoted(number)}: give a whole number, at least 1")
+        raise ConfigurationError(f"{what} is {quoted(number)}: give a whole number of at least 1")
 
 
 def _checked_text(what: str, text: object) -> str:
@@ -308,6 +308,6 @@ def _checked_text(what: str, text: object) -> str:
 def _checked_name(what: str, name: object) -> str:
     if not isinstance(name, str) or not 3 <= len(name) <= 63 or not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{what} is {quoted(name)}: give 3 to 63 lower-case letters, digits and single dashes, as queues are named"
+            f"{what} is {quoted(name)}: give from 3 to 63 lower-case letters, digits and single dashes"
         )
     return name

@@ -1,4 +1,4 @@
-"""What operators ask of an inbox: which keys stand still, to have one go on, what was put aside. On the lock thread."""
+"""What an inbox offers to operators: which keys are stopped, resuming one, what was put aside. On the lock thread."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ async def resend(service: Service, message: AsideMessage, registry: Registry) ->
     store = service.store(registry)
     entry = await entry_aside(store, message.name)
     if entry is None:
-        raise StorageError(f"{message.name} is not there: it was sent again, or discarded", reason="no such message")
+        raise StorageError(
+            f"there is no message {message.name}: it was sent again, or discarded", reason="no such message"
+        )
     await service.send(service.names.spot(entry.key), sent_again(entry, message.name), registry)
     await remove_aside(store, message.name)
 

@@ -1,4 +1,4 @@
-"""How far a key's log was read, what failed there, and who sent: the state of the key's lock."""
+"""How far a key's log was read, what failed there, and the senders: the state of the key's lock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Position:
             return cls(**{name: told[name] for name in (each.name for each in fields(cls)) if name in told})
         except TypeError:
             raise StorageError(
-                f"lock {lock!r}: its state is no inbox's", lock=lock, reason="state not understood"
+                f"lock {lock!r}: its state is not that of an inbox", lock=lock, reason="state not understood"
             ) from None
 
     def kept(self) -> Kept:

@@ -1,4 +1,4 @@
-"""An inbox as this process reaches it: its container, its queue, what it sends. Most of it lives where locks do."""
+"""An inbox in this process: its container, its queue, what it sends. Most of it runs on the lock thread."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Service:
         if isinstance(store, LogStore) and isinstance(store, ContentStore):
             there: Store = store  # type: ignore[assignment] # it is a LeaseStore, too
             return there
-        raise ConfigurationError(f"a {type(store).__name__} keeps no logs: an inbox needs a store that does")
+        raise ConfigurationError(f"a {type(store).__name__} can't keep logs: an inbox needs a store that can")
 
     def queue(self, registry: Registry) -> MessageStore:
         """Return the queue of bells."""
@@ -202,6 +202,6 @@ def _check_installed() -> None:
         found = None
     if found is None:
         raise ConfigurationError(
-            "an inbox needs azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
+            "an inbox needs the package azure-storage-queue: add azure-functions-singleton[defer] to requirements.txt "
             "(pip install 'azure-functions-singleton[defer]')"
         )

@@ -39,19 +39,18 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
 def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") -> Callable[[_F], _F]:
-    """Have a queue-triggered function handle the messages of an inbox: those of one key in the order sent.
+    """Make a queue-triggered function handle the messages of an inbox: those of one key in the order sent.
 
     Put it below the trigger's decorator, or above it; the trigger's queue is the inbox's. The function's first
-    parameter gets an ``InboxMessage``. It is called once for each message, so more than once an invocation; what it
-    returns is not used.
+    parameter gets an ``InboxMessage``. It is called once for each message, so it may be called several times in an
+    invocation. Its result is not used.
 
     Args:
         inbox: the inbox.
-        attempts: how often a message is tried, at least 1; deaths of its process count, but for the first. One that
-            fails holds back its key for 1 s, then 2, 4 and so
-            on up to a minute, and its invocation fails.
-        on_poison: what follows the last attempt. ``"skip"``: the message is put aside (``Inbox.aside``), and the key
-            goes on. ``"stop"``: the key stands still until ``Inbox.resume``.
+        attempts: how often a message is tried, at least 1. If its process dies, that counts, except for the first time.
+            After a failure its key waits for 1 s, then 2, 4 and so on up to a minute, and the invocation fails.
+        on_poison: what follows the last attempt. ``"skip"``: the message is put aside (``Inbox.aside``), and the next
+            one is handled. ``"stop"``: no more messages of its key are handled until ``Inbox.resume``.
 
     Raises:
         ConfigurationError: an argument is wrong, or the function can't be guarded. In a Functions worker each call
@@ -88,13 +87,12 @@ def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
     """Return the parameter for the message: the trigger's, where that is known; else the first."""
     if trigger is not None and trigger.type != QUEUE:
         raise ConfigurationError(
-            f"@ordered on {function.__name__}: its trigger is a {trigger.type}; it must be a queueTrigger on the "
-            "inbox's queue"
+            f"@ordered on {function.__name__}: its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"
         )
     parameters = inspect.signature(function).parameters
     name = next(iter(parameters), "") if trigger is None else trigger.parameter
     if name not in parameters:
-        raise ConfigurationError(f"@ordered on {function.__name__}: it has no parameter for the message")
+        raise ConfigurationError(f"@ordered on {function.__name__}: it has no parameter for the message: add one")
     return name
 
 
@@ -184,7 +182,7 @@ class _Call:
                 except StorageError:
                     pass
             _log.error(
-                "%s failed; its bell is deleted, so it ends as a success",
+                "%s failed; the inbox keeps its message, so it ends as a success",
                 self.function.__name__,
                 exc_info=outcome.error,
             )

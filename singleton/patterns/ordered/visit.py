@@ -1,4 +1,4 @@
-"""A visit to a key: its messages are handled one after the other, under its lock, until there are no more."""
+"""A visit to a key: handles its messages one after the other, under its lock, until there are no more."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
-_NO_END: Final = "its process died, or lost the key, in the middle of so many attempts"
+_NO_END: Final = "its process ended, or lost the key's lock, in the middle of too many attempts"
 _FEWEST: Final = 2
 """Attempts without an end that end it, at least: of one it may be that it succeeded, and only this was not kept."""
-_TAKEN: Final = "how far its inbox is read is kept there. For state of your own take a lock of your own"
+_TAKEN: Final = "the inbox keeps its position there. For your own state take a lock of your own"
 
 OnPoison = Literal["skip", "stop"]
+"""What follows the last attempt: the message is put aside, or its key stands still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,8 @@ class InboxMessage:
         key: its key.
         body: what was sent: JSON, or bytes.
         id: the same each time that it is tried.
-        attempt: 1 at first; greater after its handler failed. After its first crash it is the same again.
+        attempt: 1 at first, greater after its handler failed. After the first crash of its process it is the same
+            again.
         token: fencing token of the key's lock, for the resource that is written.
     """
 
@@ -143,7 +145,7 @@ class Visit:
         kept, at = await self.locks.call_async(read)
         position = Position.read(hold.lock, kept)
         if position.stopped:
-            _log.warning("inbox %s: %s stands still: %s", self.names.inbox, self.spot, position.stopped)
+            _log.warning("inbox %s: %s is stopped: %s", self.names.inbox, self.spot, position.stopped)
             return Outcome()
         if 0 < (left := position.until - at) <= _LONGEST_PAUSE:  # more was said by another clock
             return Outcome(again=left)
@@ -188,7 +190,7 @@ class Visit:
     async def _attempted(self, hold: Hold, position: Position, entry: Entry) -> Exception | None:
         """Try it, unless that was done often enough; count that, and return what it raised."""
         if self._is_spent(position):
-            failed = f"it has failed {position.failures} times, and is tried {self.rules.attempts} times by now"
+            failed = f"it has failed {position.failures} times, and at most {self.rules.attempts} attempts are allowed"
             return RuntimeError(failed if position.failures >= self.rules.attempts else _NO_END)
         counted = self.again or position.tried > 0
         if counted:  # if this process dies of it, that it was begun is kept
@@ -229,12 +231,12 @@ class Visit:
         if not self._is_spent(position):
             pause = min(_FIRST_PAUSE * 2 ** min(position.failures - 1, 10), _LONGEST_PAUSE)
             position.until = await self.locks.call_async(_wall) + pause
-            _log.warning("inbox %s: a message of %r failed, %d times by now; it holds back the others", *said)
+            _log.warning("inbox %s: a message of %r has failed %d times; the later ones of its key wait", *said)
             return Outcome(again=pause, error=error)
         why = told(error)
         if self.rules.on_poison == "stop":
             position.stopped, position.key = why, entry.key
-            _log.error("inbox %s: %r stands still until it is resumed: a message failed %d times", *said)
+            _log.error("inbox %s: %r is stopped until it is resumed: a message failed %d times", *said)
             return Outcome(error=error)
         position.aside = why
         return None
@@ -246,7 +248,7 @@ class Visit:
         putting = partial(put_aside, names=self.names, spot=self.spot, entry=entry, why=position.aside)
         name = await self.locks.call_async(lambda registry: putting(self.store(registry)))
         said = self.names.inbox, entry.key, position.tried, name
-        _log.error("inbox %s: a message of %r failed %d times; it is put aside in %s", *said, exc_info=error)
+        _log.error("inbox %s: a message of %r failed %d times; it was moved to %s", *said, exc_info=error)
 
 
 async def _wall(registry: Registry) -> float:

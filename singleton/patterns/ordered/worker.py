@@ -88,11 +88,11 @@ class InboxWorker(Running):
         self._busy: set[asyncio.Task[None]] = set()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Begin no more messages; let those in hand end, at most so many seconds. Tell whether they have."""
+        """Begin no more messages; wait ``timeout`` seconds at most for the current ones. Return whether they ended."""
         return self._end(self._halt, timeout)
 
     async def run(self) -> None:
-        """Run here, until ``stop``. Cancelling this cancels async handlers; their messages are handled again."""
+        """Run here, until ``stop``. If this is cancelled, async handlers are, and their messages are handled again."""
         await super().run()
 
     async def _run(self) -> None:
@@ -128,7 +128,7 @@ class InboxWorker(Running):
                     except LockClosed:
                         raise
                     except SingletonError:
-                        _log.exception("inbox %s: no bells could be received", self._service.names.inbox)
+                        _log.exception("inbox %s: nothing could be received from its queue", self._service.names.inbox)
                         pause = _AFTER_TROUBLE
                 for taken in bells:
                     task = asyncio.get_running_loop().create_task(self._one(locks, pool, taken))
@@ -194,7 +194,7 @@ class InboxWorker(Running):
                 await to_its_end(work, cancel=False)
                 outcome = work.result()
         except LockLost as error:
-            _log.warning("inbox %s: %s stood still here, and goes on elsewhere: %s", inbox, bell.spot, error)
+            _log.warning("inbox %s: %s failed here, and goes on in another process: %s", inbox, bell.spot, error)
         except LockClosed:
             return
         except SingletonError:

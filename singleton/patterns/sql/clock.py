@@ -1,4 +1,4 @@
-"""The database's clock, as seconds since 1970: processes' clocks differ, and all claimers of a row share this one."""
+"""The database's clock, as seconds since 1970: clocks of processes differ, and all claimers of a row share this one."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class Now(ColumnElement[float]):
 def _now(_: Now, compiler: SQLCompiler, **__: Any) -> str:
     name = compiler.dialect.name
     if name not in _CLOCKS:
-        raise ConfigurationError(f"the clock of a {name} database is not known here: {', '.join(sorted(_CLOCKS))} are")
+        raise ConfigurationError(f"databases of the kind {name} are not supported: use {', '.join(sorted(_CLOCKS))}")
     return _CLOCKS[name]

@@ -1,4 +1,4 @@
-"""Engines, connections and sessions: what was given, and how a transaction is run on it, sync or async.
+"""Engines, connections and sessions: checks what was given, and runs transactions on it, sync or async.
 
 What is done is written once, for a sync ``Connection``; on an async one it runs by ``run_sync``.
 """
@@ -33,7 +33,7 @@ def checked_engine(engine: object) -> Engine:
     """Refuse what is no sync engine."""
     if isinstance(engine, Engine):
         return engine
-    others = "for an AsyncEngine there are AsyncSqlOutbox and AsyncRowStates"
+    others = "with an AsyncEngine use AsyncSqlOutbox or AsyncRowStates"
     raise _refused("engine", engine, f"an Engine (create_engine); {others}")
 
 
@@ -43,7 +43,7 @@ def checked_async_engine(engine: object) -> AsyncEngine:
 
     if isinstance(engine, AsyncEngine):
         return engine
-    others = "for an Engine there are SqlOutbox and RowStates"
+    others = "with an Engine use SqlOutbox or RowStates"
     raise _refused("engine", engine, f"an AsyncEngine (create_async_engine); {others}")
 
 
@@ -72,7 +72,7 @@ def refuse_autocommit(engine: Engine | AsyncEngine) -> None:
     """Refuse an engine that commits each statement by itself: nothing would be done together."""
     level = engine.get_execution_options().get("isolation_level", getattr(engine.dialect, _AT_CONNECT, None))
     if str(level).upper() == "AUTOCOMMIT":
-        raise ConfigurationError("engine has the isolation level AUTOCOMMIT: give one with transactions")
+        raise ConfigurationError("engine has the isolation level AUTOCOMMIT: give an engine with transactions")
 
 
 def in_transaction(

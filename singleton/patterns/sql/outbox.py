@@ -33,7 +33,7 @@ from singleton.patterns.sql.engines import (
     in_transaction,
     refuse_autocommit,
 )
-from singleton.patterns.sql.tables import KEY, outbox_table
+from singleton.patterns.sql.tables import KEY, check_body, outbox_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,9 @@ class _Outbox(Generic[_E]):
         self.table = table if isinstance(table, Table) else outbox_table(MetaData(), table)
         fence = f"{self.table.fullname}_fence"
         if fence not in self.table.metadata.tables:
-            raise ConfigurationError(f"table {self.table.name!r} has no {fence!r} beside it: make it with outbox_table")
+            raise ConfigurationError(
+                f"table {self.table.name!r} needs the table {fence!r} as well: make both with outbox_table"
+            )
         self._fence = self.table.metadata.tables[fence]
         self._locks_keys = strict and engine.dialect.name == "postgresql"
 
@@ -87,9 +89,8 @@ class _Outbox(Generic[_E]):
         given: tuple[tuple[str, object], ...] = (("key", key), ("destination", destination), ("id", id))
         for name, text in given:
             if text is not None and (not isinstance(text, str) or not 0 < len(text) <= KEY):
-                raise ConfigurationError(f"{name} is {quoted(text)}: give a text of 1 to {KEY} characters")
-        if body is None:
-            raise ConfigurationError("body is None: give what the receiver is to get")
+                raise ConfigurationError(f"{name} is {quoted(text)}: give a text of from 1 to {KEY} characters")
+        check_body(self.table.c.body, body)
         values = {"body": body, "key": key, "destination": destination, "id": id or uuid.uuid4().hex}
         return {**values, "state": _PENDING, "attempts": 0}
 
@@ -197,10 +198,10 @@ class SqlOutbox(_Outbox["Engine"]):
     """An outbox in a SQL database, for an ``Engine``. What ``OutboxRelay`` asks of it is in ``OutboxStore``.
 
     Args:
-        engine: of the database in which your state is. Not one that commits by itself (``AUTOCOMMIT``).
+        engine: of the database that has your state. Its isolation level must not be ``AUTOCOMMIT``.
         table: name of the table; or what ``outbox_table`` made in your ``MetaData``.
         strict: on PostgreSQL, transactions that add messages of one key wait for one another from ``add`` on, so that
-            the order of their messages is that of their commits. False: where they overlap, it may differ.
+            their messages have the order of their commits. False: where they overlap, the order may differ.
 
     Raises:
         ConfigurationError: an argument is wrong.

@@ -1,8 +1,8 @@
 """Rows that go ``Pending → Processing → Done`` in the user's SQL database, each claimed by one at a time (S-13).
 
-Every claim of a row raises its version, and every write of a claimer asks for the version that it has: a claimer that
-was slow, and whose row somebody else has claimed since, is refused. With a hold's token, each of them also asks that no
-greater one was at the row.
+Every claim of a row raises its version, and every write of a claimer names the version of its claim. So a slow claimer,
+whose row somebody else has claimed since, is refused. With a hold's token, each write also requires that the row has
+seen no greater one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, Connection, Engine, RowMapping
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from singleton.clients.checking import Seconds
+    from singleton.base.kinds import Seconds
     from singleton.patterns.sql.engines import AsyncExecutes, Executes
 
 _STATES: Final = {"pending": "Pending", "processing": "Processing", "done": "Done", "failed": "Failed"}
@@ -68,14 +68,16 @@ class _RowStates(Generic[_E]):
         refuse_autocommit(engine)
         table = getattr(table, "__table__", table)
         if not isinstance(table, Table) or not table.primary_key.columns:
-            raise ConfigurationError("table is no Table, or mapped class, with a primary key")
+            raise ConfigurationError(
+                f"table is a {type(table).__name__}, or has no primary key: give a Table or a mapped class that has one"
+            )
         self.table = table
         own = {column.name: column.name for column in state_columns()}
         names = own | _known(columns, own, "columns")
         missing = [name for name in names.values() if name not in table.c]
         if missing:
             raise ConfigurationError(
-                f"table {table.name!r} has no column {missing[0]!r}: see state_columns and columns="
+                f"table {table.name!r} has no column {missing[0]!r}: add state_columns(), or give yours as columns="
             )
         self._column: dict[str, Column[Any]] = {ours: table.c[name] for ours, name in names.items()}
         self._state = _STATES | _known(states, _STATES, "states")
@@ -156,8 +158,8 @@ class _RowStates(Generic[_E]):
             mine = and_(mine, self._seen_none_above(claim.token))
         if changed(connection, update(self.table).where(mine).values(values)) != 1:
             raise StaleClaim(
-                f"row {dict(claim.key)!r} of {self.table.fullname!r} is not in the hands of claim {claim.version} any "
-                "more: roll back what you did under it",
+                f"row {dict(claim.key)!r} of {self.table.fullname!r} does not belong to claim {claim.version} any "
+                "more: roll back your transaction",
                 reason="stale claim",
             )
 
@@ -199,7 +201,7 @@ def _known(given: Mapping[str, Any] | None, names: Mapping[str, Any], what: str)
     for name in given or {}:
         if name not in names:
             raise ConfigurationError(
-                f"{what} has {quoted(name)}{did_you_mean(str(name), names)}: {', '.join(names)} are"
+                f"{what} has {quoted(name)}{did_you_mean(str(name), names) or ':'} give {', '.join(names)}"
             )
     return dict(given or {})
 
@@ -212,10 +214,10 @@ class RowStates(_RowStates["Engine"]):
         table: a ``Table``, or mapped class, with the columns of ``state_columns``; or what ``work_table`` made.
         columns: where your columns have other names: ``{"status": "state", "claimed_at": "taken"}``.
         states: where your states have other values: ``{"pending": "New"}``; also ``processing``, ``done``, ``failed``.
-        stuck_after: seconds, by the database's clock, after which a claimed row may be claimed by the next.
-        attempts: so many claims of a row; then it is ``Failed``.
+        stuck_after: seconds, by the database's clock, after which a claimed row may be claimed again.
+        attempts: how often a row is claimed before it is ``Failed``.
         where: only rows for which this holds.
-        order_by: which first; by default in the order of the primary key.
+        order_by: which rows come first; by default in the order of the primary key.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -232,7 +234,7 @@ class RowStates(_RowStates["Engine"]):
     _checked = staticmethod(checked_engine)
 
     def claim(self, limit: int = 1, *, token: int | Hold | None = None) -> list[Claim]:
-        """Claim up to ``limit`` rows that are pending, or stuck; no two claimers get the same. It is committed then.
+        """Claim up to ``limit`` rows that are pending or stuck, and commit. No two claimers get the same row.
 
         Args:
             limit: at most so many, from 1 to 10,000. Their time begins now: claim what you do within ``stuck_after``.
@@ -241,7 +243,7 @@ class RowStates(_RowStates["Engine"]):
         return in_transaction(self._engine, self._claim, *self._asked(limit, token))
 
     def done(self, claim: Claim, connection: Executes | None = None) -> None:
-        """Note that the row is done: in your transaction, together with what you did, or in one of its own.
+        """Note that the row is done: in your transaction, together with your changes, or in its own.
 
         Raises:
             StaleClaim: somebody else has claimed it since. Let your transaction roll back.
@@ -251,7 +253,7 @@ class RowStates(_RowStates["Engine"]):
     def failed(
         self, claim: Claim, error: object, *, retry_in: Seconds = 0.0, connection: Executes | None = None
     ) -> None:
-        """Note a failure: the row is pending again; ``Failed`` after its last attempt.
+        """Note a failure: the row is pending again, or ``Failed`` after its last attempt.
 
         Args:
             claim: the row.
@@ -265,7 +267,7 @@ class RowStates(_RowStates["Engine"]):
         self._do(connection, claim, self._failure(claim, error, retry_in))
 
     def give_back(self, claim: Claim) -> None:
-        """Give a row back that was not begun: pending again, and the attempt does not count.
+        """Give back a row that was not begun: it is pending again, and the attempt does not count.
 
         Raises:
             StaleClaim: somebody else has claimed it since.
@@ -273,7 +275,7 @@ class RowStates(_RowStates["Engine"]):
         self._do(None, claim, self._given_back(claim))
 
     def renew(self, claim: Claim) -> None:
-        """Begin the time anew after which the row counts as stuck, in the middle of long work.
+        """Restart the time after which the row counts as stuck, in the middle of long work.
 
         Raises:
             StaleClaim: somebody else has claimed it since. Stop.

@@ -1,10 +1,10 @@
-"""Tables of ours, as SQLAlchemy knows them: in a user's ``MetaData`` they go the way of his own, Alembic included."""
+"""This package's tables, for SQLAlchemy: in your ``MetaData`` they are migrated like yours, with Alembic too."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Column, Double, Enum, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -86,4 +86,25 @@ def check_name(metadata: object, name: object) -> None:
     if not isinstance(metadata, MetaData):
         raise ConfigurationError(f"metadata is {quoted(metadata)}: give a MetaData")
     if not isinstance(name, str) or not name or len(name) > 50:
-        raise ConfigurationError(f"the table's name is {quoted(name)}: give a text of 1 to 50 characters")
+        raise ConfigurationError(f"the table's name is {quoted(name)}: give a text of from 1 to 50 characters")
+
+
+def check_body(column: Column[Any], body: object) -> None:
+    """Refuse the body of a message that its column can't keep. The error doesn't show it: it may be personal data.
+
+    Raises:
+        ConfigurationError: it is None, or not a text for a column of texts, or not bytes for one of bytes.
+    """
+    if body is None:
+        raise ConfigurationError("body is None: give what the receiver shall get")
+    texts = isinstance(column.type, String) and not isinstance(column.type, Enum)
+    if texts and not isinstance(body, str):
+        remedy = "give a text, such as json.dumps(…), or make the table with outbox_table(…, body=JSON())"
+    elif isinstance(column.type, LargeBinary) and not isinstance(body, bytes | bytearray | memoryview):
+        remedy = "give bytes, or make the table with outbox_table(…, body=JSON())"
+    else:
+        return
+    raise ConfigurationError(
+        f"body is of type {type(body).__name__}, and column {column.name!r} of table {column.table.name!r} is "
+        f"{column.type!r}: {remedy}"
+    )

@@ -10,7 +10,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/process/calls.py",
         old="            if undo is not None and error is None:",
         new="            if undo is None and error is None:",
-        breaks="a hold that comes just as its caller is cancelled is never given back",
+        breaks="a hold that is granted when its caller is cancelled is never released",
     ),
     Mutant(
         name="a withdrawn call goes on",
@@ -24,7 +24,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/process/registry.py",
         old="        elif hold not in self._tails:\n",
         new="        elif hold in self._tails:\n            await self.drop(hold)\n        else:\n",
-        breaks="a hold that is kept for a while is given back at once when it is released twice",
+        breaks="a hold that is kept for a while is released at once when it is released twice",
         among="clients",
     ),
     Mutant(
@@ -48,7 +48,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/process/registry.py",
         old="            await busy.at_rest()\n            await asyncio.sleep(0)",
         new="            break",
-        breaks="closing a client closes the connection under a hold, whose lease is not given back through it",
+        breaks="closing a client closes the connection under a hold, so its lease is not released",
     ),
     Mutant(
         name="forgetting takes locks in use",
@@ -62,7 +62,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/process/door.py",
         old="                entry[0].call_soon_threadsafe(self._show_out, entry)",
         new="                entry[1].when()",
-        breaks="who waits by a client that is closed waits on",
+        breaks="a waiter of a closed client waits on",
     ),
     Mutant(
         name="a closed door is passed",
@@ -83,7 +83,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/process/reentry.py",
         old="    if any(each.waits_for(_asks.get()) for each in own):",
         new="    if all(not each.waits_for(_asks.get()) for each in own):",
-        breaks="who asks again for the lock that he is inside of waits for himself",
+        breaks="a caller that asks again for its own lock waits for itself",
     ),
     Mutant(
         name="sets go by the order of their names as given",
@@ -95,9 +95,9 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="half a set stays taken",
-        file="singleton/clients/locksets.py",
-        old="registry.release(hold)) for hold in holds.values()]",
-        new="registry.release(hold)) for hold in list(holds.values())[1:]]",
+        file="singleton/base/several.py",
+        old="give_back(hold)) for hold in holds.values()]",
+        new="give_back(hold)) for hold in list(holds.values())[1:]]",
         breaks="a set that could not be had keeps its first lock",
     ),
     Mutant(
@@ -139,7 +139,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/locking/semaphore.py",
         old="            if not batch:\n                return True",
         new="            if not batch or batch[0] >= 2:\n                return True",
-        breaks="all slots are said to be taken when two of them are",
+        breaks="all slots count as held when two of them are",
     ),
     Mutant(
         name="stand-ins outlive those they stand in for",
@@ -153,7 +153,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/locking/state.py",
         old="        return self._seen_taken >= since",
         new="        return self._seen_taken >= 0",
-        breaks="silent storage is told as contention where the lock was once taken",
+        breaks="silent storage counts as contention if the lock was once held",
         by=("tests/unit/locking/test_lock_storage.py",),
         why="it takes storage that is silent for the whole of a wait, and was not for the one before",
     ),
@@ -162,9 +162,9 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/locking/lock.py",
         old="(waiter := self.relay.first()) is not None and lease.alive() and not",
         new="(waiter := self.relay.first()) is not None and lease.lost is None and not",
-        breaks="the next in line is given a lease that lapsed in that very step",
+        breaks="the next waiter gets a lease that expired in the same step",
         by=("tests/unit/locking/test_lock_loss.py",),
-        why="it takes a section that ends in the very step in which its lease lapses",
+        why="it takes a section that ends in the step in which its lease expires",
     ),
     Mutant(
         name="a frozen hold tells no loss",
@@ -173,7 +173,7 @@ CLIENTS: tuple[Mutant, ...] = (
         new="        self.finish()",
         breaks="a hold that is frozen after its deadline never tells that it was lost",
         by=("tests/unit/base/test_hold.py",),
-        why="it takes a section that ends in the step in which its lease lapses, before the timer",
+        why="it takes a section that ends in the step in which its lease expires, before the timer",
     ),
     Mutant(
         name="a gate opens for who comes",
@@ -195,7 +195,7 @@ CLIENTS: tuple[Mutant, ...] = (
         file="singleton/process/calls.py",
         old="        for hold in (*self.registry.acquired,):",
         new="        for hold in ():",
-        breaks="a forked child hangs where the guard of a leader's hold was taken",
+        breaks="a forked child hangs if the guard of a leader's hold was acquired",
         by=("tests/unit/process/test_fork.py",),
         why="no virtual world forks",
     ),

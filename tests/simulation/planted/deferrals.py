@@ -20,7 +20,7 @@ DEFERRALS: tuple[Mutant, ...] = (
         new="async def put_back(",
         breaks="no cancellation stops what has begun",
         by=("tests/unit/defer/test_deferral.py",),
-        why="whoever calls it is not disturbed either",
+        why="its caller is not disturbed either",
     ),
     Mutant(
         name="a cancelled put-back forgets its copy",

@@ -39,7 +39,7 @@ INBOXES: tuple[Mutant, ...] = (
         file=READING,
         old="if position.log or is_short:",
         new="position.log = 'x'\n        if position.log or is_short:",
-        breaks="an offset of one log is taken for one of the next",
+        breaks="an offset of one log is read as one of the next log",
         among="ordered",
     ),
     Mutant(
@@ -47,7 +47,7 @@ INBOXES: tuple[Mutant, ...] = (
         file=PROTOCOL,
         old="if chain_of(found) == chain:",
         new="if True:",
-        breaks="who ends a chain late deletes the log after it, unread",
+        breaks="a sender that ends a chain late deletes the log after it, unread",
         among="ordered",
     ),
     Mutant(
@@ -172,7 +172,7 @@ INBOXES: tuple[Mutant, ...] = (
         file=SENDING,
         old="entry = replace(entry, sender=self._named(), number=next(self._numbers))",
         new="entry = replace(entry, sender=self._named(), number=1)",
-        breaks="the second message of a sender is taken for a repeat of the first",
+        breaks="the second message of a sender counts as a repeat of the first",
         among="ordered",
     ),
     Mutant(
@@ -185,7 +185,7 @@ INBOXES: tuple[Mutant, ...] = (
             "        await asyncio.sleep(0.01 * (entry.number % 3))\n"
             "        offset = await self._appended(spot, entry)\n"
         ),
-        breaks="of two messages that a process sends at the same time, one is taken for a repeat",
+        breaks="if a process sends two messages at the same time, one of them counts as a repeat",
         among="ordered",
     ),
     Mutant(

@@ -30,7 +30,7 @@ LISTENERS: tuple[Mutant, ...] = (
         file=CANDIDACY,
         old="            if error.reason == HERE:",
         new="            if error is self._trouble:",
-        breaks="who lost its lease in an outage, and asks but once, takes it for another's and gives up for ever",
+        breaks="a listener that lost its lease in an outage and asks only once gives up for ever",
         by=("tests/unit/functions/test_listener_trouble.py",),
         why="it takes a time-out in place of recovery and an outage of half a minute after a run: two worlds in 15,000",
     ),
@@ -121,7 +121,7 @@ LISTENERS: tuple[Mutant, ...] = (
         file=LISTENER,
         old='        return "raise" if _has_payload(call.arguments, trigger) else "skip"\n',
         new='        return "skip"\n',
-        breaks="whatever was to be processed is dropped where another process listens",
+        breaks="a message is dropped if another process listens",
     ),
     Mutant(
         name="a listener asks under the lock period",
@@ -133,8 +133,8 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a policy function is asked after the time-out",
         file=GUARD,
-        old="        if callable(self.on_contention):\n            return 0\n        if self.timeout",
-        new="        if self.timeout",
+        old="        if callable(self.on_contention):\n            return 0\n        return self.waits",
+        new="        if callable(self.on_contention):\n            return self.timeout or 0\n        return self.waits",
         breaks="a policy function is asked only after the whole time-out",
     ),
     Mutant(
@@ -148,8 +148,8 @@ LISTENERS: tuple[Mutant, ...] = (
         name="the refusal of the second wait is skipped",
         file=GUARD,
         old='        if policy != "skip":\n            raise contended\n',
-        new='        if policy == "raise" or patience == 0:\n            raise contended\n',
-        breaks="an invocation that waited in vain ends as a success without its body",
+        new='        if policy == "raise" or waited == 0:\n            raise contended\n',
+        breaks="an invocation that did not get the lock ends as a success without its body",
     ),
     Mutant(
         name="finished after the lock",

@@ -128,7 +128,7 @@ NAMES: tuple[Mutant, ...] = (
         file=DEQUEUEABLE,
         old="            retries=self.options.retries,\n",
         new="            retries=max(0, self.options.retries - 1),\n",
-        breaks="who waits gives up before the retries that its section says",
+        breaks="a waiter gives up before the number of retries in its settings",
     ),
     Mutant(
         name="first property whatever its case",
@@ -140,7 +140,7 @@ NAMES: tuple[Mutant, ...] = (
     Mutant(
         name="null scopes the whole function",
         file=SCOPE,
-        old='        raise ScopeError(f"{subject} is null: every message needs one", reason="empty")\n',
+        old='        raise ScopeError(f"{subject} is null: every message needs a value", reason="empty")\n',
         new='        return "null"\n',
         breaks="a message without a scope takes a lock",
     ),

@@ -142,7 +142,7 @@ ONCE: tuple[Mutant, ...] = (
         file=LOOKING,
         old="        if kept.at is not None:\n",
         new="        if False:\n",
-        breaks="a result expires early or late, by how wrong the clock of who did it is",
+        breaks="a result expires early or late, if the clock of the process that did the operation is wrong",
         by=(BLOCK_TESTS,),
         why="a world lasts for minutes, and results for days",
     ),

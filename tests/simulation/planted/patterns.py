@@ -23,7 +23,7 @@ PATTERNS: tuple[Mutant, ...] = (
         file=OUTBOX,
         old="fence.c.token <= token).values(token=token)",
         new="fence.c.token <= token).values(token=fence.c.token)",
-        breaks="the database does not remember who was there",
+        breaks="the database does not remember the last token",
         among="outbox",
     ),
     Mutant(

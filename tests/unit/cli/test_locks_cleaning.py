@@ -103,4 +103,4 @@ def test_what_is_slower_than_one_a_second_is_told_for_a_minute(many: int, second
 def test_a_blob_without_an_epoch_may_be_a_lock_that_lost_it(thread: LockThread, locks: Command) -> None:
     thread.do(lambda: thread.memory.note("reports", {}))
     assert locks("lift-epochs") == 0
-    assert "1  no lock with tokens; or a lock of your own name that lost its epoch" in locks.out
+    assert "1  not a lock with tokens, or a lock with a name of your own that lost its epoch" in locks.out

@@ -200,7 +200,7 @@ def test_a_hold_of_unknown_age_is_not_listed_as_an_old_one_and_that_is_said(thre
     for number in (1, 2):
         thread.do(lambda number=number: thread.memory.acquire(f"locks/app/ship.{number}", FOREIGN, 60))  # type: ignore[misc]
     assert [lock["name"] for lock in locks.json("list", "--held", "--older-than", "1h")] == ["locks/app/ship.2"]
-    assert "1 held lock left out: its holder does not write since when it has it" in locks.err
+    assert "1 held lock left out: their holders don't record since when" in locks.err
     assert len(locks.json("list", "--held")) == 2
     assert "left out" not in locks.err
     assert locks.json("list", "--older-than", "3h") == []
@@ -281,7 +281,7 @@ def test_a_mistyped_name_is_told_apart_from_a_free_lock(thread: LockThread, lock
 def test_a_blob_that_is_no_lock_is_told_apart_too(thread: LockThread, locks: Command) -> None:
     made(thread, "somebody's")
     assert locks("show", "somebody's") == 2
-    assert "nothing says that it is a lock" in locks.err
+    assert "it is not a lock" in locks.err
 
 
 # --- watch ------------------------------------------------------------------------------------------------------------
@@ -353,10 +353,10 @@ def test_watching_tells_of_a_break_and_of_the_next_holder_though_it_left_no_stam
     looks = itertools.count(3)
     thread.taken_by_another_process("job2")
     assert locks("watch", "job2", "--for", "0s") == 0
-    assert "job2: somebody who left no name has it\n" in locks.out
+    assert "job2: a holder that is not recorded has it\n" in locks.out
     thread.do(lambda: thread.memory.shorten("job2", 20))
     assert locks("watch", "job2", "--for", "0s") == 0
-    assert "job2: somebody who left no name loses it: its lease was broken\n" in locks.out
+    assert "job2: a holder that is not recorded loses it: its lease was broken\n" in locks.out
 
 
 def test_of_a_lock_that_gets_free_it_is_told_how_long_it_was_held(
@@ -402,7 +402,7 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     thread.push_clock(60)
     thread.taken_by_another_process("job")
     assert locks("break", "job", "--now") == 0
-    assert "A holder that can't be told goes on for up to" in locks.out
+    assert "A holder that can't be reached goes on for up to" in locks.out
     assert "two may be inside, and only tokens keep them apart" in locks.out
     assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False, "holder": None}
 
@@ -452,7 +452,7 @@ def test_of_a_lock_that_is_being_broken_already_no_safety_is_promised(thread: Lo
     assert broken["together"] >= 40
     assert locks("break", "job") == 0
     assert "It was being broken already. If that was without a notice, its holder stops before that." in locks.out
-    assert "Else one that can't be told goes on for up to 4" in locks.out
+    assert "If not, a holder that can't be reached goes on for up to 4" in locks.out
     assert "nobody gets in beside it" not in locks.out
 
 
@@ -560,7 +560,7 @@ def test_ctrl_c_gives_the_lock_back(thread: LockThread, locks: Command, monkeypa
 def test_a_lock_that_is_not_to_be_had_in_time_is_not_held(thread: LockThread, locks: Command) -> None:
     thread.taken_by_another_process("job")
     assert locks("hold", "job", "--reason", "x", "--timeout", "0.2s") == 1
-    assert "job waiting: somebody who left no name has it" in locks.out
+    assert "job waiting: a holder that is not recorded has it" in locks.out
     assert "job not acquired" in locks.out
 
 
@@ -691,12 +691,24 @@ def test_a_name_is_made_and_read(locks: Command) -> None:
     assert locks("name", "x", "--function", "ship") == 2
 
 
+def test_of_a_function_with_a_limit_all_slots_are_named_and_read(locks: Command) -> None:
+    assert locks("name", "--function", "ship", "--scope", "4", "--limit", "2") == 0
+    assert locks.out == "locks/app/ship.4/slot-0\nlocks/app/ship.4/slot-1\n"
+    told = locks.json("name", "--function", "ship", "--limit", "1")
+    assert (told["name"], told["slots"]) == ("locks/app/ship", ["locks/app/ship/slot-0"])
+    assert locks.json("name", "locks/app/ship.4/slot-1")["read"]["slot"] == 1
+    assert locks("name", "--function", "ship", "--limit", "0") == 2
+    assert locks("name", "--function", "ship", "--limit", "2", "--listener") == 2
+    assert locks("name", "--function", "ship", "--limit", "2", "--container", "azure-webjobs-hosts") == 2
+    assert locks("name", "--scope", "ship", "--limit", "2", "--layout", "dequeueable") == 2
+
+
 def test_a_plain_name_may_be_the_scope_of_a_dequeueable_lock(locks: Command) -> None:
     assert locks("name", "cust-7") == 1
     assert "a name that somebody chose, or the scope of a function with layout='dequeueable'" in locks.out
     assert locks.json("name", "cust-7", code=1) == {"name": "cust-7", "read": None, "may_be_dequeueable": True}
     assert locks("name", "locks/x") == 1
-    assert "no layout makes this name" in locks.out
+    assert "no function's lock has such a name" in locks.out
     assert locks.json("name", "locks/x", code=1)["may_be_dequeueable"] is False
     assert locks.json("name", "locks/app/ship")["may_be_dequeueable"] is False
 
@@ -718,7 +730,7 @@ def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.Mo
     monkeypatch.delenv("AzureFunctionsWebHost__hostid")
     assert locks("name", "--function", "ship") == 0
     app = locks.out.split("/")[1]
-    assert f"host id '{app}' is that of this machine and folder; in Azure it is the app's name" in locks.err
+    assert f"host id '{app}' is made of this machine and folder. In Azure it is made of the app's name" in locks.err
     assert "--host-id" in locks.err
     told = locks.json("name", "--function", "ship")
     assert told["host_id"] == app
@@ -729,7 +741,7 @@ def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.Mo
     for given in ("MyApp", "a" * 33, "app-"):
         assert locks("name", "--function", "ship", "--host-id", given) == 0
         assert locks.out == f"locks/{given}/ship\n"
-        assert f"host id '{given}' is taken as it is" in locks.err
+        assert f"host id '{given}' is used as it is" in locks.err
     assert locks("name", "--function", "ship", "--host-id", "") == 2
     assert "give a text that is not blank" in locks.err
     (tmp_path / "host.json").write_text('{"version": "2.0", "singleton": {"hostId": "Orders"}}')
@@ -746,7 +758,7 @@ def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.Mo
 def test_a_name_of_more_scopes_than_a_function_can_have_is_refused(locks: Command) -> None:
     scopes = [text for value in "abc" for text in ("--scope", value)]
     assert locks("name", "--function", "ship", *scopes) == 2
-    assert "scope has 3 values, and no function's lock has more than two" in locks.err
+    assert "scope has 3 values, and a function's lock has two at most" in locks.err
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------
@@ -795,7 +807,7 @@ def test_a_missing_right_is_named_and_what_is_left_behind_is_said(
     assert "note    rights               locks work, but not all that" in locks.out
     assert "?       deletes              can't be tried: Delete Blob is denied" in locks.out
     assert locks.out.endswith("Locks can rely on this account. 2 checks could not be made.\n")
-    assert "left behind, delete by hand: blobs beneath singleton-doctor-" in locks.err
+    assert "could not be deleted: blobs beneath singleton-doctor-" in locks.err
     monkeypatch.setattr(thread.memory, "acquire", denied)
     assert locks("doctor", "--quick") == 1
     assert "FAILED  rights" in locks.out
@@ -811,7 +823,7 @@ def test_storage_that_does_not_answer_is_no_failed_check(
     monkeypatch.setattr(thread.memory, "acquire", away)
     assert locks("doctor", "--quick") == 3
     assert "FAILED" not in locks.out
-    assert "the storage gives no usable answer (no answer in time)" in locks.err
+    assert "the storage does not answer as it should (no answer in time)" in locks.err
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -822,17 +834,17 @@ KEY = "c2VjcmV0"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("list", "--connection", f"AccountName=x;AccountKey={KEY}=;Oops"), "malformed"),
+        (("list", "--connection", f"AccountName=x;AccountKey={KEY}=;Oops"), "is not Key=Value"),
         (("list", "--connection", KEY + "/+=="), "names no account"),
         (("list", "--connection", "nowhere"), "there is no app setting"),
-        (("list", "--account", "No!"), "an account's name has 3 to 24"),
-        (("list", "--older-than", "soon"), "'soon' is no time span"),
+        (("list", "--account", "No!"), "--account is 'No!': an account's name"),
+        (("list", "--older-than", "soon"), "'soon' is not a time span"),
         (("lst",), "No such command"),
         (("break", "x", "--now", "--notice", "3"), "--now and --notice are both given"),
-        (("hold", "x", "--reason", "中文"), "metadata has letters of ASCII only, so give some"),
+        (("hold", "x", "--reason", "中文"), "use ASCII letters"),
         (("hold", "x", "--reason", " "), "--reason is empty: say why"),
-        (("break", "x", "--notice", "abc"), "'abc' is no number of seconds: give 0 to 60"),
-        (("break", "x", "--notice", "61"), "'61' is no number of seconds: give 0 to 60"),
+        (("break", "x", "--notice", "abc"), "'abc' is not a number of seconds from 0 to 60"),
+        (("break", "x", "--notice", "61"), "'61' is not a number of seconds from 0 to 60"),
         (("list", "--account", "abc", "--connection", "X"), "--account and --connection are both given"),
         (("name", "--level", "host", "--function", "f", "--scope", "x"), "--level host and --function are both given"),
         (("show",), "Missing argument"),
@@ -865,7 +877,7 @@ def test_a_container_that_is_not_there_is_a_wrong_name(
 
     monkeypatch.setattr(thread.memory, "page", missing)
     assert locks("list", "--container", "webjobhost") == 2
-    assert "container 'webjobhost' is not there" in locks.err
+    assert "there is no container 'webjobhost'" in locks.err
 
 
 def test_what_nobody_expected_is_told_in_one_line_without_secrets(

@@ -99,17 +99,17 @@ def test_a_semaphores_own_name_is_told_apart_from_a_mistyped_one_and_its_slots_a
     stamped(thread, "sem/slot-2")
     stamped(thread, "sem/slot-x")
     assert locks(*command, "sem") == 2
-    assert "'sem' is a semaphore, and each of its slots is a lock: name one of them: " in locks.err
+    assert "'sem' is a semaphore, and each of its slots is a lock. Name one of them: " in locks.err
     assert "'sem/slot-0' (held), 'sem/slot-2' (free), 'sem/slot-10' (held)\n" in locks.err
     assert "mistyped" not in locks.err
     assert locks(*command, "locks/app/sem") == 2
-    assert "mistyped" in locks.err
+    assert "its name is wrong" in locks.err
 
 
 def test_a_semaphores_own_name_is_not_held_as_a_new_lock(thread: LockThread, locks: Command) -> None:
     thread.taken_by_another_process("sem/slot-0")
     assert locks("hold", "sem", "--reason", "x", "--new", "--for", "0s") == 2
-    assert "'sem' is a semaphore, and each of its slots is a lock: name one of them: 'sem/slot-0' (held)" in locks.err
+    assert "'sem' is a semaphore, and each of its slots is a lock. Name one of them: 'sem/slot-0' (held)" in locks.err
     assert "sem" not in thread.memory._blobs
     assert locks("hold", "other", "--reason", "x", "--new", "--for", "0s") == 0
 
@@ -123,7 +123,7 @@ def test_a_lock_with_the_name_of_a_semaphore_does_not_hide_its_slots(
     stamped(thread, "sem")
     thread.taken_by_another_process("sem/slot-0")
     assert locks(*command, "sem") in (0, 1)
-    assert "'sem' is also the name of a semaphore, whose slots are locks of their own: 'sem/slot-0' (held)" in locks.err
+    assert "'sem' is also the name of a semaphore, and each of its slots is a lock: 'sem/slot-0' (held)" in locks.err
 
 
 def test_a_lock_that_may_be_anothers_functions_is_not_left_out_in_silence(thread: LockThread, locks: Command) -> None:
@@ -131,7 +131,7 @@ def test_a_lock_that_may_be_anothers_functions_is_not_left_out_in_silence(thread
     stamped(thread, "locks/app/~north", **who)
     thread.do(lambda: thread.memory.acquire("locks/app/~north", FOREIGN, 60))
     assert locks.json("list", "--held", "--function", "h2") == []
-    assert "1 held lock left out: whose function it is is not sure yet" in locks.err
+    assert "1 held lock left out: their function is not certain yet" in locks.err
     assert len(locks.json("list", "--held", "--function", "h1")) == 1
     assert "left out" not in locks.err
 
@@ -139,7 +139,7 @@ def test_a_lock_that_may_be_anothers_functions_is_not_left_out_in_silence(thread
 def test_where_no_lock_is_a_functions_that_is_said(thread: LockThread, locks: Command) -> None:
     stamped(thread, "job")
     assert locks("list", "--function", "ship") == 2
-    assert "there is no lock of function 'ship' in container 'webjobshost': no lock there is a function's" in locks.err
+    assert "there is no lock of function 'ship' in container 'webjobshost': no function has a lock there" in locks.err
 
 
 def test_whose_lease_ran_out_is_listed_with_who_had_it(thread: LockThread, locks: Command) -> None:
@@ -192,9 +192,10 @@ def test_watching_a_lock_that_is_not_there_says_so_once_and_goes_on(
     name = "locks/app/shp.42"
     a_turn(monkeypatch, lambda: None, lambda: thread.taken_by_another_process(name), lambda: None)
     assert locks("watch", name, *(["--json"] if as_json else [])) == 130
-    said = f"there is no lock {name!r} in container 'webjobshost': it is mistyped, or was never taken, or was swept."
+    said = f"there is no lock {name!r} in container 'webjobshost': its name is wrong, or it was never taken, or "
+    said += "it was swept."
     assert locks.err.count(said) == 1
-    assert f"Did you mean {SHIP!r}? Watching for it\n" in locks.err
+    assert f"Did you mean {SHIP!r}? Waiting for it\n" in locks.err
     if as_json:
         missing, got = map(json.loads, locks.out.splitlines())
         assert (missing["seen"], missing["lock"]) == ("missing", None)
@@ -210,14 +211,14 @@ def test_watching_a_function_or_a_prefix_without_locks_says_so_too(
     thread: LockThread, locks: Command, options: tuple[str, ...]
 ) -> None:
     assert locks("watch", *options, "--for", "0s") == 0
-    assert "Watching for it" not in locks.err, "no lock is there yet"
+    assert "Waiting for it" not in locks.err, "no lock is there yet"
     stamped(thread, SHIP)
     assert locks("watch", *options, "--for", "0s") == 0
-    assert locks.err.count("Watching for it") == 1
+    assert locks.err.count("Waiting for it") == 1
     assert "id you mean" in locks.err
     stamped(thread, "locks/app/free.1")
     assert locks("watch", "--function", "free", "--for", "0s") == 0
-    assert "Watching for it" not in locks.err, "a free lock is there"
+    assert "Waiting for it" not in locks.err, "a free lock is there"
 
 
 def test_that_a_lock_is_not_there_is_told_when_the_storage_has_answered(

@@ -59,9 +59,9 @@ async def test_two_seconds_without_an_answer_are_told_and_then_how_long_it_laste
         await store.read("a")
         assert hearing.since is None
     assert capsys.readouterr().err.splitlines() == [
-        "https://x has not answered for 2 s; asking on",
+        "https://x has not answered for 2 s; asking again",
         "the storage answers again, after 2 s",
-        "https://x has not answered for 2 s; asking on",
+        "https://x has not answered for 2 s; asking again",
         "the storage answers again, after 22 s",
     ]
 
@@ -78,7 +78,7 @@ async def test_failures_that_come_at_once_are_silence_too_and_a_refusal_is_an_an
         await asyncio.sleep(1)
     assert hearing.since is not None
     assert now() - hearing.since == 5
-    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking on\n"
+    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
     store.failure = StoreFailure(404, "BlobNotFound")
     with pytest.raises(StoreFailure):
         await store.read("a")
@@ -97,7 +97,7 @@ async def test_a_request_that_times_out_is_silence_and_one_that_is_called_off_ea
             await asyncio.wait_for(store.read("a"), patience)
         assert (hearing.since is not None) is silent
     await asyncio.sleep(3)
-    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking on\n"
+    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
 
 
 @virtual
@@ -139,8 +139,8 @@ async def test_an_outage_counts_from_the_first_request_that_was_not_answered_and
     await store.read("a")
     outage.is_over()
     assert capsys.readouterr().err.splitlines() == [
-        "https://x has not answered for 2 s; asking on",
-        "away for 13 s; asking on, Ctrl-C ends it",
+        "https://x has not answered for 2 s; asking again",
+        "away for 13 s; asking again, Ctrl-C ends it",
         "the storage answers again, after 20 s",
     ]
 

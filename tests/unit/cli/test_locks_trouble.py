@@ -84,7 +84,7 @@ async def test_a_command_that_reads_asks_for_fifteen_seconds_at_most() -> None:
         raise AWAY
 
     network.page = away  # type: ignore[assignment, method-assign]
-    with pytest.raises(StorageUnavailable, match="no usable answer"):
+    with pytest.raises(StorageUnavailable, match="does not answer as it should"):
         await next_page(keeping_of(network), "webjobshost", "", None, answer=trouble.READING)
     assert 5 < now() <= 15
 
@@ -102,7 +102,7 @@ def test_that_is_the_time_that_commands_give_it(
     monkeypatch.setattr(listing, "answered", silent)
     assert locks(*command) == 3
     assert given == [15.0]
-    assert "gives no usable answer" in locks.err
+    assert "does not answer as it should" in locks.err
     assert "locked" not in locks.err.replace(SHIP, "")
 
 
@@ -122,9 +122,9 @@ def test_silence_is_told_after_two_seconds_once_until_there_is_an_answer(
             raise StorageUnavailable("away")
     with silence:
         pass
-    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking on\n"
+    assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
     with silence:
-        assert capsys.readouterr().err == "https://x has not answered for 2 s; asking on\n"
+        assert capsys.readouterr().err == "https://x has not answered for 2 s; asking again\n"
     assert after == [2, 2, 2, 2]
 
 
@@ -165,7 +165,7 @@ def test_watching_goes_on_through_an_outage_and_says_so(
     a_turn(monkeypatch, fails, denies, heals)
     seen = locks.lines("watch", code=130)
     assert [(each["seen"], each["lock"]["name"]) for each in seen] == [("got", SHIP)]
-    assert "the storage gives no usable answer (503 ServerBusy); asking on" in locks.err
+    assert "the storage does not answer as it should (503 ServerBusy); asking again" in locks.err
     assert "the storage answers again" in locks.err
 
 
@@ -183,7 +183,7 @@ def test_holding_goes_on_through_an_outage_before_it_has_the_lock(
     a_turn(monkeypatch, lambda: None, lambda: setattr(service, "failure", None))
     assert locks("hold", SHIP, "--reason", "x", "--for", "0s") == 0
     assert locks.out == f"{SHIP} held; Ctrl-C gives it back\n{SHIP} given back\n"
-    assert locks.err.count("asking on, Ctrl-C ends it") == 1
+    assert locks.err.count("asking again, Ctrl-C ends it") == 1
     assert "the storage answers again" in locks.err
 
 
@@ -206,7 +206,7 @@ def test_holding_asks_on_after_the_lock_was_lost_whatever_the_storage_says(
     a_turn(monkeypatch, *heals)
     told = locks.lines("hold", SHIP, "--reason", "x", "--timeout", "0s", code=130)
     assert [each["state"] for each in told] == ["held", "lost", "held", "given back"]
-    assert "asking on" in locks.err
+    assert "asking again" in locks.err
 
 
 def test_who_may_not_hold_it_at_all_is_told_at_once(thread: LockThread, locks: Command, service: Service) -> None:
@@ -218,7 +218,7 @@ def test_who_may_not_hold_it_at_all_is_told_at_once(thread: LockThread, locks: C
 def test_a_time_out_ends_the_asking_of_storage_that_does_not_answer(locks: Command, service: Service) -> None:
     service.failure = AWAY
     assert locks("hold", SHIP, "--reason", "x", "--timeout", "0s") == 3
-    assert "no usable answer" in locks.err
+    assert "does not answer as it should" in locks.err
 
 
 def test_what_is_logged_beneath_is_not_written_as_well(
@@ -298,4 +298,4 @@ def test_where_there_is_no_container_nothing_is_counted(locks: Command, service:
     service.failure = StoreFailure(404, "ContainerNotFound")
     assert locks(*command) == 2
     assert locks.out == ""
-    assert "is not there" in locks.err
+    assert "there is no container" in locks.err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,11 +25,11 @@ from tests.support.lock_thread import LockThread, an_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from singleton import Hold
 
 OPTIONS = SingletonOptions(lock_acquisition_min_polling_interval=0.01)
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 SECRET = "c2VjcmV0LWtleQ=="
 both_kinds = pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
 
@@ -132,6 +134,53 @@ def test_equal_connections_share_one_store(thread: LockThread) -> None:
     assert [place.container for place in thread.places] == ["webjobshost", "elsewhere"]
 
 
+SENTENCE = (
+    "Make one client and keep it for the life of the process; a second one costs little, because all clients share one "
+    "lock thread, and clients with the same arguments share their connections."
+)
+
+
+def test_how_long_a_client_lives_is_said_with_one_sentence() -> None:
+    texts = {
+        "LockClient": LockClient.__doc__,
+        "AsyncLockClient": AsyncLockClient.__doc__,
+        "locks.md": (DOCS / "locks.md").read_text("utf-8"),
+        "semaphore.md": (DOCS / "how-to" / "semaphore.md").read_text("utf-8"),
+    }
+    assert [name for name, text in texts.items() if SENTENCE not in " ".join((text or "").split())] == []
+    said = [
+        page.name
+        for page in DOCS.rglob("*.md")
+        if re.search("cheap to make|one client per process", page.read_text("utf-8"))
+    ]
+    assert said == []
+
+
+@both_kinds
+def test_a_second_client_costs_no_thread_and_no_connection(
+    thread: LockThread, kind: type[LockClient | AsyncLockClient]
+) -> None:
+    made: list[str] = []
+
+    def connect(container: str) -> Any:
+        made.append(container)
+
+    key = "c2VjcmV0"
+    for one, other in (
+        ({}, {}),
+        ({"connection": connect}, {"connection": connect}),
+        *(({"connection": "https://a.blob.core.windows.net", "credential": key},) * 2,),
+    ):
+        first = kind(options=OPTIONS, **one)
+        inside(first, "reports", lambda _: None)
+        threads, places = {each.ident for each in threading.enumerate()}, len(thread.places)
+        second = kind(options=OPTIONS.replace(lock_period=30), **other)
+        inside(second, "reports", lambda _: None)
+        assert {each.ident for each in threading.enumerate()} <= threads
+        assert len(thread.places) == places
+    assert len(thread.places) == 3
+
+
 def test_a_block_is_no_guarded_function() -> None:
     def body(_: Hold) -> None:
         with pytest.raises(RuntimeError, match="outside a function guarded"):
@@ -147,11 +196,11 @@ def test_a_block_is_no_guarded_function() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "has 0 characters: it must have 1 to 1,024"),
+        ("", "has 0 characters: it must have from 1 to 1,024"),
         ("x" * 1025, "has 1025 characters"),
         ("a\\b", "backslash"),
         ("a/", "may not end in a slash"),
-        ("a./b", "nor any segment of it in a dot"),
+        ("a./b", "none of its segments may end in a dot"),
         ("a\nb", "control character"),
         (5, "is not a text"),
         (None, "is not a text"),
@@ -174,7 +223,7 @@ def test_a_time_out_that_is_none(kind: type[LockClient | AsyncLockClient], timeo
 
 @both_kinds
 def test_a_connection_that_is_not_set(kind: type[LockClient | AsyncLockClient]) -> None:
-    with pytest.raises(ConfigurationError, match=r"connection 'Orders'.*set Orders to the account's connection string"):
+    with pytest.raises(ConfigurationError, match=r"connection 'Orders'.*Set Orders to the account's connection string"):
         kind("Orders")
 
 
@@ -199,6 +248,6 @@ def test_after_closing_nothing_is_acquired_and_what_is_held_stays(
         assert thread.leased() == {"reports"}
 
     inside(client, "reports", body)
-    with pytest.raises(LockClosed, match="'reports': its client is closed; make a new one"):
+    with pytest.raises(LockClosed, match="'reports': its client is closed: make a new client"):
         inside(client, "reports", never)
     inside(kind(options=OPTIONS), "reports", lambda _: None)

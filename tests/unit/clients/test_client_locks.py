@@ -75,7 +75,7 @@ def test_a_container_that_is_not_there_is_told(thread: LockThread, kind: Kind, m
         raise StoreFailure(404, "ContainerNotFound")
 
     monkeypatch.setattr(thread.memory, "page", missing)
-    with pytest.raises(StorageError, match="container 'webjobshost' is not there") as caught:
+    with pytest.raises(StorageError, match="there is no container 'webjobshost'") as caught:
         listed(kind())
     assert caught.value.code == "ContainerNotFound"
 
@@ -191,7 +191,7 @@ def test_a_name_made_of_this_machines_own_host_id_is_warned_of_once(
         LockClient().lock_name("job")
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert "is that of this machine and folder" in record.getMessage()
+    assert "is made of this machine and folder" in record.getMessage()
 
 
 @pytest.mark.parametrize("notice", [-1, 61, math.nan, "10", True])
@@ -210,7 +210,7 @@ def test_a_store_of_ones_own_that_can_not_list_says_so(thread: LockThread) -> No
                 setattr(self, name, getattr(thread.memory, name))
 
     thread.store = Plain()  # type: ignore[assignment]
-    with pytest.raises(ConfigurationError, match="a Plain, lists and breaks no locks: it needs the methods of"):
+    with pytest.raises(ConfigurationError, match="a Plain, can't list or break locks: it needs the methods of"):
         listed(LockClient())
     with LockClient().lock("job"), pytest.raises(ConfigurationError, match="LockKeeping"):
         LockClient().break_("job")

@@ -208,7 +208,7 @@ def test_a_closed_client_answers_nothing(thread: LockThread, kind: Kind, method:
     client = kind(options=OPTIONS)
     client.close()
     client.close()
-    with pytest.raises(LockClosed, match="'reports': its client is closed; make a new one"):
+    with pytest.raises(LockClosed, match="'reports': its client is closed: make a new client"):
         ask(client, method, "reports")
     assert thread.memory.calls.total() == 0
 
@@ -370,16 +370,16 @@ URL = "https://orders.blob.core.windows.net"
 @pytest.mark.parametrize(
     ("connection", "credential", "said"),
     [
-        ("AzureWebJobsStorage", Identity(), "without an account's URL"),
+        ("AzureWebJobsStorage", Identity(), "and connection is not an account's URL"),
         (5, Identity(), "connection has the type int: give the name of an app setting"),
         (5, None, "connection has the type int: give the name of an app setting"),
         (URL, object(), "credential has the type object: give an identity"),
         (URL, {"account_name": "orders", "account_key": "c2VjcmV0"}, "the type dict: .* AzureNamedKeyCredential"),
-        ("http://orders.blob.core.windows.net", Identity(), "is not https"),
-        (URL, SyncIdentity(), r"SyncIdentity, is not for asyncio: take it from azure\.identity\.aio"),
-        (f"{URL}?sv=2024&sig=c2VjcmV0", Identity(), "has a query beside a credential"),
+        ("http://orders.blob.core.windows.net", Identity(), "is not an https URL"),
+        (URL, SyncIdentity(), r"SyncIdentity, which is not for asyncio: take it from azure\.identity\.aio"),
+        (f"{URL}?sv=2024&sig=c2VjcmV0", Identity(), "has a query \\(a SAS\\)"),
         ("https://", Identity(), "is not a URL"),
-        (lambda _: None, Identity(), "beside a function that makes clients"),
+        (lambda _: None, Identity(), "with a function that makes clients"),
         (URL, None, "is a URL without a credential: give credential="),
         (f"{URL}?sv=2024&sig=c2VjcmV0", None, "a URL with a SAS goes into an app setting"),
     ],

@@ -67,7 +67,7 @@ def test_it_needs_fencing_tokens() -> None:
 
 @pytest.mark.parametrize("layout", ["webjobs", "dequeueable"])
 def test_locks_that_other_libraries_take_as_well_refuse_it(layout: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"failover is 2, and doesn't go with layout='{layout}'"):
+    with pytest.raises(ConfigurationError, match=f"failover is 2, and can't be used with layout='{layout}'"):
         declared(layout=layout, scope="Id", failover=2)
 
 
@@ -80,7 +80,7 @@ def test_a_semaphore_refuses_it(kind: type[LockClient | AsyncLockClient]) -> Non
     ]
     for ask in asks:
         with pytest.raises(
-            ConfigurationError, match=r"failover is 2, and doesn't go with semaphore 'reports'.*to a lock client"
+            ConfigurationError, match=r"failover is 2, and can't be used with semaphore 'reports'.*on the lock client"
         ):
             ask()
 

@@ -48,8 +48,6 @@ async def test_all_are_held_in_the_block_and_come_in_the_order_given() -> None:
             assert {hold.owner for hold in holds} == {"me"}
             assert set(service.leased()) == {"a", "b", "c"}
         assert service.leased() == {}
-        async with locks.lock_all([]) as none:
-            assert none == ()
 
 
 @virtual

@@ -34,7 +34,7 @@ def test_an_error_of_host_json_does_not_take_the_place_of_the_bodys(
     (tmp_path / "host.json").write_text('{"extensions": {"queues": {"maxDequeueCount": 0}}}')
     with pytest.raises(TooBad):
         call(function, queue.message())
-    assert warnings(caplog) == ["job failed, and this could not be counted"]
+    assert warnings(caplog) == ["job failed, and its failure was not counted"]
     assert "maxDequeueCount is 0" in caplog.text
     (tmp_path / "host.json").write_text("{}")
     caplog.clear()
@@ -53,7 +53,7 @@ def test_no_error_whatsoever_takes_the_place_of_the_bodys(
     monkeypatch.setattr("singleton.functions.deferring.resolve_queue_account", refuse)
     with pytest.raises(TooBad):
         call(failing(kind), queue.message())
-    assert warnings(caplog) == ["job failed, and this could not be counted"]
+    assert warnings(caplog) == ["job failed, and its failure was not counted"]
 
 
 async def test_who_is_cancelled_while_a_failure_is_counted_hears_that(
@@ -97,7 +97,7 @@ def test_a_policy_of_ones_own_needs_no_message_unless_it_defers(
     assert warnings(caplog) == []
     assert queue.opened == []
     thread.taken_by_another_process(LOCK)
-    with pytest.raises(ConfigurationError, match=r"annotate it as func\.QueueMessage"):
+    with pytest.raises(ConfigurationError, match=r"Annotate the parameter as func\.QueueMessage"):
         outcome(function(msg='{"Id": 1}', context=Context("inv-1")))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, LockNotAcquired, singleton
+from singleton import ConfigurationError, LockNotAcquired, holds, singleton, subscribe
 from singleton.decorator import guards_of
 from singleton.defer.queueplace import message_encoding
 from singleton.settings.connection import StorageAccount, resolve_queue_account
@@ -148,10 +148,16 @@ def test_a_message_whose_receipt_is_too_old_to_tell_whose_it_is_waits_for_its_tu
 
     queue.store.hide = given_back_meanwhile  # type: ignore[method-assign]
     message = queue.message(pop_receipt="an older one", next_visible=LONG_AGO)
+    inside: list[str] = []
+    end = subscribe(
+        lambda event: inside.extend(each.lock for each in holds().held) if event.kind == "body_started" else None
+    )
     assert call(a_function(kind), message) is None
+    end()
+    assert inside == [LOCK], "it had given up, and holds() knows it again"
     assert thread.kinds() == ["waiting", "contended:defer", "acquired", "body_started", "body_ended:ok", "released"]
     assert [name for name, _, _ in queue.left()] == [message.id]
-    assert "can't be put back, its receipt is too old" in caplog.text
+    assert "can't be put back: its receipt is too old" in caplog.text
 
 
 @both_kinds
@@ -172,7 +178,7 @@ def test_a_message_that_can_not_be_put_back_fails_when_its_time_to_wait_is_over(
 def test_what_came_without_id_and_receipt_is_refused_before_the_lock_is_asked_for(
     thread: LockThread, value: Any
 ) -> None:
-    with pytest.raises(ConfigurationError, match=r"parameter msg is a .* annotate it as func\.QueueMessage"):
+    with pytest.raises(ConfigurationError, match=r"parameter msg is a .* Annotate the parameter as func\.QueueMessage"):
         call(a_function(), value)
     assert thread.kinds() == []
 
@@ -186,7 +192,7 @@ def test_a_trigger_that_is_not_known_is_refused_with_the_remedy() -> None:
     @singleton(on_contention="defer")
     def job(msg: func.QueueMessage) -> None: ...
 
-    with pytest.raises(ConfigurationError, match="put @singleton above the trigger's decorator"):
+    with pytest.raises(ConfigurationError, match="Put @singleton above the trigger's decorator"):
         job(msg=func.QueueMessage(body=b""))
 
 
@@ -308,7 +314,7 @@ def test_where_failures_can_not_be_noted_the_message_still_goes_back(
     thread.memory.noted = refuse  # type: ignore[assignment]
     message = fails_and_is_put_back(thread, queue, failing("sync"), queue.message(b"bad"))
     assert message.get_body() == b"bad"
-    assert "is not noted (503 ServerBusy)" in caplog.text
+    assert "was not noted (503 ServerBusy)" in caplog.text
 
 
 # --- what can't be declared -------------------------------------------------------------------------------------------
@@ -352,7 +358,7 @@ def test_a_signed_url_needs_no_identity_and_none_is_sent_without_encryption() ->
     signed = resolve_queue_account("Q", {"Q__queueServiceUri": "https://a.queue.core.windows.net/?sv=1&sig=x"})
     assert signed.credential is None
     assert "sig=" not in repr(signed)
-    with pytest.raises(ConfigurationError, match="only used over https"):
+    with pytest.raises(ConfigurationError, match="only sent over https"):
         resolve_queue_account("Q", {"Q__queueServiceUri": "http://a.queue.core.windows.net"})
 
 

@@ -68,7 +68,7 @@ def test_a_time_out_has_no_upper_bound(timeout: float) -> None:
 @pytest.mark.parametrize("timeout", [0, -1, -0.001, timedelta(seconds=-1)])
 def test_a_time_out_of_nothing_is_refused_at_the_declaration(timeout: float) -> None:
     """W-3: 0 or below, before any call."""
-    with pytest.raises(ConfigurationError, match="give seconds, more than 0"):
+    with pytest.raises(ConfigurationError, match="must be more than 0 seconds"):
         declared(a_function("sync"), {"timeout": timeout})
 
 
@@ -136,7 +136,7 @@ def test_a_listener_at_level_host_is_refused(above: bool) -> None:
     declare = singleton(mode="listener", level="host", scope_id="shared")
     trigger = func.FunctionApp().timer_trigger(arg_name="timer", schedule="0 0 * * * *")
     target: Any = trigger(a_function("sync")) if above else a_function("sync")
-    with pytest.raises(ConfigurationError, match="level='host' goes with mode='function' only"):
+    with pytest.raises(ConfigurationError, match="level='host' is for mode='function' only"):
         declare(target)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import ConfigurationError, LockClient, LockLost, current_hold, singleton
+from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions, current_hold, singleton
 from singleton.decorator import guards_of
 from singleton.settings import hostid
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, outcome
@@ -124,11 +124,12 @@ def test_a_connection_that_can_not_be_made_fails_the_first_attempt_and_not_the_d
         call(job)
 
 
-def test_the_polling_interval_is_the_apps_and_no_declarations() -> None:
-    """W-27."""
-    for name in ("polling_interval", "lock_acquisition_polling_interval", "recovery_interval"):
-        with pytest.raises(TypeError, match="unexpected keyword"):
-            a_job("sync", pytest.fail, **{name: 1})
+def test_the_polling_interval_is_the_apps_unless_a_declaration_has_its_own() -> None:
+    """W-27: WebJobs has none for a declaration."""
+    (apps,) = guards_of(a_job("sync", pytest.fail))
+    assert apps.poll == SingletonOptions().lock_acquisition_polling_interval
+    (own,) = guards_of(a_job("sync", pytest.fail, lock_acquisition_polling_interval=1))
+    assert own.poll == 1
 
 
 # --- one at a time --------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_its_wait_gets_the_lock_when_it_is_given_back(thread: LockThread, kind: 
 @both_kinds
 def test_an_answer_that_is_no_policy_fails_the_invocation(thread: LockThread, kind: str) -> None:
     thread.taken_by_another_process(LOCK)
-    with pytest.raises(ConfigurationError, match=r"answered 'ignore': it must return one of 'wait', 'skip'"):
+    with pytest.raises(ConfigurationError, match=r"returned 'ignore': it must return one of 'wait', 'skip'"):
         call(a_job(kind, on_contention=lambda _: "ignore"))
 
 
@@ -89,7 +89,7 @@ def test_what_is_no_policy_is_refused_at_the_declaration(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [lambda: "skip", lambda _, __: "skip", lambda *, lock: lock])
 def test_a_function_that_takes_no_contention_is_refused_at_the_declaration(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"can't be called with the Contention alone.*of one parameter"):
+    with pytest.raises(ConfigurationError, match=r"can't be called with one argument, a Contention.*of one parameter"):
         singleton(on_contention=wrong)(lambda: None)
 
 

@@ -108,7 +108,7 @@ def test_in_whatever_order_they_stand_it_is_asked_first_who_listens(thread: Lock
 @both_orders
 def test_a_process_that_does_not_listen_takes_no_lock_for_the_body(thread: LockThread, kind: str, first: str) -> None:
     thread.taken_by_another_process(LISTENER)
-    with pytest.raises(Exception, match="runs in another process"):
+    with pytest.raises(Exception, match="another process is its listener"):
         call(a_job(kind, first, pytest.fail))
     assert about(thread) == [("waiting", "listener"), ("contended", "listener")]
     assert thread.leased() == {LISTENER}

@@ -109,7 +109,7 @@ REFUSALS: list[tuple[dict[str, object], list[str]]] = [
     ({"scope_id": "Id}"}, ["'Id}'", "character 3", "no opening bracket {"]),
     ({"scope_id": "{}"}, ["placeholder at character 1 is empty"]),
     ({"scope_id": "100%"}, ["'100%'", "character 4", "no closing %"]),
-    ({"scope_id": "{rand-guid}"}, ["guards nothing"]),
+    ({"scope_id": "{rand-guid}"}, ["exclude each other", "leave it out"]),
     ({"level": "Function"}, ["level is 'Function'", "'function', 'host'", "did you mean 'function'?"]),
     ({"level": None}, ["level is None", "'function', 'host'"]),
     ({"level": "host"}, ["level='host' needs a scope or a scope_id"]),
@@ -140,10 +140,27 @@ def test_a_scope_without_its_name_is_told_how_to_be_written() -> None:
     assert "@singleton(scope='Id')" in refusal("Id")
 
 
-def test_an_unknown_argument_is_pythons_own_error() -> None:
+@pytest.mark.parametrize(
+    ("keyword", "way_out"),
+    [
+        ("scopes", "no argument 'scopes'; did you mean 'scope'?"),
+        ("lockPeriod", "write lock_period"),
+        ("lock_at_most_for", "give max_hold"),
+        ("lockAtLeastFor", "give at_least"),
+        ("blocking", "on_contention: 'skip' or 'raise' does not wait"),
+        ("max_concurrent", "give limit"),
+        ("sleep", "give lock_acquisition_polling_interval"),
+        ("ttl", "lock_period .* or max_hold"),
+        ("container", "the whole app. Set container in the singleton section of host.json, or the app setting Azure"),
+        ("fencing_tokens", "AzureFunctionsJobHost__singleton__fencingTokens"),
+        ("http", "AzureFunctionsJobHost__singleton__http"),
+        ("qwertz", "Its arguments are scope, scope_id"),
+    ],
+)
+def test_an_unknown_argument_is_pythons_own_error_and_names_a_way_out(keyword: str, way_out: str) -> None:
     declare: Any = singleton
-    with pytest.raises(TypeError, match="scopes"):
-        declare(scopes="Id")
+    with pytest.raises(TypeError, match=way_out):
+        declare(**{keyword: 1})
 
 
 def test_a_wrong_host_json_is_reported_at_the_declaration(app_folder: Path) -> None:

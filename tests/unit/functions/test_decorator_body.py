@@ -253,7 +253,9 @@ def test_a_connection_that_is_not_set_is_named_with_its_remedy(kind: str) -> Non
     with pytest.raises(ConfigurationError) as caught:
         call(a_job(kind, pytest.fail, connection="Orders", on_contention="skip"))
     assert "connection 'Orders'" in str(caught.value)
-    assert "set Orders to the account's connection string, or Orders__accountName" in str(caught.value)
+    assert "Set Orders to the account's connection string; or, to use an identity, set Orders__accountName" in str(
+        caught.value
+    )
 
 
 @both_kinds

@@ -191,7 +191,7 @@ def test_above_the_trigger_a_second_text_is_not_mistaken_for_the_payload(app: fu
     functions = indexed(app)
     invoke(functions["above"], "above", msg='{"Id": 7}', blob='{"Id": "wrong"}')
     assert ran == [("above", "locks/app/above.7")]
-    with pytest.raises(ScopeError, match="put @singleton above the trigger's decorator"):
+    with pytest.raises(ScopeError, match=r"put @singleton \(or @once\) above the trigger's decorator"):
         invoke(functions["below"], "below", msg='{"Id": 7}', blob='{"Id": "wrong"}')
 
 

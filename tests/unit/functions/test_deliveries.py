@@ -232,9 +232,9 @@ def test_a_stream_that_can_be_read_only_once_is_not_read() -> None:
 def test_documents_can_be_scoped_one_by_one_only(above: str) -> None:
     two = given.documents(ORDER, ORDER)
     message = refused(two, above and "cosmosDBTrigger", scope="Id")
-    assert "parameter msg is a batch of 2 documents, which has no single scope" in message
+    assert "parameter msg is a batch (documents: 2), which has no single scope" in message
     assert "max_items_per_invocation=1" in message
-    assert "a batch of 0 documents" in refused(given.documents(), above and "cosmosDBTrigger", scope_id="{Id}")
+    assert "a batch (documents: 0)" in refused(given.documents(), above and "cosmosDBTrigger", scope_id="{Id}")
 
 
 def test_a_row_of_a_table_can_be_scoped_alone() -> None:
@@ -245,7 +245,7 @@ def test_a_row_of_a_table_can_be_scoped_alone() -> None:
 @pytest.mark.parametrize("above", ABOVE)
 def test_a_batch_of_one_message_is_refused_as_it_would_be_under_load(above: str) -> None:
     message = refused([given.service_bus_message(BODY)], above and "serviceBusTrigger", scope="Id")
-    assert "a batch of 1 messages, which has no single scope: set the trigger's cardinality to one" in message
+    assert "a batch (messages: 1), which has no single scope: set the trigger's cardinality" in message
 
 
 # --- Durable activities ----------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_a_blob_client_has_names_and_no_content() -> None:
     client = BlobClient.from_connection_string("UseDevelopmentStorage=true", "orders", "2026/a.json")
     assert scoped(client, scope_id="{BlobTrigger}") == "orders%2F2026%2Fa%2Ejson"
     assert scoped(client, "blobTrigger", path="orders/{year}/{name}", scope_id="{year}") == "2026"
-    assert "a client of a blob, whose content isn't downloaded for a scope" in refused(client, scope="Id")
+    assert "a blob client, whose content isn't downloaded for a scope" in refused(client, scope="Id")
 
 
 def test_a_streamed_request_has_a_route_and_no_body_yet() -> None:

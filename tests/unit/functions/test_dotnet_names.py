@@ -75,14 +75,14 @@ def test_the_timer_s_lock_of_its_own_host_is_refused_by_either_name(name: str | 
     (builder,) = app._function_builders
     context = Context()
     context.function_name = "ship"
-    with pytest.raises(ConfigurationError, match="the lock that the Functions host itself has for this timer"):
+    with pytest.raises(ConfigurationError, match=r"the Functions host itself holds the lock .* for this timer"):
         guard_of(builder._function.get_user_function()).call({"timer": None}, context)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"dotnet_name": SHIP}, "goes with layout='webjobs' only, and layout is 'default'"),
+        ({"dotnet_name": SHIP}, "is for layout='webjobs' only, and layout is 'default'"),
         ({"dotnet_name": SHIP, "layout": "dequeueable", "scope": "Id"}, "and layout is 'dequeueable'"),
         ({"dotnet_name": SHIP, "layout": "webjobs", "level": "host", "scope": "Id"}, "have no function's name"),
         ({"dotnet_name": "Ship", "layout": "webjobs"}, "dotnet_name is 'Ship': give the full name"),
@@ -103,7 +103,7 @@ def test_a_scope_that_comes_to_nothing_is_said_once_a_declaration(caplog: pytest
     locks = [each.call({"msg": body}, Context()).lock for body in bodies for each in (one, another)]
     name = "locks/app/Host.Functions.ship"
     assert locks == [name, name, name, name, f"{name}.x", name]
-    assert ["came to nothing" in text for text in caplog.messages] == [True, True]
+    assert ["is empty" in text for text in caplog.messages] == [True, True]
 
 
 @pytest.mark.parametrize("body", [{"Id": None}, {"Id": ""}, {"Id": " "}])
@@ -120,7 +120,7 @@ def test_a_messages_own_names_are_of_a_known_type_and_its_bodys_are_not() -> Non
     assert lock(message("x"), scope_id="{Id}") == "Host.Functions.ship.4D2C95E7-5A5A-4E2B-9DC1-6F8A0B3F1B3A"
     assert lock(message(DAY), scope_id="{QueueTrigger}") == f"Host.Functions.ship.{DAY}"
     assert lock(DAY, scope_id="{QueueTrigger}") == f"Host.Functions.ship.{DAY}"
-    with pytest.raises(ScopeError, match=r"\{Id:D\} if it is one"):
+    with pytest.raises(ScopeError, match=r"\{Id:D\} if it is a Guid there"):
         lock(message({"id": "4D2C95E7-5A5A-4E2B-9DC1-6F8A0B3F1B3A"}), scope_id="{Id}")
 
 

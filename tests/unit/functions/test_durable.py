@@ -207,7 +207,7 @@ async def test_an_error_in_place_of_a_status_is_not_read_as_no_instance() -> Non
     durable.instance = SimpleNamespace(runtime_status=None, created_time=None, ExceptionMessage="no storage")
     with (
         host(service := MemoryLeaseStore()),
-        pytest.raises(RuntimeError, match=r"'order-7' can't be told: 'no storage"),
+        pytest.raises(RuntimeError, match=r"'order-7' can't be read: 'no storage"),
     ):
         await import_order(durable)
     assert durable.started == []
@@ -438,7 +438,7 @@ def test_a_local_machine_at_the_clouds_locks_is_warned(
             assert (await import_order(Durable())).started
 
     story()
-    assert "it takes part in the locks of host id 'shared'" in caplog.text
+    assert "it takes the locks of host id 'shared'" in caplog.text
 
 
 @virtual

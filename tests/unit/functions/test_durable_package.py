@@ -183,7 +183,7 @@ async def test_an_error_of_the_extension_is_no_missing_instance() -> None:
         return [500, {"Message": "Something went wrong", "ExceptionMessage": "no storage"}]
 
     client._get_async_request = fails
-    with on(InlineHost(MemoryLeaseStore())), pytest.raises(RuntimeError, match="can't be told: 'no storage'"):
+    with on(InlineHost(MemoryLeaseStore())), pytest.raises(RuntimeError, match="can't be read: 'no storage'"):
         await start_singleton(client, "import_order", "order-7")
     assert hub.started == []
 

@@ -140,7 +140,7 @@ async def test_whoever_waits_for_an_answer_is_told_that_another_process_listens(
     service = MemoryLeaseStore()
     await occupy(service, LOCK)
     host, job = InlineHost(service), a_listener()
-    with pytest.raises(LockNotAcquired, match="job runs in another process, which is its listener") as caught:
+    with pytest.raises(LockNotAcquired, match="job did not run here: another process is its listener") as caught:
         await deliver(host, job, "inv-7")
     assert (caught.value.lock, caught.value.owner) == (LOCK, "inv-7")
     await end(host)

@@ -45,13 +45,13 @@ REFUSALS: list[tuple[dict[str, Any], list[str]]] = [
     ({"mode": "Listener"}, ["mode is 'Listener'", "'function', 'listener'", "did you mean 'listener'?"]),
     ({"mode": None}, ["mode is None"]),
     ({"scope": "Id"}, ["scope='Id'", "before there is"]),
-    ({"scope_id": "eu-{Region}"}, ["{Region}", "%SETTING% works"]),
-    ({"scope_id": "eu", "level": "host"}, ["level='host' goes with mode='function' only"]),
+    ({"scope_id": "eu-{Region}"}, ["{Region}", "use %SETTING%"]),
+    ({"scope_id": "eu", "level": "host"}, ["level='host' is for mode='function' only"]),
     ({"level": "host"}, ["level='host' needs a scope"]),
-    ({"on_contention": "skip"}, ["on_contention='skip'", "leave it out", "or give 'raise'"]),
-    ({"on_contention": lambda _: "raise"}, ["on_contention=<function", "leave it out"]),
-    ({"timeout": 5}, ["timeout=5 has no effect", "listenerLockRecoveryPollingInterval is 60 s"]),
-    ({"layout": "dequeueable"}, ["no lock with layout='dequeueable'"]),
+    ({"on_contention": "skip"}, ["on_contention='skip'", "Leave it out", "Or give 'raise'"]),
+    ({"on_contention": lambda _: "raise"}, ["on_contention=<function", "Leave it out"]),
+    ({"timeout": 5}, ["timeout=5 has no effect", "once every 60 seconds (listenerLockRecoveryPollingInterval)"]),
+    ({"layout": "dequeueable"}, ["can't be used with layout='dequeueable'"]),
 ]
 
 
@@ -112,7 +112,7 @@ def test_a_placeholder_in_that_setting_is_refused_when_it_is_filled_in(
     thread: LockThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REGION", "{Id}")
-    with pytest.raises(ConfigurationError, match="filled from settings only"):
+    with pytest.raises(ConfigurationError, match="filled from app settings only"):
         call(a_job("sync", mode="listener", scope_id="%REGION%"), msg='{"Id": 1}')
     assert thread.leased() == set()
 
@@ -235,7 +235,7 @@ def test_a_message_that_could_not_be_put_back_is_refused_by_the_leading_process_
     function = on_trigger(
         "sync", lambda app: app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
     )
-    with pytest.raises(ConfigurationError, match=r"annotate it as func.QueueMessage"):
+    with pytest.raises(ConfigurationError, match=r"Annotate the parameter as func.QueueMessage"):
         invoke(function, msg="{}")
     assert thread.leased() == set()
 
@@ -244,7 +244,7 @@ def test_a_request_is_told_that_another_process_listens(thread: LockThread) -> N
     thread.taken_by_another_process(LOCK)
     function = on_trigger("sync", lambda app: app.route("job"), "req")
     request = func.HttpRequest(method="POST", url="/", body=b"{}")
-    with pytest.raises(LockNotAcquired, match="which is its listener"):
+    with pytest.raises(LockNotAcquired, match="another process is its listener"):
         invoke(function, req=request)
 
 

@@ -121,7 +121,7 @@ def test_a_text_in_place_of_arguments_fails_alone() -> None:
 def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(deferring, "find_spec", lambda _: None)
-        with pytest.raises(ConfigurationError, match="needs azure-storage-queue"):
+        with pytest.raises(ConfigurationError, match="needs the package azure-storage-queue"):
             singleton(on_contention="defer")(job)
     with monkeypatch.context() as patch:
         patch.setenv("AzureFunctionsJobHost__singleton__lockPeriod", "soon")

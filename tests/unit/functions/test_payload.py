@@ -134,9 +134,9 @@ def test_a_message_whose_body_has_an_id_is_not_called_by_that() -> None:
         (b"[1]", "is a list, which has no property 'Id'"),
         (b'"text"', "is text, which has no property 'Id'"),
         (b"null", "is null, which has no property 'Id'"),
-        (b"{}", "has no property 'Id'; it has none at all"),
+        (b"{}", "has no property 'Id'; it is an empty object"),
         (b'{"id": 1}', "names are case-sensitive"),
-        (b'{"Id": null}', "is null: every message needs one"),
+        (b'{"Id": null}', "is null: every message needs a value"),
         (b'{"Id": ""}', "is empty"),
         (b'{"Id": "  "}', "is blank"),
         (b'{"Id": {"a": 1}}', "is an object"),
@@ -168,7 +168,7 @@ def test_the_only_text_is_the_payload_beside_what_is_none() -> None:
 def test_two_texts_are_ambiguous_below_the_trigger_and_the_remedy_is_named() -> None:
     message = refusal({"msg": "{}", "blob": b"{}"}, scope="Id")
     assert "may be any of the parameters msg, blob" in message
-    assert "put @singleton above the trigger's decorator" in message
+    assert "put @singleton (or @once) above the trigger's decorator" in message
 
 
 class Order:
@@ -189,7 +189,7 @@ def test_a_number_that_is_the_input_of_an_activity_is_its_payload() -> None:
 
 
 def test_a_timer_has_no_payload_whatever_is_bound_beside_it() -> None:
-    assert "a timer has none" in refusal({"timer": TimerRequest(), "blob": BODY.decode()}, scope="Id")
+    assert "For a timer, use scope_id" in refusal({"timer": TimerRequest(), "blob": BODY.decode()}, scope="Id")
 
 
 def test_above_the_trigger_its_parameter_is_known() -> None:
@@ -206,7 +206,7 @@ def test_a_timer_has_no_payload() -> None:
     assert find_payload({"timer": TimerRequest()}, None) is None
     assert find_payload({"timer": TimerRequest()}, Trigger("timerTrigger", "timer", {})) is None
     message = refusal({"timer": TimerRequest()}, scope="Id")
-    assert "a timer has none (use scope_id)" in message
+    assert "For a timer, use scope_id" in message
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,15 @@ def test_a_timer_has_no_payload() -> None:
     ids=["queue messages", "events", "texts", "empty"],
 )
 def test_a_batch_has_no_single_scope(batch: Any) -> None:
-    with pytest.raises(ScopeError, match=f"parameter msg is a batch of {len(batch)} .*cardinality") as caught:
+    with pytest.raises(
+        ScopeError, match=rf"parameter msg is a batch \(messages: {len(batch)}\).*cardinality"
+    ) as caught:
         find_payload({"msg": batch}, QUEUE)
     assert caught.value.reason == "batch"
 
 
 def test_a_batch_below_the_trigger_is_refused_too() -> None:
-    assert "is a batch of 1" in refusal({"msg": [queue_message()]}, scope="Id")
+    assert "is a batch (messages: 1)" in refusal({"msg": [queue_message()]}, scope="Id")
 
 
 # --- binding data -----------------------------------------------------------------------------------------------------
@@ -256,7 +258,7 @@ def test_a_property_of_the_body_goes_before_the_messages_own() -> None:
 def test_null_and_lists_in_the_body_take_the_place_of_nothing(body: bytes) -> None:
     """H-80."""
     assert lock({"msg": queue_message(body)}, scope_id="{Id}") == "job.m-1"
-    assert "comes to nothing" in refusal({"msg": queue_message(b'{"Zone": null}')}, scope_id="{Zone}")
+    assert "is empty" in refusal({"msg": queue_message(b'{"Zone": null}')}, scope_id="{Zone}")
 
 
 def test_in_the_layout_of_dotnet_they_do_as_properties_of_a_type() -> None:

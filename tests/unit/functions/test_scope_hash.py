@@ -62,7 +62,7 @@ def test_an_empty_value_is_refused_as_ever() -> None:
         ({"scope": "Id", "scope_hash": 1}, "scope_hash is 1: give True or False"),
         ({"scope": "Id", "scope_hash": None}, "scope_hash is None"),
         ({"scope_hash": True}, "scope_hash=True needs a scope or a scope_id"),
-        ({"scope": "Id", "scope_hash": True, "layout": "webjobs"}, "scope_hash=True goes with layout='default' only"),
+        ({"scope": "Id", "scope_hash": True, "layout": "webjobs"}, "scope_hash=True is for layout='default' only"),
         ({"scope": "Id", "scope_hash": True, "layout": "dequeueable"}, "layout is 'dequeueable'"),
     ],
 )

@@ -79,7 +79,7 @@ def test_it_ends_with_an_error_that_says_why_and_what_to_do(
         assert now() == pytest.approx(ends, abs=0.1)
         assert (error.reason, error.lock, error.owner) == ("functionTimeout", "locks/app/job", "inv-1")
         where = f"{limit}, host.json" if limit else "00:30:00, the default of its plan"
-        assert f"functionTimeout ({where}) counts the wait, too" in str(error)
+        assert f"functionTimeout ({where}) includes the wait" in str(error)
         assert "within" in str(error)
         assert "Raise functionTimeout" in str(error)
 
@@ -103,7 +103,7 @@ def test_a_shorter_time_out_is_what_it_was_and_without_a_limit_a_wait_has_none(a
         host_json(app, "00:05:00", listenerLockRecoveryPollingInterval="00:01:00")
         await taken_for_ever(host.network.service, "locks/app/job~listener")
         error = await refused(host, a_job(mode="listener", on_contention="raise"))
-        assert str(error) == "job runs in another process, which is its listener (lock 'locks/app/job~listener')"
+        assert str(error) == "job did not run here: another process is its listener (lock 'locks/app/job~listener')"
         await host.registry.aclose()
         host = InlineHost(host.network.service)
 
@@ -144,7 +144,7 @@ def test_an_invocation_does_not_wait_for_long_for_its_process_to_listen_but_the_
         job = a_job(mode="listener", on_contention="raise")
         error = await refused(host, job)
         assert (round(now(), 1), error.reason) == (10, None)
-        assert "does not listen yet" in str(error)
+        assert "is not its listener yet" in str(error)
         await host.network.service.release("locks/app/job~listener", "99999999-9999-4999-8999-999999999999")
         await until(280)
         assert await tick(host, job) == "done"
@@ -280,7 +280,9 @@ def test_a_time_out_that_is_cut_is_told_once_at_the_first_invocation(
         said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert len(said) == told
         assert all(
-            text.startswith("@singleton on job: the time-out is 600 s, but a wait ends after 00:04:30: functionTimeout")
+            text.startswith(
+                "@singleton on job: the time-out is 600 seconds, but a wait ends after 00:04:30: functionTimeout"
+            )
             for text in said
         )
 

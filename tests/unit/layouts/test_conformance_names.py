@@ -80,7 +80,7 @@ def test_a_client_takes_names_as_they_are_and_refuses_what_is_none(kind: type[Lo
     """M-7, M-8, S-5: a blob's name is never altered behind the caller's back; `safe_name` is asked for."""
     client = kind("UseDevelopmentStorage=true")
     for way in (client.lock, client.try_lock, lambda name: client.semaphore(name, 2)):
-        with pytest.raises(ConfigurationError, match="blob name"):
+        with pytest.raises(ConfigurationError, match="lock name"):
             way(name)
 
 

@@ -103,7 +103,7 @@ def test_the_value_is_the_name_of_the_blob(value: str) -> None:
         ("/".join("a" * 255), "255 segments"),
         ("a\nb", "control character"),
         ("\ud800", "surrogate"),
-        ("locks/hid/ship", "where the other layouts have their locks"),
+        ("locks/hid/ship", "where the other layouts keep their locks"),
     ],
 )
 def test_a_value_that_can_not_be_told_from_another_is_refused(value: str, why: str) -> None:
@@ -114,9 +114,9 @@ def test_a_value_that_can_not_be_told_from_another_is_refused(value: str, why: s
 
 
 def test_there_are_no_listeners_and_no_locks_without_a_scope() -> None:
-    with pytest.raises(ConfigurationError, match="one scope around each invocation"):
+    with pytest.raises(ConfigurationError, match="one scope's value around each invocation"):
         DequeueableLayout(SHORT).lock("hid", "ship", ["1"], listener=True)
-    with pytest.raises(ConfigurationError, match="one scope around each invocation"):
+    with pytest.raises(ConfigurationError, match="one scope's value around each invocation"):
         DequeueableLayout(SHORT).lock("hid", "ship", [])
 
 

@@ -72,7 +72,7 @@ def test_numbers_have_their_ranges(key: str, allowed: list[str], refused: list[s
         message = refusal(setting(key, text))
         assert f"app setting Dequeueable__Singleton__{key} is " in message
         assert repr(text)[:40] in message
-        assert f"give a whole number {range_}" in message
+        assert f"it must be a whole number {range_}" in message
 
 
 @pytest.mark.parametrize(("least", "most"), [("10", "10"), ("11", "10"), ("120", "120")])
@@ -99,7 +99,7 @@ def test_texts_are_not_blank(key: str, blank: str) -> None:
         (setting("Scope", "a::b"), ["Dequeueable__Singleton__Scope", "'a::b' has an empty segment"]),
         (setting("ContainerName", "Locks"), ["Dequeueable__Singleton__ContainerName", "'Locks'", "lower-case"]),
         (setting("MaxRetry", "1"), ["Dequeueable__Singleton__MaxRetry", "did you mean 'MaxRetries'?"]),
-        (setting("Nothing__Like__It", "1"), ["no such key", "LeaseDurationInSeconds", "BlobUriFormat"]),
+        (setting("Nothing__Like__It", "1"), ["no key of this name", "LeaseDurationInSeconds", "BlobUriFormat"]),
         (setting("MaxRetries", "1") | {"Dequeueable:Singleton:maxretries": "2"}, ["given twice", "keep one"]),
         (
             setting("BlobUriFormat", "https://{blobName}.privateazure.com/"),
@@ -141,7 +141,7 @@ def test_a_scope_is_needed_and_one_is_enough() -> None:
     layout = DequeueableLayout(load_dequeueable({}))
     with pytest.raises(ConfigurationError, match="give @singleton one, or set Dequeueable__Singleton__Scope"):
         layout.path(None, "")
-    with pytest.raises(ConfigurationError, match="either scope or scope_id, not both"):
+    with pytest.raises(ConfigurationError, match="scope or scope_id, not both"):
         layout.path("Id", "{Id}")
 
 

@@ -224,7 +224,7 @@ def test_a_timer_is_not_guarded_with_the_lock_that_its_own_host_has(
         guarded(timer="{}", context=Context())
         assert thread.memory.names() == [name]
     else:
-        with pytest.raises(ConfigurationError, match="the lock that the Functions host itself has for this timer"):
+        with pytest.raises(ConfigurationError, match=r"the Functions host itself holds the lock .* for this timer"):
             guarded(timer="{}", context=Context())
         assert thread.memory.names() == []
 
@@ -245,8 +245,8 @@ def test_the_function_is_named_as_the_host_names_it(thread: LockThread) -> None:
         ({"layout": "webjob"}, "did you mean 'webjobs'?"),
         ({"layout": None}, "layout is None: it must be one of 'default', 'webjobs', 'dequeueable'"),
         ({"layout": "dequeueable"}, "needs a scope: give @singleton one, or set Dequeueable__Singleton__Scope"),
-        ({"layout": "dequeueable", "scope": "Id", "scope_id": "{Id}"}, "either scope or scope_id"),
-        ({"layout": "dequeueable", "mode": "listener"}, "mode='listener' has no lock with layout='dequeueable'"),
+        ({"layout": "dequeueable", "scope": "Id", "scope_id": "{Id}"}, "scope or scope_id, not both"),
+        ({"layout": "dequeueable", "mode": "listener"}, "mode='listener' can't be used with layout='dequeueable'"),
         ({"layout": "webjobs", "level": "host"}, "level='host' needs a scope"),
     ],
 )
@@ -259,7 +259,7 @@ def test_what_is_declared_wrongly_is_said_at_the_declaration(arguments: dict[str
 def test_a_wrong_setting_of_dequeueable_concerns_its_layout_only(monkeypatch: pytest.MonkeyPatch) -> None:
     dequeueable(monkeypatch, MaxRetries=11)
     a_job("sync")
-    with pytest.raises(ConfigurationError, match="MaxRetries is '11': give a whole number from 0 to 10"):
+    with pytest.raises(ConfigurationError, match="MaxRetries is '11': it must be a whole number from 0 to 10"):
         a_job("sync", layout="dequeueable", scope="Id")
 
 

@@ -83,7 +83,7 @@ def test_a_name_that_the_service_cannot_keep_in_its_folder_is_made_safe_and_hash
 
 @pytest.mark.parametrize("host", ["a/b", "a\\b", "..", ".", "a\x00", "\ud800"])
 def test_a_host_id_that_is_no_folder_is_refused(host: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"host id .+ names no folder of its own"):
+    with pytest.raises(ConfigurationError, match=r"host id .+ can't be used with layout='webjobs'"):
         LAYOUT.lock(host, "Ship", [])
 
 
@@ -103,7 +103,7 @@ def test_an_empty_scope_is_the_lock_of_the_whole_function_and_said_once(
     assert caplog.messages == []
     for _ in range(3):
         assert layout.lock("hid", "Ship", [""], listener=listener) == whole
-    assert [text.partition(",")[0] for text in caplog.messages] == ["Ship: its scope came to nothing"]
+    assert [text.partition(",")[0] for text in caplog.messages] == ["Ship: its scope is empty"]
 
 
 def test_a_blank_scope_is_a_scope() -> None:
@@ -113,7 +113,7 @@ def test_a_blank_scope_is_a_scope() -> None:
 
 
 def test_at_level_host_an_empty_scope_names_no_lock() -> None:
-    with pytest.raises(ScopeError, match="the scope of 'Ship' comes to nothing, and level 'host' has no other name"):
+    with pytest.raises(ScopeError, match="the scope of 'Ship' is empty: with level 'host' every message needs a value"):
         LAYOUT.lock("hid", "Ship", [""], "host")
     with pytest.raises(ConfigurationError, match="level 'host' needs a scope"):
         LAYOUT.lock("hid", "Ship", [], "host")

@@ -169,7 +169,7 @@ def test_different_parts_have_different_names(pair: tuple[Parts, Parts]) -> None
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        ("ab", "has 2 characters: it must have 3 to 63"),
+        ("ab", "has 2 characters: it must have from 3 to 63"),
         ("a" * 64, "has 64 characters"),
         ("", "has 0 characters"),
         ("Locks", "only lower-case letters a-z, digits and dashes"),
@@ -197,17 +197,17 @@ def test_legal_container_names_pass(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        ("", "has 0 characters: it must have 1 to 1,024"),
+        ("", "has 0 characters: it must have from 1 to 1,024"),
         ("a" * 1025, "has 1025 characters"),
         ("/".join("a" * 255), "has 255 segments between slashes: at most 254"),
         ("a/", "may not end in a slash"),
-        ("a.", "nor any segment of it in a dot"),
-        ("a./b", "nor any segment of it in a dot"),
-        ("..", "nor any segment of it in a dot"),
+        ("a.", "none of its segments may end in a dot"),
+        ("a./b", "none of its segments may end in a dot"),
+        ("..", "none of its segments may end in a dot"),
         ("a\\b", "has a backslash"),  # M-14
         ("a\nb", "has a control character"),
         ("a\x7f", "has a control character"),
-        ("\ud800", "half a surrogate pair"),
+        ("\ud800", "half of a surrogate pair"),
         (7, "is not a text"),
     ],
 )

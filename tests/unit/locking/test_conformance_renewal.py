@@ -86,5 +86,5 @@ def test_it_leaves_time_for_another_try(options: dict[str, Any], fine: bool) -> 
 def test_host_json_has_it_as_a_time_span(tmp_path: Path) -> None:
     (tmp_path / "host.json").write_text('{"version": "2.0", "singleton": {"renewalInterval": "00:00:05"}}')
     assert load_options(tmp_path, {}).renewal_interval == 5.0
-    with pytest.raises(ConfigurationError, match=r"renewalInterval.*after 12\.5 at the latest"):
+    with pytest.raises(ConfigurationError, match=r"renewalInterval.*to 12\.5 seconds or less"):
         load_options(tmp_path, {"AzureFunctionsJobHost__singleton__renewalInterval": "00:00:14"})

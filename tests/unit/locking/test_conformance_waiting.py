@@ -173,7 +173,7 @@ def test_the_fewest_arguments_wait_for_ever_or_ask_once() -> None:
     for kind in (LockClient, AsyncLockClient):
         for way in (kind.lock, kind.semaphore, kind.acquire, kind.lock_all):
             assert inspect.signature(way).parameters["timeout"].default is None
-        assert "timeout" not in inspect.signature(kind.try_lock).parameters
+        assert inspect.signature(kind.try_lock).parameters["timeout"].default == 0
 
 
 @pytest.mark.parametrize("limit", [None, 2], ids=["lock", "semaphore"])

@@ -6,14 +6,12 @@ that concern safety must also be found by random schedules, which know nothing o
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.support.chaos import World
-from tests.support.mutants import Mutant, applied
+from tests.support.mutants import Mutant, fails_its_test, found_by_random
 from tests.support.virtual import run_virtual
 from tests.unit.locking import test_lock_schedules as schedules
 from tests.unit.locking.core_mutants import OTHERS, UNSAFE
@@ -21,7 +19,10 @@ from tests.unit.locking.core_mutants import OTHERS, UNSAFE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.planted,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 ALL = UNSAFE + OTHERS
 
@@ -33,24 +34,9 @@ def test_the_real_core_passes_all_of_them() -> None:
 
 @pytest.mark.parametrize(("mutant", "test"), ALL, ids=[str(mutant) for mutant, _ in ALL])
 def test_each_mutant_of_the_core_fails_its_test(mutant: Mutant, test: Callable[[], object]) -> None:
-    with applied(mutant), pytest.raises(BaseException):  # noqa: B017, PT011 - in whatever way
-        test()
-    gc.collect()
+    fails_its_test(mutant, test)
 
 
 @pytest.mark.parametrize("mutant", [mutant for mutant, _ in UNSAFE], ids=str)
 def test_random_schedules_find_each_unsafe_mutant(mutant: Mutant) -> None:
-    @settings(
-        max_examples=500,
-        phases=[Phase.generate],
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(schedules.schedules)
-    def search(schedule: schedules.Schedule) -> None:
-        run_virtual(World().play(*schedule))
-
-    with applied(mutant), pytest.raises((AssertionError, BaseExceptionGroup)):
-        search()
-    gc.collect()
+    found_by_random(mutant, schedules.schedules, lambda schedule: run_virtual(World().play(*schedule)))

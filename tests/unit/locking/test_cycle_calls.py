@@ -342,6 +342,6 @@ async def test_a_blob_whose_epoch_can_not_be_read_is_refused_at_every_attempt(op
     network.service.edit(NAME, {**state.metadata, EPOCH_KEY: "12x"})
     for lock in (known, another, lock_on(Network(network.service), 3, **options)):
         for _ in range(3):
-            with pytest.raises(StorageError, match="not a number of ours"):
+            with pytest.raises(StorageError, match="not a number for tokens"):
                 await section(lock, timeout=0)
     assert (await network.service.read(NAME)).metadata[EPOCH_KEY] == "12x"

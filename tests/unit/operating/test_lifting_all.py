@@ -135,7 +135,7 @@ async def test_storage_that_denies_ends_it_with_what_is_wrong() -> None:
     with pytest.raises(StorageDenied):
         await a_lift(network)
     network.plan("page", answered(404, "ContainerNotFound"))
-    with pytest.raises(StorageError, match="'webjobshost' is not there"):
+    with pytest.raises(StorageError, match="there is no container 'webjobshost'"):
         await a_lift(network)
     await asyncio.sleep(20)
     assert network.service.leased() == {}

@@ -270,7 +270,7 @@ def test_poison_is_an_error_in_the_log_and_no_body_or_error_is_shown(
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == (
         "ERROR",
-        "message body1 of the outbox is poison after 1 attempts",
+        "message body1 of the outbox failed (attempts: 1), and will not be tried again",
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from singleton.patterns.outbox import OutboxRelay
+from singleton.patterns.outbox import Message, OutboxRelay
 from tests.support.lock_thread import Context, LockThread, an_app
 from tests.support.patterns import column
 
@@ -47,23 +47,24 @@ def test_the_outbox_page(capsys: pytest.CaptureFixture[str]) -> None:
     published: list[tuple[Any, ...]] = []
     sent = threading.Event()
 
-    def publish(*message: Any, **named: Any) -> None:
-        if "bad" in message[1]:
+    def publish(message: Message) -> None:
+        if "bad" in str(message.body):
             raise OSError("no")
-        published.append((*message, named["session"]))
+        published.append((message.destination, message.body, message.key))
         sent.set()
 
-    page = Page("outbox.md", publish=publish, serve=lambda: sent.wait(10))
+    page = Page("outbox.md")
     page.run()
     with page.engine.begin() as connection:
         connection.execute(text("CREATE TABLE orders (id TEXT)"))
     page.place_order("7", "north")
     page.run()
-    page.names["run"]()
+    page.names["relay"] = OutboxRelay(page.outbox, publish)
+    page.names["run"](lambda: sent.wait(10))
     assert published == [("orders", '{"placed": "7"}', "north")]
     page.run()
     page.place_order("bad", "south")
-    page.names["relay"] = OutboxRelay(page.outbox, page.send, attempts=1)
+    page.names["relay"] = OutboxRelay(page.outbox, publish, attempts=1)
     function = page.app.get_functions()[0].get_user_function()
     function(timer=None, context=Context(function_name="relay_outbox"))
     page.run()

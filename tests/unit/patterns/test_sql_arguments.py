@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import JSON, Column, Integer, MetaData, Table, create_engine, insert, inspect
+from sqlalchemy import JSON, Column, Integer, LargeBinary, MetaData, String, Table, create_engine, insert, inspect
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy import Engine
+    from sqlalchemy.types import TypeEngine
 
 URL = "postgresql+psycopg://me:hush@127.0.0.1:9/orders"
 
@@ -60,9 +61,42 @@ def test_an_engine_that_commits_by_itself_is_refused(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "body", "told_so"),
+    [
+        (
+            None,
+            {"card": "4711"},
+            r"is of type dict, and column 'body' of table 'outbox' is Text\(\): .*json\.dumps",
+        ),
+        (None, b"4711", r"is of type bytes.*body=JSON\(\)"),
+        (None, 4711, "is of type int"),
+        (LargeBinary(), "4711", r"is of type str, and column 'body' of table 'outbox' is LargeBinary\(\): give bytes"),
+    ],
+)
+def test_a_body_that_the_column_can_not_keep_is_refused_and_not_shown(
+    engine: Engine, kind: TypeEngine[Any] | None, body: Any, told_so: str
+) -> None:
+    outbox = SqlOutbox(engine, outbox_table(MetaData(), body=kind))
+    outbox.create_table()
+    with engine.begin() as connection, pytest.raises(ConfigurationError, match=told_so) as refused:
+        outbox.add(connection, body)
+    assert "4711" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("kind", "body"), [(JSON(), {"Id": 1}), (JSON(), 7), (LargeBinary(), b"x"), (String(9), "x")])
+def test_a_body_of_the_columns_kind_is_kept(engine: Engine, kind: TypeEngine[Any], body: Any) -> None:
+    outbox = SqlOutbox(engine, outbox_table(MetaData(), body=kind))
+    outbox.create_table()
+    with engine.begin() as connection:
+        outbox.add(connection, body)
+    (waiting,) = outbox.claim(1, 1)
+    assert waiting.body == body
+
+
+@pytest.mark.parametrize(
     ("given", "told_so"),
     [
-        ({"key": ""}, "key is '': give a text of 1 to 255 characters"),
+        ({"key": ""}, "key is '': give a text of from 1 to 255 characters"),
         ({"key": 7}, "key is 7"),
         ({"id": "x" * 256}, "id is 'xxx"),
         ({"destination": b"q"}, "destination is b'q'"),
@@ -123,9 +157,9 @@ def test_a_table_that_is_none_of_ours_is_refused(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told_so"),
     [
-        ({"table": "work"}, "table is no Table"),
+        ({"table": "work"}, "table is a .*: give a Table or a mapped class"),
         ({"table": Table("bare", MetaData(), Column("id", Integer, primary_key=True))}, "no column 'status'"),
-        ({"table": Table("keyless", MetaData(), *state_columns())}, "with a primary key"),
+        ({"table": Table("keyless", MetaData(), *state_columns())}, "or has no primary key"),
         ({"columns": {"state": "x"}}, "columns has 'state'; did you mean 'status'"),
         ({"states": {"ready": "x"}}, "states has 'ready'"),
         ({"states": {"done": "Failed"}}, "one value for two states"),
@@ -196,7 +230,7 @@ def test_the_clock_of_each_database_is_known(dialect: Any) -> None:
 def test_a_database_whose_clock_is_not_known_is_told() -> None:
     other = postgresql.dialect()  # type: ignore[no-untyped-call]
     other.name = "cockroachdb"
-    with pytest.raises(ConfigurationError, match="cockroachdb database is not known here"):
+    with pytest.raises(ConfigurationError, match="of the kind cockroachdb are not supported"):
         Now().compile(dialect=other)
 
 

@@ -56,8 +56,8 @@ def test_a_hold_that_was_dropped_is_given_back_and_said(
         client = LockClient(options=OPTIONS)
         client.release(client.acquire("job", limit=limit, timeout=5))
     lock = "job" if limit is None else "job/slot-0"
-    said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
-    assert said == [f"lock {lock}: its hold was dropped without a release, and is given back now"]
+    said = [record.getMessage() for record in caplog.records if "garbage-collected" in record.getMessage()]
+    assert said == [f"lock {lock}: its hold was garbage-collected without a release, and is released now"]
     assert thread.leased() == set()
 
 
@@ -71,7 +71,7 @@ def test_a_hold_that_is_kept_or_was_released_is_not_touched(
     assert thread.leased() == {"kept"}
     assert not kept.lost.is_set()
     client.release(kept)
-    assert not [record for record in caplog.records if "dropped" in record.getMessage()]
+    assert not [record for record in caplog.records if "garbage-collected" in record.getMessage()]
 
 
 def test_a_hold_that_a_body_runs_under_is_kept_however_little_it_cares_for_it(thread: LockThread) -> None:

@@ -166,6 +166,45 @@ def test_threads_too_and_the_end_of_the_process_does_not_wait_for_it(thread: Loc
     assert time.monotonic() - start < 0.8
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_thread_that_runs_behind_it_does_not_get_it_sooner(thread: LockThread, *, reentrant: bool) -> None:
+    """Who waits where it asked gets a lock without the lock thread, which has to keep this one."""
+    client = LockClient(options=SingletonOptions(lock_acquisition_min_polling_interval=0.01))
+    got: list[float] = []
+
+    def follow() -> None:
+        with client.lock(JOB):
+            got.append(time.monotonic())
+
+    following = threading.Thread(target=follow)
+    with client.lock(JOB, at_least=0 if reentrant else 0.6, reentrant=reentrant) as hold:
+        start = time.monotonic()
+        if reentrant:
+            with client.lock(JOB, at_least=0.6, reentrant=True):
+                pass
+        following.start()
+        relay = thread.runtime.registry.relay(client._known_address(JOB))
+        assert relay is not None
+        while not relay._runners:
+            time.sleep(0.001)
+        assert hold.owned
+    following.join()
+    assert got[0] - start > 0.5
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_end_of_the_process_is_a_loss_only_where_somebody_works_under_the_lock(
+    thread: LockThread, caplog: pytest.LogCaptureFixture, ended: bool
+) -> None:
+    client = LockClient()
+    hold = client.acquire(JOB, at_least=3600)
+    if ended:
+        client.release(hold)
+    thread.runtime.close()
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ([] if ended else [f"lock {JOB}: hold lost (closed)"])
+
+
 @pytest.mark.parametrize("moment", ["before it came", "as it came"])
 async def test_what_comes_for_a_caller_that_is_gone_is_not_kept(thread: LockThread, moment: str) -> None:
     address = LockClient()._address(JOB)

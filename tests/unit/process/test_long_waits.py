@@ -161,9 +161,9 @@ async def test_what_cannot_be_read_is_said_so(log: pytest.LogCaptureFixture) -> 
         await until(126.0)
         await given_up(task)
     first, second, third = told(log)
-    assert first.endswith("who has it could not be read just now (503 ServerBusy)")
-    assert second.endswith("who has it could not be read 30 s ago (503 ServerBusy)")
-    assert third.endswith("who has it could not be read 5 s ago (no answer within 5 s)")
+    assert first.endswith("its holder could not be read just now (503 ServerBusy)")
+    assert second.endswith("its holder could not be read 30 s ago (503 ServerBusy)")
+    assert third.endswith("its holder could not be read 5 s ago (no answer within 5 s)")
 
 
 @virtual
@@ -174,7 +174,7 @@ async def test_a_holder_that_put_nothing_down_is_told_as_such(log: pytest.LogCap
         task = await waiting(locks)
         await until(31.0)
         await given_up(task)
-    assert told(log)[0].endswith("it is held, and by whom is not recorded, as read just now")
+    assert told(log)[0].endswith("it is held; its holder is not recorded, as read just now")
 
 
 @virtual

@@ -264,7 +264,7 @@ def test_closing_refuses_those_who_wait_and_tells_those_who_hold(thread: LockThr
         assert [type(each.exception()) for each in waiting] == [LockClosed] * 5
         assert (
             str(waiting[0].exception())
-            == f"lock '{LOCK}': the locks of this process were closed, as they are when it ends"
+            == f"lock '{LOCK}': the locks of this process are closed, because the process ends"
         )
     assert hold.lost.reason == "closed"
     thread.runtime.release(hold)
@@ -274,9 +274,9 @@ def test_closing_refuses_those_who_wait_and_tells_those_who_hold(thread: LockThr
 def test_a_closed_lock_thread_refuses_and_does_not_hang(thread: LockThread) -> None:
     hold = acquire(thread)
     thread.runtime.close()
-    with pytest.raises(LockClosed, match="the locks of this process were closed"):
+    with pytest.raises(LockClosed, match="the locks of this process are closed"):
         acquire(thread)
-    with pytest.raises(LockClosed, match="the locks of this process were closed"):
+    with pytest.raises(LockClosed, match="the locks of this process are closed"):
         asyncio.run(acquire_async(thread))
     thread.runtime.release(hold)
     asyncio.run(thread.runtime.release_async(hold))

@@ -56,6 +56,8 @@ def test_every_error_is_public_and_of_one_root() -> None:
 @pytest.mark.parametrize("name", singleton.__all__)
 def test_everything_public_says_what_it_does(name: str) -> None:
     public = getattr(singleton, name)
+    if not isinstance(public, type) and not inspect.isfunction(public):
+        return  # a type for annotations, whose text is in the reference
     assert (inspect.getdoc(public) or "").strip()
     for attribute, member in vars(public).items() if isinstance(public, type) else ():
         if not attribute.startswith("_") and callable(member):

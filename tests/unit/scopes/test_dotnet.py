@@ -79,11 +79,14 @@ SPANS = ["00:10:00", "-1.02:03:04.5"]
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        (text, "may be a Guid in C#, which .NET prints otherwise: in scope_id write {%s:D} if it is one")
+        (text, "may be a Guid in C#, which .NET prints in another way. In scope_id write {%s:D} if it is a Guid there")
         for text in GUIDS
     ]
-    + [(text, "in scope_id write {%s:yyyy-MM-ddTHH-mm-ssK} if it is a DateTime there") for text in DATES]
-    + [(text, "may be a TimeSpan in C#, which is nothing to .NET: leave it out if it is one") for text in SPANS],
+    + [(text, "In scope_id write {%s:yyyy-MM-ddTHH-mm-ssK} if it is a DateTime there") for text in DATES]
+    + [
+        (text, "may be a TimeSpan in C#, for which .NET prints nothing. Leave it out if it is one there")
+        for text in SPANS
+    ],
 )
 def test_a_text_that_may_be_of_a_type_is_refused_with_the_remedy(text: str, remedy: str) -> None:
     body = json.dumps({"x": text, "Order": {"Key": text}})
@@ -153,13 +156,13 @@ def test_a_number_that_is_text_there_may_have_any_digits() -> None:
 @pytest.mark.parametrize("value", ["true", "1.5"])
 def test_inside_an_object_a_value_that_a_jobject_would_print_is_refused(value: str) -> None:
     said = refused("{a.x}", f'{{"a": {{"x": {value}}}}}')
-    assert "which .NET prints in one way or another, by its type in C#: scope by text or a whole number" in said
+    assert ".NET prints that by its type in C#, which is not known here. Scope by a text or a whole number" in said
     assert bound("{a.x}|", '{"a": {"x": null}}') == "|"
 
 
 def test_a_format_that_does_not_fit_is_refused() -> None:
-    assert "is not a GUID or date that the format 'N' fits" in refused("{x:N}", '{"x": "text"}')
-    assert "in one way or another" in refused("{x:text}", '{"x": true}')
+    assert "is not a GUID or a date that the format 'N' fits" in refused("{x:N}", '{"x": "text"}')
+    assert "prints that by its type" in refused("{x:text}", '{"x": true}')
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,10 @@ def test_an_object_that_is_parsed_already_will_do(value: object, expected: str) 
     assert value_at("a:b", {"a": {"b": value}}) == expected
 
 
+def test_a_name_may_have_a_dot_in_it() -> None:
+    assert value_at("Order.Id", '{"Order.Id": 1, "Order": {"Id": 2}}') == "1"
+
+
 def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
     assert value_at("Id", f'{{"Id": {"9" * 5000}}}') == "9" * 5000
 
@@ -72,9 +76,13 @@ def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
     [
         # D-13
         ("Id", '{"Name": 1}', "scope 'Id': the body of message 'm-1' has no property 'Id'; it has 'Name'", "missing"),
-        ("Id", "{}", "has no property 'Id'; it has none at all", "missing"),
+        ("Id", "{}", "has no property 'Id'; it is an empty object", "missing"),
         ("Id", '{"id": 1, "x": 2}', "has no property 'Id'; it has 'id' (names are case-sensitive)", "missing"),
         ("A:B:C", '{"A": {"B": {"D": 1}}}', "message 'm-1' at 'A:B' has no property 'C'; it has 'D'", "missing"),
+        ("Order.Id", '{"Order": {"Id": 1}}', "it has 'Order'; did you mean 'Order:Id'?", "missing"),
+        ("Order/Id", '{"Order": {"Id": 1}}', "it has 'Order'; did you mean 'Order:Id'?", "missing"),
+        ("A:B.C:D", '{"A": {"B": {"C": {"D": 1}}}}', "it has 'B'; did you mean 'A:B:C:D'?", "missing"),
+        ("Order.Id", '{"Order": {"No": 1}}', "has no property 'Order.Id'; it has 'Order'", "missing"),
         ("A:B", '{"A": null}', "at 'A' is null, which has no property 'B'", "missing"),
         ("A:B", '{"A": [1]}', "at 'A' is a list, which has no property 'B'", "missing"),
         ("A:B", '{"A": "secret"}', "at 'A' is text, which has no property 'B'", "missing"),
@@ -84,9 +92,9 @@ def test_a_number_too_long_for_python_is_a_scope_like_any_other() -> None:
         ("Id", "null", "the body of message 'm-1' is null, which", "missing"),
         ("Id", '"secret"', "the body of message 'm-1' is text, which", "missing"),
         # D-14
-        ("Id", '{"Id": null}', "its value in the body of message 'm-1' is null: every message needs one", "empty"),
-        ("Id", '{"Id": ""}', "is empty: every message needs one", "empty"),
-        ("Id", '{"Id": " \\t"}', "is blank: every message needs one", "empty"),
+        ("Id", '{"Id": null}', "its value in the body of message 'm-1' is null: every message needs a value", "empty"),
+        ("Id", '{"Id": ""}', "is empty: every message needs a value", "empty"),
+        ("Id", '{"Id": " \\t"}', "is blank: every message needs a value", "empty"),
         # D-12
         ("Id", '{"Id": {"a": 1}}', "is an object: it must be text, a number or a boolean", "kind"),
         ("Id", '{"Id": [1]}', "is a list: it must be text, a number or a boolean", "kind"),

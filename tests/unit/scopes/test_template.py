@@ -176,9 +176,9 @@ def test_a_template_tells_what_it_needs(text: str, paths: tuple[str, ...]) -> No
         ("%a%%", "the % at character 4 has no closing %"),
         ("%%", "%% names no setting"),
         ("  ", "scope_id is blank"),
-        ("{x:YYYYMMdd}", "'YYYY' in the format 'YYYYMMdd' means nothing here"),
-        ("{x:X}", "'X' in the format 'X' means nothing here"),
-        ("{x:q}", "'q' in the format 'q' means nothing here"),
+        ("{x:YYYYMMdd}", "'YYYY' in the format 'YYYYMMdd' is not known"),
+        ("{x:X}", "'X' in the format 'X' is not known"),
+        ("{x:q}", "'q' in the format 'q' is not known"),
         ("{x:yyyy 'o}", "has a quote that isn't closed"),
         (None, "scope_id is None"),
         (5, "scope_id is 5"),
@@ -206,18 +206,18 @@ def test_a_template_that_breaks_the_grammar_is_refused_where_it_is_declared(text
         ("{a}", {"a": [1]}, "the value of {a} is a list: it must be text"),
         ("{a}", {"a": b"x"}, "the value of {a} is of type bytes"),
         ("{a}", {"a": float("nan")}, "the value of {a} is of type float"),
-        ("{a:N}", {"a": "secret"}, "is not a GUID or date that the format 'N' fits"),
-        ("{a:N}", {"a": WHEN}, "is not a GUID or date that the format 'N' fits"),
-        ("{a:yyyy}", {"a": GUID}, "is not a GUID or date that the format 'yyyy' fits"),
-        ("{a:yyyy}", {"a": 5}, "is not a GUID or date that the format 'yyyy' fits"),
-        ("{a:yyyy}", {"a": NumberText("20210304")}, "is not a GUID or date that the format 'yyyy' fits"),
-        ("{a:N}", {"a": NumberText("1" * 32)}, "is not a GUID or date that the format 'N' fits"),
-        ("{DateTime}", {"a": 1}, "the built-in of that name isn't offered"),  # W-42
-        ("{sys.randguid}", {"a": 1}, "the built-in of that name isn't offered"),
-        ("{a}", {"a": None}, "comes to nothing"),
-        ("{a} {b}", {"a": None, "b": ""}, "comes to nothing"),
-        ("%empty%", {}, "comes to nothing"),
-        ("%empty%", None, "comes to nothing"),
+        ("{a:N}", {"a": "secret"}, "is not a GUID or a date that the format 'N' fits"),
+        ("{a:N}", {"a": WHEN}, "is not a GUID or a date that the format 'N' fits"),
+        ("{a:yyyy}", {"a": GUID}, "is not a GUID or a date that the format 'yyyy' fits"),
+        ("{a:yyyy}", {"a": 5}, "is not a GUID or a date that the format 'yyyy' fits"),
+        ("{a:yyyy}", {"a": NumberText("20210304")}, "is not a GUID or a date that the format 'yyyy' fits"),
+        ("{a:N}", {"a": NumberText("1" * 32)}, "is not a GUID or a date that the format 'N' fits"),
+        ("{DateTime}", {"a": 1}, "WebJobs fills in such a name, this doesn't"),  # W-42
+        ("{sys.randguid}", {"a": 1}, "WebJobs fills in such a name, this doesn't"),
+        ("{a}", {"a": None}, "is empty"),
+        ("{a} {b}", {"a": None, "b": ""}, "is empty"),
+        ("%empty%", {}, "is empty"),
+        ("%empty%", None, "is empty"),
     ],
 )
 def test_data_that_does_not_fill_the_template_is_refused(
@@ -237,7 +237,7 @@ def test_binding_data_wins_over_a_built_in_of_its_name() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("%missing%", "%missing% does not resolve to a value: set the app setting missing"),  # W-41
+        ("%missing%", "there is no app setting missing for %missing%: set it"),  # W-41
         ("%half%", "its settings filled in,: the { at character 1 has no closing bracket }"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def test_a_function_on_a_local_machine_warns_once_of_the_clouds_locks_it_shares(
         call(job)
     (said,) = warnings(caplog)
     assert URL in said
-    assert "takes part in the locks of host id 'app'" in said
+    assert "takes the locks of host id 'app'" in said
     assert "localRunWarning" in said
     assert KEY not in said
 
@@ -87,7 +88,7 @@ def test_under_an_id_of_this_machines_own_it_says_that_nobody_else_is_excluded(
     monkeypatch.delenv("AzureFunctionsWebHost__hostid")
     call(a_job("sync"))
     (said,) = warnings(caplog)
-    assert "nobody elsewhere is excluded" in said
+    assert "exclude nobody elsewhere" in said
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,11 @@ def test_else_nothing_is_said(
         monkeypatch.setenv(name, value)
     call(a_job("sync"))
     assert warnings(caplog) == []
+
+
+def used(locks: LockClient | AsyncLockClient) -> None:
+    asked = locks.locked("x")
+    assert (asked if isinstance(asked, bool) else asyncio.run(asked)) is False
 
 
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
@@ -133,13 +139,16 @@ def test_a_client_warns_where_the_host_says_that_this_is_development(
     options: SingletonOptions,
     expected: bool,
 ) -> None:
-    kind(connection, credential=credential, options=options).leadership("x")
+    used(kind(connection, credential=credential, options=options))
     assert warnings(caplog) == []  # any machine outside Azure may well have a client
     monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
     clients = [kind(connection, credential=credential, options=options) for _ in range(2)]
     assert warnings(caplog) == []  # at import, the host would drop it
     for locks in clients:
-        locks.leadership("x")
+        locks.lock("x")
+    assert warnings(caplog) == []  # as by a decorator
+    for locks in clients:
+        used(locks)
     assert len(warnings(caplog)) == expected
     assert not expected or "in container 'webjobshost'" in warnings(caplog)[0]
 

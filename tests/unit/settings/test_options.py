@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import doctest
+import inspect
 import json
 import pickle
 from datetime import timedelta
@@ -13,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from singleton import singleton
 from singleton.base.errors import ConfigurationError
 from singleton.settings import options as options_module
+from singleton.settings.nosuch import FOR_ONE_FUNCTION
 from singleton.settings.options import SingletonOptions, find_app_dir, load_options
 
 if TYPE_CHECKING:
@@ -86,23 +90,25 @@ def test_values_out_of_range_are_refused_with_name_and_value(name: str, value: o
     message = str(caught.value)
     assert message.startswith(name)
     assert (f"{value:g}" if isinstance(value, float) else repr(value)) in message
-    assert ": give " in message or "more than" in message or "container name" in message
+    assert ": give " in message or "must be" in message or "more than" in message or "container name" in message
 
 
 def test_the_range_is_part_of_the_message() -> None:
-    with pytest.raises(ConfigurationError, match=r"lock_period is 14: give whole seconds from 15 to 60"):
+    with pytest.raises(ConfigurationError, match=r"lock_period is 14: it must be from 15 to 60 seconds"):
         SingletonOptions(lock_period=14)
 
 
 def test_an_option_that_may_be_without_limit_says_how() -> None:
-    with pytest.raises(ConfigurationError, match=r"more than 0, or None \(10675199\..* in host\.json\) for no limit"):
+    with pytest.raises(ConfigurationError, match=r"more than 0 seconds, or None for no limit"):
         SingletonOptions(lock_acquisition_timeout=0)
-    with pytest.raises(ConfigurationError, match=r"at least 15 \(00:00:15\), or None"):
+    with pytest.raises(ConfigurationError, match=r"at least 15 seconds, or None"):
         SingletonOptions(listener_lock_recovery_polling_interval=14)
 
 
 def test_the_first_wait_may_not_be_longer_than_the_longest() -> None:
-    with pytest.raises(ConfigurationError, match=r"min_polling_interval is 2, more than .*_polling_interval, 1:"):
+    with pytest.raises(
+        ConfigurationError, match=r"min_polling_interval is 2 seconds, more than .*_polling_interval, 1 second"
+    ):
         SingletonOptions(lock_acquisition_min_polling_interval=2, lock_acquisition_polling_interval=1)
 
 
@@ -133,7 +139,49 @@ def test_options_print_as_the_five_keys_of_webjobs() -> None:
     )
 
 
+def test_type_checkers_know_all_options() -> None:
+    """The arguments that they see are written by hand, so that durations may be a ``timedelta``."""
+    (written,) = (
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(options_module)))
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    seen = {each.arg: ast.unparse(each.annotation) for each in written.args.kwonlyargs if each.annotation}
+    kept = {field.name: str(field.type) for field in dataclasses.fields(SingletonOptions)}
+    durations = {name: kept[name].replace("float", "Seconds") for name in options_module.DURATIONS}
+    assert seen == {name: ast.unparse(ast.parse(kind)) for name, kind in (kept | durations).items()}
+    assert list(seen) == list(kept)
+
+
 # Loading
+
+
+@pytest.mark.parametrize("written", ["10675199.02:48:05", "10675199.02:48:05.4775807"])
+def test_the_longest_time_span_is_no_limit_with_its_fraction_and_without(tmp_path: Path, written: str) -> None:
+    section = {"lockAcquisitionTimeout": written, "listenerLockRecoveryPollingInterval": written}
+    options = load_options(host_json(tmp_path, section), {})
+    assert (options.lock_acquisition_timeout, options.listener_lock_recovery_polling_interval) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("timeout", "there is no option 'timeout': write lockAcquisitionTimeout"),
+        *(
+            (key, "for the whole app: give at_least to each @singleton that needs it")
+            for key in ("atLeast", "at_least")
+        ),
+    ],
+)
+def test_a_key_that_is_an_argument_of_the_decorator_says_where_it_goes(tmp_path: Path, key: str, told: str) -> None:
+    assert told in refusal(host_json(tmp_path, {key: "00:00:30"}), {})
+    assert told.partition(": ")[2] in refusal(None, {f"{PREFIX}{key}": "00:00:30"})
+
+
+def test_each_argument_of_the_decorator_is_an_option_of_the_app_or_for_one_function() -> None:
+    arguments = {*inspect.signature(singleton).parameters} - {"function", "unknown"}
+    kept = {field.name for field in dataclasses.fields(SingletonOptions)}
+    assert arguments - kept == {*FOR_ONE_FUNCTION, "timeout"}
 
 
 def test_without_host_json_and_settings_the_defaults_hold(tmp_path: Path) -> None:
@@ -189,6 +237,27 @@ def test_the_longest_time_span_means_no_limit(tmp_path: Path) -> None:
     assert (loaded.lock_acquisition_timeout, loaded.listener_lock_recovery_polling_interval) == (None, None)
 
 
+def test_null_in_host_json_means_no_limit_where_none_does(tmp_path: Path) -> None:
+    folder = host_json(tmp_path, {"lockAcquisitionTimeout": None, "listenerLockRecoveryPollingInterval": None})
+    loaded = load_options(folder, {})
+    assert (loaded.lock_acquisition_timeout, loaded.listener_lock_recovery_polling_interval) == (None, None)
+
+
+def test_a_section_inside_extensions_is_refused_and_its_place_named(tmp_path: Path) -> None:
+    """H-31: the host doesn't read it there either, so a lock would have the defaults without a word."""
+    (tmp_path / "host.json").write_text('{"Extensions": {"queues": {}, "Singleton": {"lockPeriod": "00:00:30"}}}')
+    message = refusal(tmp_path, {})
+    assert 'has the section "Singleton" inside "extensions", where it has no effect' in message
+    assert "move it to the top level" in message
+    message = refusal(None, {"AzureFunctionsJobHost:extensions:singleton:lockPeriod": "00:00:30"})
+    assert "has no effect: the options are AzureFunctionsJobHost__singleton__…" in message
+
+
+def test_a_long_range_is_told_in_days() -> None:
+    with pytest.raises(ConfigurationError, match=r"defer_delay is 604801: it must be from 1 second to 7 days$"):
+        SingletonOptions(defer_delay=604_801)
+
+
 def test_what_webjobs_prints_can_be_read_back(tmp_path: Path) -> None:
     options = SingletonOptions(lock_period=45, lock_acquisition_polling_interval=1.25)
     assert load_options(host_json(tmp_path, json.loads(str(options))), {}) == options
@@ -201,12 +270,18 @@ def test_what_webjobs_prints_can_be_read_back(tmp_path: Path) -> None:
         ({"lockPeriod": 15}, 'write "hh:mm:ss"; if seconds are meant, write "00:00:15"'),
         ({"lockPeriod": "15"}, "singleton.lockPeriod: a bare number (15) would be read as days"),
         ({"lockPeriod": 0.5}, "a bare number (0.5) would be read as days"),
-        ({"lockPeriod": "00:00:14"}, "is '00:00:14': give whole seconds from 15 to 60 (00:00:15 to 00:01:00)"),
+        (
+            {"lockPeriod": "00:00:14"},
+            'is \'00:00:14\': it must be from 15 to 60 seconds, in whole seconds ("00:00:15" to "00:01:00")',
+        ),
         ({"lockPeriod": "soon"}, "singleton.lockPeriod: 'soon' is not a time span: write hh:mm:ss"),
-        ({"lockPeriod": None}, "singleton.lockPeriod is None: write a time span"),
-        ({"lockPeriod": True}, "singleton.lockPeriod is True: write a time span"),
+        ({"lockPeriod": None}, "singleton.lockPeriod is null: leave it out to have the default"),
+        ({"lockPeriod": True}, "singleton.lockPeriod is true: write a time span"),
         ({"lockPeriod": {"s": 1}}, "singleton.lockPeriod is {'s': 1}: write a time span"),
-        ({"lockAcquisitionTimeout": "00:00:00"}, "is '00:00:00': give seconds, more than 0"),
+        (
+            {"lockAcquisitionTimeout": "00:00:00"},
+            "is '00:00:00': it must be more than 0 seconds, or null in host.json for no limit",
+        ),
         ({"enabled": 1}, "singleton.enabled is 1: give true or false"),
         ({"http": "SDK"}, "singleton.http is 'SDK': give direct or sdk"),
         ({"enabled": "yes"}, "singleton.enabled is 'yes': give true or false"),
@@ -217,7 +292,10 @@ def test_what_webjobs_prints_can_be_read_back(tmp_path: Path) -> None:
         ({"lockPerod": "00:00:15"}, "The options are lockPeriod, listenerLockPeriod,"),
         ({"zzz": 1}, "singleton.zzz: there is no option 'zzz'. The options are"),
         ({"lockPeriod": "00:00:15", "LockPeriod": "00:00:20"}, "singleton.LockPeriod is given twice, also as"),
-        ({"lockAcquisitionMinPollingInterval": "00:00:09"}, "lock_acquisition_min_polling_interval is 9, more than"),
+        (
+            {"lockAcquisitionMinPollingInterval": "00:00:09"},
+            "lock_acquisition_min_polling_interval is 9 seconds, more than",
+        ),
         ("15", "singleton is '15': write an object"),
         (["lockPeriod"], "singleton is ['lockPeriod']: write an object"),
     ],
@@ -233,7 +311,11 @@ def test_a_mistake_in_host_json_is_refused_with_file_key_value_and_remedy(
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        (PREFIX + "lockPeriod", "00:02:00", f"app setting {PREFIX}lockPeriod is '00:02:00': give whole seconds"),
+        (
+            PREFIX + "lockPeriod",
+            "00:02:00",
+            f"app setting {PREFIX}lockPeriod is '00:02:00': it must be from 15 to 60 seconds",
+        ),
         (PREFIX + "LOCKPERIOD", "15", f"app setting {PREFIX}LOCKPERIOD: a bare number (15)"),
         (PREFIX + "hostId", "", f"app setting {PREFIX}hostId is '': give a text"),
         (PREFIX + "lock_period", "00:00:15", "no option 'lock_period'; did you mean 'lockPeriod'?"),
@@ -254,8 +336,8 @@ def test_two_spellings_of_one_setting_are_refused() -> None:
     [
         ('{"version": "2.0",\n "singleton": {\n}', "is not valid JSON at line 3, column 2"),
         ("", "is not valid JSON at line 1, column 1"),
-        ("[]", "holds no JSON object"),
-        ('{"singleton": {}, "Singleton": {}}', "there are 2 sections 'singleton'"),
+        ("[]", "has no JSON object in it"),
+        ('{"singleton": {}, "Singleton": {}}', 'has the section "singleton" 2 times'),
         ('{"singleton": {"enabled": true, "enabled": false}}', "singleton.enabled is given twice"),
         ("[" * 100_000, "is not valid JSON"),
         ('{"singleton": {"lockPeriod": ' + "9" * 5000 + "}}", "is not valid JSON"),

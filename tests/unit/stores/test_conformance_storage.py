@@ -16,7 +16,7 @@ async def test_a_container_that_is_being_deleted_is_said_to_be(call: str, timeou
     """W-56: waited for, as it takes half a minute, then told with the service's code; never taken for contention."""
     network = Network()
     network.always(call, answered(409, "ContainerBeingDeleted"))
-    with pytest.raises(StorageUnavailable, match="being deleted, and inaccessible until that is done") as caught:
+    with pytest.raises(StorageUnavailable, match="being deleted, and can't be used until that is done") as caught:
         await lock_on(network).acquire(timeout=timeout)
     assert (caught.value.status, caught.value.code) == (409, "ContainerBeingDeleted")
     assert ends - 1 < now() < ends + 8

@@ -105,7 +105,7 @@ async def test_metadata_that_is_no_utf_8_can_be_read_but_not_written_back(creden
 async def test_an_etag_that_could_not_be_sent_back_is_not_the_service_s(etag: str) -> None:
     wire: Any = Replying({**LEASED, "ETag": etag})
     failure = await failure_of(DirectBlobStore(wire, "locks").acquire("job", MINE, 15))
-    assert (failure.meaning, "no ETag in it" in str(failure)) == ("transient", True)
+    assert (failure.meaning, "without ETag" in str(failure)) == ("transient", True)
 
 
 @pytest.mark.parametrize("credential", credentials(), ids=["key", "signature", "token"])

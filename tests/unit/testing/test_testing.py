@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import azure.functions as func
 import pytest
 
-from singleton import AsyncLockClient, Hold, LockClient, LockLost, LockNotAcquired, current_hold, singleton
+from singleton import AsyncLockClient, Hold, LockClient, LockLost, LockNotAcquired, OldLock, current_hold, singleton
 from singleton.process.current import provided_account
 from singleton.testing import (
     Headcount,
@@ -135,7 +135,7 @@ def test_each_block_has_locks_of_its_own() -> None:
 def test_a_forked_process_is_told_that_it_has_none(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     import_rows()
     monkeypatch.setattr("os.getpid", lambda: -1)
-    with pytest.raises(RuntimeError, match="locks in memory are those of one process"):
+    with pytest.raises(RuntimeError, match="locks in memory exclude within one process only"):
         import_rows()
 
 
@@ -208,7 +208,7 @@ def test_a_function_below_a_trigger_is_found_in_its_builder(in_memory: None) -> 
 
 
 def test_what_is_not_guarded_is_refused(in_memory: None) -> None:
-    with pytest.raises(TypeError, match=r"unguarded.* is not guarded by @singleton"), held_elsewhere(unguarded):
+    with pytest.raises(TypeError, match=r"unguarded.* has neither @singleton nor @once"), held_elsewhere(unguarded):
         pytest.fail("there is no lock")
 
 
@@ -429,3 +429,32 @@ class DurableClient:
     async def start_new(self, _: str, instance_id: str, __: Any) -> str:
         self.started.append(instance_id)
         return instance_id
+
+
+# --- a function that takes its lock under an old name, too ------------------------------------------------------------
+
+
+@singleton(name="book", also=OldLock(name="old_book"), on_contention="raise")
+def book(lost: bool = False) -> int | None:
+    if lost:
+        lose(current_hold())
+        current_hold().raise_if_lost()
+    return current_hold().token
+
+
+def test_a_lock_of_two_names_is_given_back_lost_refused_and_switched_off(in_memory: None) -> None:
+    first, second = book(), book()
+    assert first is not None
+    assert second is not None
+    assert first < second
+    assert_no_leases_left()
+    with pytest.raises(LockLost, match="expired"):
+        book(lost=True)
+    assert_no_leases_left()
+    with held_elsewhere(book), pytest.raises(LockNotAcquired):
+        book()
+    with always_busy(), pytest.raises(LockNotAcquired):
+        book()
+    with disabled():
+        assert book() is None
+    assert book() is not None

@@ -324,7 +324,7 @@ async def waits_in_a_thread() -> None:
 
 NEVER: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = [
     (waits_for_a_lock_that_is_never_free, "1 h of virtual time have passed"),
-    (waits_for_nothing, "nothing is left to happen at 0 s"),
+    (waits_for_nothing, "nothing more will happen after 0 s"),
     (waits_in_a_thread, "stands still while a thread works"),
 ]
 

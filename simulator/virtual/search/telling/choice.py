@@ -1,4 +1,4 @@
-"""What of a run matters for its broken promise: whose visits and which leases are told, and in which order of need."""
+"""What matters for a broken promise: which visits and leases are told, and how much each is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.evidence import Violation
 
 NEEDED: Final = 0
-"""Of a visit without which the last line can't be understood; higher numbers are left out first."""
+"""The need of a visit without which the last line can't be understood. Higher numbers are left out first."""
 _HELPFUL: Final = 1
 _FEW: Final = 2
 _MANY: Final = 4
@@ -63,7 +63,7 @@ def read_tale(records: Sequence[Record], violation: Violation) -> Tale:
 
 
 def _locks_of(focus: Focus, visits: Sequence[Visit]) -> Iterator[str]:
-    """Yield the locks of those who are named, where no lock is: what they wait for or have, or had last."""
+    """Yield the locks of the named callers if no lock is named: what they wait for or have, or had last."""
     if any(visit.owner in focus.owners and not visit.lock for visit in visits):
         return  # any slot would do
     mine = [visit for visit in visits if visit.owner in focus.owners]
@@ -74,7 +74,7 @@ def _locks_of(focus: Focus, visits: Sequence[Visit]) -> Iterator[str]:
 
 
 def ranked(tale: Tale) -> dict[Visit, int]:
-    """Return how much each visit of a lock that matters is needed; who is not in it is not."""
+    """Return how much each visit of an important lock is needed. Visits that are not in it are not needed."""
     named = list(_named(tale))
     if len(named) > _FEW + _MANY:
         named = [*named[:_FEW], *named[-_MANY:]]
@@ -91,7 +91,7 @@ def ranked(tale: Tale) -> dict[Visit, int]:
 
 
 def told_leases(tale: Tale, visits: Iterable[Visit]) -> list[Lease]:
-    """Return the leases that these visits were under, and the last that the violation can be about."""
+    """Return the leases of these visits, and the last one that the violation can be about."""
     told: dict[Lease, None] = {visit.lease: None for visit in visits if visit.lease is not None}
     for lock in sorted(tale.focus.locks) if not tale.late else ():
         mine = [lease for lease in tale.leases if lease.lock == lock]
@@ -102,7 +102,7 @@ def told_leases(tale: Tale, visits: Iterable[Visit]) -> list[Lease]:
 
 
 def _named(tale: Tale) -> Iterator[Visit]:
-    """Yield the visits of the callers and tokens that are named; of who came often, the last."""
+    """Yield the visits of the named callers and tokens; of a caller that came often, the last."""
     last = {(visit.host, visit.owner, visit.lock): visit for visit in tale.visits}
     for visit in tale.visits:
         token = None if visit.got is None else visit.got.get("token")
@@ -113,7 +113,7 @@ def _named(tale: Tale) -> Iterator[Visit]:
 
 
 def _at_the_end(tale: Tale) -> Iterator[Visit]:
-    """Yield what the hosts that are named have at the end, or had last, of the locks that matter."""
+    """Yield which important locks the named hosts have at the end, or had last."""
     for host in sorted(tale.focus.hosts):
         for lock in sorted(tale.locks):
             mine = [visit for visit in tale.visits if (visit.host, visit.lock) == (host, lock)]
@@ -125,7 +125,7 @@ def _at_the_end(tale: Tale) -> Iterator[Visit]:
 
 
 def _had_or_wanted(tale: Tale, host: str, lock: str, mine: Sequence[Visit]) -> list[Visit]:
-    """Return whom the last lease of a host was for; of a host that waits for another's lease, who waits."""
+    """Return for whom the last lease of a host was; if the host waits for another's lease, who waits."""
     has = [visit for visit in mine if visit.has]
     waiting = [visit for visit in mine if visit.open and not visit.has]
     leases = [lease for lease in tale.leases if lease.lock == lock]
@@ -140,7 +140,7 @@ def _had_or_wanted(tale: Tale, host: str, lock: str, mine: Sequence[Visit]) -> l
 
 
 def _holders(tale: Tale) -> Iterator[Visit]:
-    """Yield who has the locks that matter at the end; of a lock that nobody has, who had it last."""
+    """Yield who has the important locks at the end; of a lock that nobody has, who had it last."""
     for lock in sorted(tale.locks):
         has = [visit for visit in tale.visits if visit.lock == lock and visit.has]
         leases = [lease for lease in tale.leases if lease.lock == lock]

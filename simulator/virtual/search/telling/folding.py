@@ -1,4 +1,4 @@
-"""What is left out of a story, in a line each: how many healthy hand-overs, in which time, among how many hosts."""
+"""What a story leaves out, in a line each: how many healthy visits, in which time, on how many hosts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _KINDS: Final[dict[tuple[str, str], Callable[[Visit], bool]]] = {
     ("hold that goes on", "holds that go on"): lambda visit: visit.has,
     ("call in vain", "calls in vain"): lambda _: True,
 }
-"""What a visit came to, in one word and in many; the first that is true of it."""
+"""The outcome of a visit, in one word and in many; the first that is true."""
 
 
 def fold(visits: Iterable[Visit], breaks: Iterable[float]) -> Iterator[tuple[float, str]]:
-    """Say in few lines what these visits came to; the holds before and after each of the ``breaks`` apart."""
+    """Say in few lines how these visits ended; holds before and after each of the ``breaks`` are separate."""
     times = sorted(breaks)
     groups: list[list[Visit]] = []
     stretch = None

@@ -1,4 +1,4 @@
-"""The lines of a story: those of the visits and leases that matter, and in one line each what is left out."""
+"""The lines of a story: the visits and leases that matter, and one line for each thing that is left out."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _OF_CALLS: Final = ("verdict", "cancelled by nobody", "cancellation swallowed")
 """Checks that ask how calls ended."""
 _UNWRITTEN: Final = -1
-"""The place of what no record tells among the records of the same time."""
+"""The place, among records of the same time, of what no record tells."""
 _FIRST: Final = 3
 _LAST: Final = 6
-"""Records of a message that are told where there are too many."""
+"""How many records of a message are told if there are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Story:
 
 
 def tell_lines(tale: Tale, *, most: int) -> Story:
-    """Tell what matters, in ``most`` lines: what is needed least is left out first."""
+    """Tell what matters, in ``most`` lines: the least needed is left out first."""
     ranks = ranked(tale)
     visits = sorted(ranks, key=lambda visit: (ranks[visit], -visit.start))
     while True:
@@ -77,7 +77,7 @@ def _told(tale: Tale, visits: Sequence[Visit], ranks: Mapping[Visit, int], *, co
 
 
 def _outcomes(tale: Tale, visits: Sequence[Visit]) -> list[Told]:
-    """Tell how calls ended, where the violation is about that; that one ended well, only if that is the question."""
+    """Tell how calls ended, if the violation is about that; tell a good end only if that is the question."""
     if tale.check not in _OF_CALLS and not tale.focus.messages:
         return []
     outcomes = [visit.outcome for visit in visits if visit.outcome is not None and _is_asked(tale, visit)]

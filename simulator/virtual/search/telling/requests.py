@@ -1,4 +1,4 @@
-"""The requests of a story: which are told, and those that are alike in one line."""
+"""The requests of a story: which are told. Similar ones share a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.virtual.search.telling.words import Told
 
 _ON_THE_WAY: Final = ("create", "read", "write")
-"""Requests of which nobody needs to hear while they succeed."""
+"""Requests that are not told while they succeed."""
 
 
 def told_requests(tale: Tale, visits: Sequence[Visit], leases: Sequence[Lease]) -> Iterator[Record]:
@@ -33,7 +33,7 @@ def told_requests(tale: Tale, visits: Sequence[Visit], leases: Sequence[Lease]) 
 def grouped(
     requests: Iterable[Record], visits: Sequence[Visit], leases: Sequence[Lease], *, coarse: bool
 ) -> list[Told]:
-    """Tell requests that are alike and follow one another, for the same caller, in one line.
+    """Tell similar requests that follow one another, for the same caller, in one line.
 
     ``coarse``: those that differ too, but for the first and the last of a lease.
     """
@@ -81,7 +81,7 @@ def _alike(one: Record, other: Record) -> bool:
 
 
 def _of_wait(tale: Tale, visit: Visit, record: Record) -> bool:
-    """Tell whether a request was sent for somebody who waits; of who got the lock, polls in vain are not told."""
+    """Tell whether a request was sent for a waiter. Failed polls of a caller that got the lock are not told."""
     if record.event != "request":
         return False
     first = visit.got or visit.entered or visit.done
@@ -100,6 +100,6 @@ def _goes_without_saying(tale: Tale, record: Record) -> bool:
 
 
 def _is_made(tale: Tale, missing: Record) -> bool:
-    """Tell whether the blob that an attempt missed is made after it, by whomever."""
+    """Tell whether anybody made the blob after an attempt that missed it."""
     made = [each for each in tale.records if each.event == "request" and each.text("call") == "create"]
     return any(each.text("name") == missing.text("name") and each.t >= missing.t for each in made)

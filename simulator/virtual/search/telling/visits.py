@@ -1,4 +1,7 @@
-"""What callers did with locks: each asks, gets its lock or not, works, and lets go. Read from the records of a run."""
+"""What callers did with locks: each asks, acquires its lock or not, works, and releases.
+
+Read from the records of a run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _ENDS: Final = ("released", "contended", "deferred", "poisoned")
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """One caller's way through one lock, as its host believed it; ``lock`` is empty while a semaphore's slot is sought.
+    """One caller's visit to one lock, as its host believed it; ``lock`` is empty while a semaphore's slot is sought.
 
     Attributes:
         began: what the caller said before it asked: that it is a candidate, that it wants a slot.
@@ -54,7 +57,7 @@ class Visit:
 
     @property
     def last(self) -> float:
-        """When it was heard of last."""
+        """When the last record about it was written."""
         told = (self.asked, self.got, self.entered, self.left, self.lost, self.done)
         return max((record.t for record in (*told, *self.others) if record is not None), default=self.start)
 
@@ -80,7 +83,7 @@ class Visit:
 
     @property
     def well(self) -> bool:
-        """Whether it got the lock, did its work, and let go."""
+        """Whether it acquired the lock, did its work, and released."""
         return self.has and self.left is not None and not self.was_lost and not self.open
 
     def inside_with(self, other: Visit) -> bool:

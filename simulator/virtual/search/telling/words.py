@@ -1,6 +1,7 @@
 """Each thing that happened, in a sentence without its end.
 
-What a host believes is not told as what the service knows: a caller lets go of its lock, the service ends a lease.
+What a host believes and what the service knows have different words: a caller lets go of its lock, the service ends a
+lease.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def outcome_words(record: Record) -> str:
 
 
 def message_words(record: Record) -> str:
-    """Tell what became of a message."""
+    """Tell what happened to a message."""
     told = {"host": record.host, "id": record.text("id"), "queue": record.text("queue"), "reason": _reason(record)}
     sentence = _OF_MESSAGES.get(record.event, f"{{host}}: {record.event.replace('_', ' ')}, {{id}}")
     times = int(record.get("dequeue_count") or 1)
@@ -91,7 +92,7 @@ def message_words(record: Record) -> str:
 
 
 def other_words(record: Record) -> str:
-    """Tell what has no sentence of its own."""
+    """Tell a record that has no sentence of its own."""
     what = record.text("kind").replace("_", " ") or record.event.replace("_", " ")
     if record.text("kind") in _DONE:
         return _DONE[record.text("kind")].format(**_fields(record, record.text("owner") or record.host))
@@ -105,7 +106,7 @@ def operator_words(record: Record) -> str:
 
 
 def request_words(records: Sequence[Record], lease: Lease | None) -> str:
-    """Tell what the service did with requests that are alike, and where they or their replies were late or lost.
+    """Tell what the service did with similar requests, and whether they or their replies were late or lost.
 
     ``lease``: the one that they were sent under, if it was ever given.
     """

@@ -1,1 +1,1 @@
-"""Lock clients that come and go, used in all ways that they have. How worlds are chosen may not enter."""
+"""Lock clients that are opened and closed, and used in all ways. How worlds are chosen may not enter."""

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 _CALL: Final = 5.0
 """Seconds for one request."""
 _RELEASE: Final = 5.0
-"""Seconds for giving a lease back."""
+"""Seconds for the release of a lease."""
 _DRAIN: Final = 2.0
-"""Seconds after the end of a use within which its lease is renewed no more."""
+"""Seconds after the end of a use. After them its lease is not renewed any more."""
 _LATE: Final = True
 _CLOSE: Final = _RELEASE + 2.0 + 3.0
-"""Seconds within which what a closed client leaves is given back, and its connection closed."""
+"""Seconds within which the holds of a closed client are released, and its connection is closed."""
 
 
 @dataclass(slots=True)
@@ -68,25 +68,25 @@ class Book:
     _inside: dict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
 
     def watch(self) -> None:
-        """Look after those whose work has been started, each second."""
+        """Check those whose work has been started, each second."""
         self.world.oracle.conduct.keeps = self._keeps
         self.world.watch(self._look)
 
     # --- what users tell ----------------------------------------------------------------------------------------------
 
     def opened(self, machine: Machine, place: Place, *, brought: bool) -> Customer:
-        """Take a client that was made."""
+        """Receive a client that was made."""
         customer = Customer(machine, place, brought)
         self._customers.append(customer)
         return customer
 
     def closed(self, customer: Customer) -> None:
-        """Take the close of a client: who waits is told."""
+        """Receive the close of a client: its waiters are told."""
         customer.closed = self.world.loop.now
         self._settle(customer)
         for use in self._of(customer):
             if use.doing == "waits" and use.kind not in ("leader", "worker"):
-                patience = _RELEASE + _CALL if use.kind == "set" else 0.0  # which first gives back what it has
+                patience = _RELEASE + _CALL if use.kind == "set" else 0.0  # it first releases what it has
                 self.world.later(AT_ONCE + patience, self._must_be_told, use)
 
     def begin(self, customer: Customer, owner: str, kind: Kind, locks: tuple[str, ...], timeout: float | None) -> Use:
@@ -207,7 +207,7 @@ class Book:
     def _must_be_answered(self, use: Use, late: bool = False) -> None:  # noqa: FBT001, FBT002 - a callback
         waited = self.world.loop.now - use.since
         if use.kind == "set" and not self.world.oracle.conduct.well(use.machine, waited) and not late:
-            self.world.later(_RELEASE + _CALL, self._must_be_answered, use, _LATE)  # it gives back what it has first
+            self.world.later(_RELEASE + _CALL, self._must_be_answered, use, _LATE)  # it releases what it has first
         elif use in self.uses and use.doing == "waits" and not use.machine.stopped_since(waited):
             self._blame("late answer", f"{use.owner} still waits for {use.locks[0]} after {waited:.1f} s")
 
@@ -298,7 +298,7 @@ class Book:
             self._blame("nobody took it", f"{use.owner} waits, and {lock} is free for {bound:.1f} s")
 
     def _lets_it_lapse(self, machine: Machine, lock: str) -> bool:
-        """Tell whether a machine may have given a lease back in vain: it leaves the lock alone until that lapses."""
+        """Tell whether a machine's release may have failed: it does not ask for the lock until the lease expires."""
         bounds, conduct = self.world.oracle.bounds, self.world.oracle.conduct
         lapses = (bounds.period + 2 * bounds.poll) * bounds.drift + _RELEASE
         return conduct.gives_back(machine, lock, lapses) and not conduct.well(machine, lapses)
@@ -331,7 +331,7 @@ class Book:
         return [use for use in self.uses if use.customer is customer]
 
     def _keeps(self, tenure: Tenure) -> bool:
-        """A set that is not complete, a leader that does not look, the rest of a time: nobody is inside of these."""
+        """Nobody is inside an incomplete set, a leadership whose leader does not look, or the rest of ``at_least``."""
         if tenure.machine is None:
             return False
         kinds = [(use.kind, use.doing) for use in self._at(tenure.machine, tenure.lock)]

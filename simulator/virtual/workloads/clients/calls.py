@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 _TRIES: Final = 5.0
-"""Seconds for which who asks for a holder is sure to try: ten less the last pause, by a clock that is fast."""
+"""Seconds for which a call of ``holder`` surely tries: ten minus the last pause, by a fast clock."""
 _KEPT: Final = 75.0
-"""Seconds for which a hold is looked at when it was given back: any lease is over then."""
+"""Seconds for which a hold is checked after its release: by then any lease is over."""
 
 
 @dataclass(slots=True)
@@ -33,23 +33,23 @@ class Calls:
     _released: list[tuple[float, Use, Hold]] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Look at holds that were given back, each second."""
+        """Check released holds, each second."""
         self.world.watch(self._look)
 
     def got(self, use: Use, holds: tuple[Hold, ...]) -> None:
-        """Take what a caller got, before the book does."""
+        """Receive what a caller got, before the book does."""
         for hold in holds:
             if hold.lock not in use.locks:
                 self._blame("another lock", f"{use.owner} got {hold.lock}, and asked for {use.locks[0]}")
 
     def released(self, use: Use, holds: tuple[Hold, ...]) -> None:
-        """Take holds that their user still has, as the call returns that gives them back."""
+        """Receive holds that their user still has when the call that releases them returns."""
         good = [hold for hold in holds if not hold.lost.is_set()]
         if not use.cut:
             self._released += [(self.world.loop.now, use, hold) for hold in good]
 
     def not_answered(self, machine: Machine, asked: float, error: StorageUnavailable) -> None:
-        """Take the answer that there is no answer; a container that is being deleted is known at once."""
+        """Receive the answer that the storage does not answer. A container that is being deleted is known at once."""
         took = self.world.loop.now - asked
         deleting = error.code == "ContainerBeingDeleted"
         if took < _TRIES and not deleting and not self.world.oracle.conduct.strange(machine, took + STALE):

@@ -8,7 +8,7 @@ clients bring along; uses are cancelled anywhere, and clients closed while other
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.workloads.clients.book import Book
@@ -75,7 +75,7 @@ class Session:
 
 
 def start_clients(world: World) -> None:
-    """Some users on each machine, who open clients one after the other."""
+    """Some users on each machine. They open clients one after the other."""
     rng = world.rng_work
     tell_of(world, _OPTIONS)
     book = Book(world, {"pool": rng.choice([1, 2, 3, 100]), "made.pool": rng.choice([1, 6, 40]), "named.pool": 2})
@@ -119,7 +119,7 @@ def _session(rng: random.Random, keys: int, options: list[SingletonOptions]) -> 
 
 
 def _sweeper(rng: random.Random) -> Session:
-    """One whose work lasts for longer than its lease, unless that is renewed."""
+    """A use whose work takes longer than its lease, unless the lease is renewed."""
     plan = Plan(
         pause=0.0, way="worker", names=(f"sweep-{rng.randrange(4)}",), seconds=rng.uniform(30.0, 90.0), then="long"
     )
@@ -137,14 +137,14 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
     match way:
         case "set":
             every = [f"{stem}key-{number}" for number in range(keys)] + [f"{stem}extra"]
-            names = tuple(rng.sample(every, rng.choice([0, 1, 2, len(every), len(every)])))
+            names = tuple(rng.sample(every, rng.choice([0, 1, 2, len(every), len(every)]))) or (every[0],)
         case "slot" | "try slot" | "hold slot":
             names = (f"{stem}pool",)
         case "leader":
             names, seconds, steps = (f"{stem}chief",), rng.uniform(2, 50), 1
         case "worker":
             names, seconds, steps = (f"{stem}sweep",), rng.uniform(4, 60), 1
-    return Plan(
+    plan = Plan(
         pause=rng.choice([0.0, 0.0, 1.0, 6.0]) * rng.random(),
         way=way,
         names=names,
@@ -156,6 +156,8 @@ def _plan(rng: random.Random, place: str, keys: int, *, sync: bool) -> Plan:
         cut=(rng.choice(_PHASES), rng.randrange(rng.choice([4, 12, 80]))) if rng.random() < 0.35 else None,
         closes=rng.randrange(12) if rng.random() < 0.05 else None,
     )
+    # A worker needs the lock at its own next tick.
+    return replace(plan, at_least=min(plan.at_least, 0.9 * plan.seconds / 3.3)) if way == "worker" else plan
 
 
 def _then(rng: random.Random, way: str) -> str:
@@ -169,7 +171,7 @@ def _then(rng: random.Random, way: str) -> str:
 
 
 class Shop:
-    """A machine where users make clients; those of one place share what they bring along."""
+    """A machine where users make clients. Clients of one place share what they bring along."""
 
     def __init__(self, world: World, book: Book, calls: Calls, machine: Machine) -> None:
         self._world = world

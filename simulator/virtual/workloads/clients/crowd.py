@@ -49,14 +49,14 @@ _WITHIN: Final = (0.0, 0.02, 0.5, 3.0, _LONG)
 
 @dataclass(slots=True)
 class Crowd(Calls):
-    """Looks at the order in which callers of one process get a lock, and for how long they hand it on."""
+    """Checks the order in which callers of one process acquire a lock, and for how long they hand it on."""
 
     book: Book | None = None
     window: float = 0.0
     _begun: dict[str, float] = field(default_factory=dict)
     """When the first section under a lease began."""
     _signals: dict[str, LossSignal] = field(default_factory=dict)
-    """Of whoever had a lease last."""
+    """The token of the last holder."""
     _tokens: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def got(self, use: Use, holds: tuple[Hold, ...]) -> None:

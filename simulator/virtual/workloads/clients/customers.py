@@ -1,4 +1,4 @@
-"""What is known of those who use lock clients: a client that somebody has made, and each of its uses."""
+"""What is known of the users of lock clients: each client, and each of its uses."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from simulator.virtual.workloads.bodies import inside
 from simulator.virtual.workloads.witness import Witness
 from simulator.virtual.worlds.resource import Refused
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
-from singleton.process.registry import holds_in
+from singleton.base.hold import holds_in
 
 if TYPE_CHECKING:
     from simulator.virtual.workloads.clients.book import Book
@@ -74,7 +74,7 @@ class User:
             self.book.closed(self.customer)
 
     def blame_itself(self, use: Use) -> None:
-        """Judge a second request for a lock by whoever is inside, that was not refused."""
+        """Judge a second request by a caller that is inside the lock already, if it was not refused."""
         text = f"{use.owner} asked again for {use.locks[0]}, and was not told at once"
         self.world.oracle.blame("waits for itself", text)
 
@@ -83,13 +83,13 @@ class User:
         self.world.oracle.blame("worked after its stop", f"{use.owner} was stopped, and works once more")
 
     def must_have_stopped(self, use: Use, asked: float, bound: float) -> None:
-        """Judge the end of a worker that was asked to stop: its work may end, and its lock be given back."""
+        """Judge the end of a worker that was asked to stop: its work may end, and its lock be released."""
         took = self.world.loop.now - asked
         if took > bound and self.world.oracle.conduct.well(use.machine, took + QUIET):
             self.world.oracle.blame("stopped late", f"{use.owner} was stopped, and ended {took:.1f} s later")
 
     async def use(self, plan: Plan, number: int) -> None:
-        """Use the client once; whatever comes of it is judged."""
+        """Use the client once; every result is judged."""
         await asyncio.sleep(plan.pause)
         if plan.way == "holder":
             await self._look(plan)
@@ -105,7 +105,7 @@ class User:
         cutter.task = task = asyncio.create_task(work, name=use.owner)
         error = await _ended(task)
         if plan.then == "dropped":
-            self.world.loop.leftover_tasks()  # the loop lets go of tasks that have ended, and of the holds they brought
+            self.world.loop.leftover_tasks()  # the loop drops tasks that have ended, and the holds that they returned
         kept = use.doing != "waits" or use.kind == "worker"
         rest = plan.at_least * self.world.oracle.bounds.drift if kept else 0.0
         self.world.oracle.reached[f"use: {'ok' if error is None else type(error).__name__}"] += 1
@@ -251,7 +251,7 @@ class User:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _inside(self, use: Use, holds: tuple[Hold, ...], plan: Plan, cutter: _Cutter) -> None:
-        """Work in steps under all these holds, as long as none is lost; none at all is what a try may get."""
+        """Work in steps under all these holds, as long as none is lost. A try may have no hold at all."""
         if not holds:
             if plan.way in ("try", "try slot"):
                 raise LockNotAcquired("it got None")
@@ -277,7 +277,7 @@ class User:
                     break
 
     async def _ask_again(self, use: Use, plan: Plan) -> None:
-        """Ask for the lock that this is inside of: who waits for itself is told."""
+        """Ask for the lock that this code is inside of: a caller that waits for itself is told so."""
         asked = self.world.loop.now
         with suppress(TimeoutError):
             try:
@@ -293,7 +293,7 @@ class User:
             self.blame_itself(use)
 
     async def _step(self, holds: tuple[Hold, ...], seconds: float) -> bool:
-        """Work for some seconds, and write what came of it; False as soon as a hold is lost."""
+        """Work for some seconds, and write the result; False as soon as a hold is lost."""
         losses = [asyncio.ensure_future(_over(hold.lost)) for hold in holds]
         try:
             await asyncio.wait(losses, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -307,7 +307,7 @@ class User:
         return True
 
     def _async_client(self) -> AsyncLockClient:
-        return self.client  # type: ignore[return-value]  # whoever is sync does none of what needs it
+        return self.client  # type: ignore[return-value]  # sync callers don't need it
 
 
 @dataclass(slots=True)
@@ -334,7 +334,7 @@ class _Cutter:
 
 
 async def _ended(task: asyncio.Task[None]) -> BaseException | None:
-    """Wait for a task, and return its error without what its frames had: a hold that was dropped among it."""
+    """Wait for a task, and return its error without the objects of its frames, for example a dropped hold."""
     await asyncio.wait({task})
     try:
         await task
@@ -345,5 +345,5 @@ async def _ended(task: asyncio.Task[None]) -> BaseException | None:
 
 
 async def _over(lost: LossSignal) -> None:
-    """Wait for the loss of a hold, without the hold: who drops that leaves nothing that has it."""
+    """Wait for the loss of a hold without a reference to the hold, so that the hold can be dropped."""
     await lost

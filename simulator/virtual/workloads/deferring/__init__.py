@@ -1,1 +1,1 @@
-"""Messages that go back while their lock is busy, and a ledger of what becomes of each."""
+"""Messages that are put back while their lock is held, and a ledger of what happens to each."""

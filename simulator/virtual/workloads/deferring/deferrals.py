@@ -48,14 +48,12 @@ _HIDING: Final[tuple[dict[str, Any], ...]] = (
 
 
 def start_deferrals(world: World) -> None:
-    """Have all hosts listen to one queue or two, with more messages of a customer than can run."""
+    """Let all hosts listen to one queue or two, with more messages of a customer than can run."""
     rng = world.rng_work
     app = rng.choice(APPS)
     queues = _QUEUES[: rng.choice([1, 1, 1, 2])]
     kinds = rng.sample(KINDS, rng.choice([1, 1, 2, 3]))
-    if (
-        BYTES in kinds
-    ):  # functions of one queue must agree on what names a message has: its failures are counted by them
+    if BYTES in kinds:  # functions of one queue must agree on the names of a message: its failures are counted by them
         kinds = [BYTES]
     hosting = QueueWorld(world, app.options)
     ledger = Ledger(world, delay=app.delay, most=app.options.max_dequeue_count)

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
 
 _ANSWER: Final = 9.8
-"""Seconds after which whoever asks a queue takes silence for an answer."""
+"""Seconds after which a request to a queue without an answer counts as failed."""
 _OF_A_NOTE: Final = 4.9
-"""The same, of the notes on how often a message has failed."""
+"""The same for the notes on how often a message has failed."""
 _SLOW: Final = 4.0
-"""Seconds of one request by which a message may be late enough to be received again."""
+"""Seconds by which one request may be late, so that a message may be received again."""
 _AFTERWARDS: Final = 21.0
 """Seconds in which the original of a copy is deleted, if each request is answered."""
 _RETRIED: Final = 3
-"""Deletes in vain after which a message may stay."""
+"""Failed deletes after which a message may stay."""
 _HELD_UP: Final = 45.0
 """Seconds that may pass from the reading of what is left of a life to the sending of the copy."""
 _CUT_OFF: Final = 2.0
@@ -117,13 +117,13 @@ class Ledger:
     # --- what is fed, and what its invocations say --------------------------------------------------------------------
 
     def fed(self, number: int, queue: str, stored: Stored) -> None:
-        """Take a message that a producer has put into a queue."""
+        """Receive a message that a producer has put into a queue."""
         entry = Entry(number, queue, stored.expires)
         self.entries[stored.text] = self._names[stored.id] = entry
         entry.there[queue, stored.id] = stored
 
     def failed(self, name: str, *, own: bool) -> None:
-        """Take the failure of an invocation for the message of an id: of its body's own, or not."""
+        """Receive the failure of an invocation for the message of an id: by its body, or not."""
         entry = self._names[name]
         entry.failures[name] += 1
         entry.own += own
@@ -132,7 +132,7 @@ class Ledger:
             self._blame("tried too often", entry, f"failed {entry.own} times, and may fail {self._most} times")
 
     def cancelled(self, name: str, *, last: bool) -> None:
-        """Take the cancellation of an invocation, of the ``last`` that its host tries or not.
+        """Receive the cancellation of an invocation; ``last``: its host tries no more.
 
         A message that goes back just then is there; and its host, which can't know, copies it to the poison queue.
         """
@@ -140,7 +140,7 @@ class Ledger:
         self.failed(name, own=False)
 
     def succeeded(self, name: str, *, ran: bool, dropped: bool, value: object) -> None:
-        """Take the success of an invocation: whether its body ran, or was not to run, and what it returned."""
+        """Receive the success of an invocation: whether its body ran or should not run, and what it returned."""
         entry = self._names[name]
         entry.answered += 1
         if not ran:
@@ -243,7 +243,7 @@ class Ledger:
             self._blame("wrong delay", entry, f"was put back for {delay} s instead of {least} to {most}")
 
     def _must_be_one(self, entry: Entry, before: set[tuple[str, str]]) -> None:
-        """Of what was there some time ago, one is left at most."""
+        """Of the copies that existed some time ago, at most one is left."""
         there = self._there(entry, before)
         by_hosts = entry.slow and {queue for queue, _ in entry.there} == {poison_queue(entry.queue)}
         if there > 1 and not (entry.unanswered or by_hosts or self._struck(entry)):

@@ -30,7 +30,7 @@ _ANSWERS: Final[tuple[Policy, ...]] = ("defer", "defer", "defer", "wait", "raise
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """An app's host.json, as the workload has to know it.
+    """An app's host.json, as far as the workload must know it.
 
     Attributes:
         name: of its folder; empty: this one, with all options at their defaults.
@@ -76,7 +76,7 @@ class Shape:
 
 
 def answer(contention: Contention) -> Policy:
-    """Answer as a policy of a user's own, by chance, and for one invocation always the same."""
+    """Answer as a user's policy function: at random, but for one invocation always the same."""
     return _answer_to(contention.owner)
 
 
@@ -93,7 +93,7 @@ _GUARDS: Final[dict[str, dict[str, Any]]] = {
     "put_off": {"on_contention": "defer"},
     "put_off_sync": {"on_contention": "defer"},
     "put_off_soon": {"on_contention": "defer", "timeout": 4},
-    # The host renews the message meanwhile, and its first receipt is void.
+    # The host renews the message meanwhile, so its first receipt is invalid.
     "put_off_late": {"on_contention": "defer", "timeout": 20},
     BYTES: {"on_contention": "defer"},
     "put_off_for_an_output": {"on_contention": "defer"},
@@ -105,7 +105,10 @@ KINDS: Final = tuple(_GUARDS)
 
 @cache
 def shapes(app: App, queue: str) -> dict[str, Shape]:
-    """Declare all functions of an app for a queue; to be put back they need a trigger that tells the queue."""
+    """Declare all functions of an app for a queue.
+
+    Their messages can be put back only if the trigger names the queue.
+    """
     functions = func.FunctionApp()
     with without_options():
         os.environ[_ROOT] = str(app.folder)

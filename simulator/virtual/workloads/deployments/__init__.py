@@ -1,1 +1,1 @@
-"""What is deployed: apps with settings and names of all sorts, and hosts that are none of ours beside them."""
+"""What is deployed: apps with all sorts of settings and names, and hosts of other libraries."""

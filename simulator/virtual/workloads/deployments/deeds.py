@@ -1,4 +1,4 @@
-"""The bodies of deployed functions: a job, and what it gives back."""
+"""The bodies of deployed functions: a job, and what it returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Deed:
-    """What one invocation's body does and gives; it notes how often it has begun."""
+    """What one invocation's body does and returns; it notes how often it has begun."""
 
     job: Job
     gives: Any

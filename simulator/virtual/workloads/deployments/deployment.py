@@ -1,6 +1,6 @@
 """Deployments: what some hosts are deployed with, drawn by number.
 
-First comes the truth: accounts, host ids, options, functions and their locks. Then each app is written down, in one
+First the truth is drawn: accounts, host ids, options, functions and their locks. Then each app is written down, in one
 way or in two: as settings, host.json and declarations. It is declared once, with its environment in place.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Mode
 
 DEPLOYMENTS: Final = 64
-"""How many there are: worlds draw one of them."""
+"""The number of deployments: worlds draw one of them."""
 _WEBJOBS: Final = "azure-webjobs-hosts"
 _WRITTEN: Final[dict[str, Literal["token", "owner"]]] = {"default": "token", "webjobs": "owner", "dequeueable": "token"}
 Policy = Literal["wait", "skip", "raise"]
@@ -78,7 +78,7 @@ class Function:
 
     @property
     def wait(self) -> float | None:
-        """Seconds for which its callers wait; None: for as long as it takes."""
+        """Seconds for which its callers wait; None: without a limit."""
         if self.timeout is not None:
             return self.timeout
         return self.options.lock_acquisition_timeout if self.on_contention == "wait" else 0
@@ -199,7 +199,7 @@ _ARGUMENTS: Final = {
 
 def _function(rng: random.Random, app: App, index: int, given: dict[str, object]) -> Function:
     layouts: tuple[Literal["default", "webjobs", "dequeueable"], ...] = ("default", "default", "webjobs", "dequeueable")
-    # A Dequeueable lock is a bare value: of two apps one has them, so that no two locks share a name.
+    # A Dequeueable lock is only a value: one of two apps has them, so that no two locks share a name.
     layout = rng.choice(layouts[: 3 if app.number else 4])
     of_the_host = layout != "dequeueable" and rng.random() < 0.3
     shared = of_the_host or layout == "dequeueable"  # so are these: all in one account

@@ -1,7 +1,7 @@
-"""A host that is none of ours: the WebJobs SDK's singletons, or Dequeueable's, by the names and requests of theirs.
+"""A host of another library: singletons of the WebJobs SDK or of Dequeueable, with their names and requests.
 
-It reads the blob, leases it if it is free, makes it where it is missing, renews after half the period and gives the
-lease back (W-52 to W-54, W-57, W-69, W-77; D-24, D-25, D-32, D-34). It ends its work when its lease may have ended.
+It reads the blob, leases it if it is free, makes it if it is missing, renews after half the period and releases the
+lease (W-52 to W-54, W-57, W-69, W-77; D-24, D-25, D-32, D-34). It ends its work when its lease may have ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Lease:
 
 
 def start_foreign(world: World, editions: tuple[Edition, ...], machine: Machine) -> Function | None:
-    """Let a machine be such a host, for a lock that some function of ours has, too; return the function, if there is.
+    """Let a machine be such a host, for the lock of one of the app's functions; return that function, if there is one.
 
     It is never told to stop: it has no lock thread that would be closed.
     """
@@ -80,7 +80,7 @@ class _Foreign:
         self._store = NetworkStore(world.network, world.service, machine)
 
     async def work(self, rounds: list[tuple[float, float]], ids: list[str]) -> None:
-        """Do some work under the lock, again and again, until nobody else does any."""
+        """Work under the lock again and again, until nobody else works."""
         for pause, seconds in rounds:
             await asyncio.sleep(pause)
             lease = await self._acquired(ids)
@@ -88,7 +88,7 @@ class _Foreign:
                 await self._inside(lease, seconds)
 
     async def _acquired(self, ids: list[str]) -> _Lease | None:
-        """Ask until the lock is free; None when it has been taken for a long time."""
+        """Ask until the lock is free; None if it stays held for a long time."""
         for _ in range(12):
             lease = _Lease(ids.pop(), asyncio.get_running_loop().time() + self.period * _MARGIN)
             try:
@@ -123,7 +123,7 @@ class _Foreign:
         await self._given_back(lease)
 
     async def _renewed(self, lease: _Lease) -> None:
-        """Renew after half the period; return when the lease is gone."""
+        """Renew after half the period; return when the lease is lost."""
         while True:
             await asyncio.sleep(self.period / 2)
             while True:

@@ -1,4 +1,4 @@
-"""Scopes as functions are declared with them, and the messages that name them: the values come first, then the body."""
+"""Scopes of declarations, and the messages that name them: the values come first, then the body."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _GUID: Final = "7F2A1C1E-3d0b-4c55-9d3e-0a1b2c3d4e5f"
 _WHEN: Final = "2026-03-09T19:08:09.5Z"
 
 Message = tuple[str, tuple[str, ...] | None]
-"""A body, and the values of the scope in it as text; None: it names none, and the invocation is to fail."""
+"""A body, and the values of its scope as text; None: it has no scope, and the invocation must fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How a declaration says its scope, and what messages for it look like."""
+    """How a declaration gives its scope, and what its messages look like."""
 
     path: str | None
     template: str
@@ -44,7 +44,7 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """What a scope is drawn from: ``tag`` begins its text where it may, ``dotnet`` says that values are printed so."""
+    """What a scope is drawn from: ``tag`` begins its text if possible; ``dotnet``: values are printed as in .NET."""
 
     rng: random.Random
     values: list[_Value]
@@ -90,7 +90,7 @@ def _bodies(values: list[_Value], body: Callable[[str], str], texts: Callable[[s
 def _wrong(draw: _Draw, body: Callable[[str], str], *more: str, at: str = "") -> list[Message]:
     """Return messages that name no scope; ``at``: of a path, which is not to be empty.
 
-    What is there and can't be printed is nothing to .NET, and no mistake.
+    A value that can't be printed is nothing to .NET, and no error.
     """
     unprintable = ["[1]", '{"a": 1}', *(["null", '""', '" "'] if at else [])]
     wrong = ["{}", *more, *([] if draw.dotnet else map(body, unprintable))]
@@ -216,7 +216,7 @@ def _text_of_dotnet(draw: _Draw) -> Scope:
 
 
 def _of_no_text(draw: _Draw) -> Scope:
-    """What .NET makes nothing of, and what it may print in one way or another, which is refused."""
+    """Values that are nothing to .NET, and values that .NET may print in several ways: these are refused."""
     nothing = [
         (f'{{"V": {value}}}', (draw.tag,)) for value in draw.rng.sample(("true", "1.5", "null", "[1]", "1.0", "{}"), 2)
     ]
@@ -228,7 +228,7 @@ def _of_no_text(draw: _Draw) -> Scope:
 
 
 def _whole_function(_: _Draw) -> Scope:
-    """A scope that comes to nothing is that of the whole function, to .NET."""
+    """In .NET an empty scope means the whole function."""
     return Scope(
         "V", "", (('{"V": null}', ()), ('{"V": "a"}', ("a",)), ('{"V": ""}', ()), ('{"V": "2026-03-09"}', None))
     )

@@ -1,4 +1,4 @@
-"""How an account, a host id and options are written down: one truth in many ways, with other values beside it.
+"""How an account, a host id and options are written down: one truth in many ways, with other values near it.
 
 What is written comes from the specification (H-1 to H-7, H-21 to H-28, W-19, W-23) and the documentation. Nothing here
 reads: the truth comes first, so no reader's mistake can be shared.
@@ -25,7 +25,7 @@ _EMULATORS_KEY: Final = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVEr
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A connection as an app has it: the decorator's argument, the settings, and the way in that they give."""
+    """A connection of an app: the decorator's argument, the settings, and the credential that they give."""
 
     argument: str
     settings: Mapping[str, str]
@@ -220,7 +220,7 @@ def draw_account(rng: random.Random, name: str) -> Account:
 
 
 def draw_host_id(rng: random.Random, number: int) -> tuple[str, Papers]:
-    """Return a host id, and what an app has that gets it so (H-1 to H-6)."""
+    """Return a host id, and the settings of an app that has it (H-1 to H-6)."""
     site = f"Shop-{number}"
     slot = rng.choice(("", "Production", "Staging"))
     named = site.lower() + ("-staging" if slot == "Staging" else "")
@@ -247,7 +247,7 @@ def draw_host_id(rng: random.Random, number: int) -> tuple[str, Papers]:
 
 
 def host_id_written(rng: random.Random, given: str) -> Papers:
-    """Write a host id down as it is, with another beside it that does not count."""
+    """Write a host id down as it is, and another one that does not count."""
     site = {"WEBSITE_INSTANCE_ID": "2", "WEBSITE_SITE_NAME": "decoy-site"}
     explicit = "AzureFunctionsWebHost__hostid"
     ways = (

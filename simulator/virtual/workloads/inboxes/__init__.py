@@ -1,1 +1,1 @@
-"""The workload ``ordered``: an inbox, who sends to it, who handles its messages; and what must hold of them."""
+"""The workload ``ordered``: an inbox, its senders and handlers, and what must be true of them."""

@@ -1,4 +1,4 @@
-"""Whether somebody always comes for what waits in an inbox.
+"""Check that waiting messages of an inbox are always fetched.
 
 left without a bell    a key has had messages for a while without a bell, a consumer, or trouble
 not gone on with       the consumer of a key is dead, and nobody goes on with it
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from simulator.virtual.worlds.world import World
 
 _BARE: Final = 5.0
-"""Seconds after which a key with messages has a bell, or somebody at it, on a good day."""
+"""Seconds after which a key with messages has a bell or a consumer, without faults."""
 _GOES_ON: Final = 24.0
-"""Seconds after the end of a dead consumer's lease in which another comes: a bell that was put off, and a poll."""
+"""Seconds after the end of a dead consumer's lease in which another comes: a delayed bell, and a poll."""
 _TROUBLE: Final = 60.0
 
 
 @dataclass(slots=True)
 class BellWatch:
-    """Looks every second."""
+    """Checks every second."""
 
     world: World
     book: Postbook
@@ -44,7 +44,7 @@ class BellWatch:
     """When the lease of each key's dead consumer ended, and who that was."""
 
     def look(self) -> None:
-        """See what there is."""
+        """Check the current state."""
         now, names, service = self.world.loop.now, self.book.names, self.world.service
         for machine in self.world.machines:
             if machine.leaving:
@@ -92,17 +92,17 @@ class BellWatch:
             self._orphans[spot] = self.world.loop.now, machine
 
     def _is_calm(self, seconds: float, dead: Machine | None = None) -> bool:
-        """Tell whether all other hosts that there were in the last seconds are well."""
+        """Tell whether all other hosts of the last seconds are well."""
         now, conduct = self.world.loop.now, self.world.oracle.conduct
         there = [each for each in self.world.machines if now - self._gone.get(each, now) < seconds and each is not dead]
         return all(conduct.well(machine, seconds) and not machine.leaving for machine in there)
 
     def bells(self, lock: str) -> int:
-        """Return how many bells there are for the key of a lock: each of them asks for it, a second apart at least."""
+        """Return how many bells there are for the key of a lock: each asks for it, at least a second apart."""
         return self._rung()[lock.removeprefix(self.book.names.locks)]
 
     def _rung(self) -> Counter[str]:
-        """Return the keys that there are bells for, and how many."""
+        """Return the keys with bells, and how many each has."""
         spots = Counter[str]()
         for text in self.queues.texts(self.queue):
             with suppress(ConfigurationError):

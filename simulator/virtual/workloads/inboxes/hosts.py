@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _NAME: Final = "orders"
 _OPTIONS: Final = QueueOptions(max_polling_interval=5.0, max_dequeue_count=10_000, visibility_timeout=2.0)
 _VISIBILITY: Final = 120.0
-"""Seconds for which a host has a bell, which it renews: the real one takes ten minutes."""
+"""Seconds for which a host has a bell; it renews that. The real host takes ten minutes."""
 _MOST_KEYS: Final = 3
 
 
@@ -51,7 +51,7 @@ class _Fails(Exception):
 
 
 def start_ordered(world: World) -> None:
-    """Each host sends messages of some keys, and handles what anybody sent: as a Functions app, or as a worker."""
+    """Each host sends messages of some keys, and handles messages of all hosts: as a Functions app, or as a worker."""
     rng = world.rng_work
     world.service.most_blocks = rng.choice((2, 3, 5, 12, 50_000))
     rules: dict[str, Any] = {"attempts": rng.choice((1, 2, 3)), "on_poison": rng.choice(("skip", "skip", "stop"))}
@@ -161,7 +161,7 @@ class _Office:
     # --- handlers -----------------------------------------------------------------------------------------------------
 
     async def works(self, machine: Machine, keys: int, stays: float) -> None:
-        """Have a worker until nothing is left, another after ``stays`` seconds."""
+        """Run a worker until nothing is left; another one after ``stays`` seconds."""
         handling = {"keys": keys, "look_every": self.look_every, **self.rules}
         with suppress(LockClosed):
             while not self._ends_on(machine):
@@ -171,7 +171,7 @@ class _Office:
                         await asyncio.sleep(1.0)
 
     def listens(self, machine: Machine, *, is_async: bool) -> None:
-        """Have an app with a queue function and a timer."""
+        """Run an app with a queue function and a timer."""
 
         async def ship(message: InboxMessage) -> None:
             await self._handle(message)
@@ -243,7 +243,7 @@ class _Office:
     # --- operators ----------------------------------------------------------------------------------------------------
 
     async def operates(self, machine: Machine, *, pace: float) -> None:
-        """Have stopped keys go on, and see to what was put aside: some of it is sent again, the rest discarded."""
+        """Resume stopped keys, and handle what was put aside: some of it is sent again, the rest is discarded."""
         while not self._ends_on(machine):
             await asyncio.sleep(pace)
             with suppress(SingletonError):
@@ -278,7 +278,7 @@ class _Office:
         return machine.leaving or self._is_over()
 
     def _is_over(self) -> bool:
-        """Tell whether all was sent and handled, and nothing is put aside: once that is so, nobody does anything."""
+        """Tell whether all was sent and handled, and nothing is put aside: then nobody does anything more."""
         self._over = self._over or self._is_settled()
         return self._over
 

@@ -1,4 +1,4 @@
-"""Messages as they are planned, and what became of each; keys as the service has them."""
+"""Messages as they are planned, and what happened to each; keys as the service has them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from singleton.base.state import Json
 
 HEAVY: Final = 90_000
-"""Bytes of a message of which three are more than a reader reads at once."""
+"""Bytes of a long message: three of them are more than a reader reads at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def number_in(body: Any) -> int:
 
 @dataclass(slots=True, eq=False)
 class Send:
-    """One send of a message, and what became of it.
+    """One send of a message, and what happened to it.
 
     Attributes:
         number: of the message.
@@ -88,7 +88,7 @@ class Send:
 
     @property
     def settled(self) -> bool:
-        """Whether nobody has to handle it any more."""
+        """Whether nobody must handle it any more."""
         return self.done or self.aside
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Send:
 
 @dataclass(slots=True)
 class Key:
-    """A key: what its state says at the service, and what is known of it beside that.
+    """A key: its state at the service, and what else is known of it.
 
     Attributes:
         kept: the state.
@@ -127,7 +127,7 @@ class Key:
 
     @property
     def tried(self) -> int:
-        """How often the message in hand was tried, deaths of its consumers included."""
+        """How often the current message was tried; deaths of its consumers count too."""
         return max(self.attempt, self.kept.tried)
 
     @property

@@ -82,7 +82,7 @@ class Postbook:
         return send
 
     def sent(self, send: Send, *, ok: bool) -> None:
-        """Take the end of a send, or of the hope for it."""
+        """Receive the end of a send, or the end of waiting for it."""
         send.ended, send.ok = self.world.loop.now, ok
         self.world.oracle.reached["messages sent" if ok else "sends that failed"] += 1
         if ok and send.id is None:
@@ -237,7 +237,7 @@ class Postbook:
                 self._blame("deleted unread", f"{self._by_id.get((entry.sender, entry.number))} was in {name}")
 
     def must_be_settled(self) -> None:
-        """At the end, all that was sent was handled, or put aside, or its key stands still."""
+        """At the end, each sent message was handled or put aside, or its key stands still."""
         for send in self.waiting:
             if not self.keys[self.names.spot(send.key)].kept.stopped:
                 self._blame("message forgotten", f"{send} is neither handled nor put aside")

@@ -1,4 +1,4 @@
-"""What an invocation of the workload ``listener`` answers, and how long it took to.
+"""What an invocation of the workload ``listener`` answers, and after how long.
 
 wrong answer      an invocation returned something else than its body, or something where none ran
 made unlocked     an item that a body gives was made without its lock
@@ -40,7 +40,7 @@ _NEVER_DROPPED: Final = (
 )
 _SKIPPED: Final = ("sweep", "sweep_sync", "idle", "nightly")
 _ITEMS: Final = ("report", "report_sync", "tally")
-"""Functions whose items the worker would go through."""
+"""Functions whose items the worker would iterate over."""
 _WAITS: Final = {
     "ship_sync": (20.0, 20.0),
     "limited": (WAITS_UNTIL, WAITS_UNTIL),
@@ -91,7 +91,7 @@ class Invoked:
         if outcome == "LockNotAcquired" and self.kind in _SKIPPED:
             self._blame("not skipped", f"{self.name} failed, though it is to be skipped where the lock is taken")
         if outcome == "ok":
-            poisoned = self._poisoned()  # it failed, and its host is to delete its message
+            poisoned = self._poisoned()  # it failed, and its host must delete its message
             items = work.gives == "items" and bool(work.ran) and not poisoned
             expected = ["item 0", "item 1"] if items else None if poisoned else work.gave
             if self.results[-1] != expected or (items and self.kind not in _ITEMS):
@@ -123,7 +123,7 @@ class Invoked:
             self._blame("policy ignored", f"{self.name} was to {work.policy}, and {ended}")
 
     def _judge_wait(self, outcome: str) -> None:
-        """Judge how long it waited: for its lock, or until it was told that others have it."""
+        """Judge how long it waited: for its lock, or for the answer that others have it."""
         work, drift = self.work, self.world.oracle.bounds.drift
         least, most = _WAITS.get(self.kind, (0.0, 0.0))
         if self.kind == "ask" and work.asked and work.policy == "wait":

@@ -29,9 +29,9 @@ QUEUE: Final = "listened-orders"
 LIMIT: Final = 20.0
 """The ``functionTimeout`` of the app, in seconds."""
 WAITS_UNTIL: Final = 15.0
-"""Seconds after which an invocation waits no longer under that limit."""
+"""Seconds after which an invocation stops waiting under that limit."""
 PATIENCE: Final = 15.0
-"""Seconds for which ``ask`` waits where its policy says so."""
+"""Seconds for which ``ask`` waits if its policy says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ VARIANTS: Final = (
     Variant(15, None, timeout=12),
 )
 WITHOUT_END: Final = Variant(15, None)
-"""Whoever is no listener waits for as long as he may."""
+"""Functions without a listener wait as long as they may."""
 
 
 @dataclass(slots=True)
@@ -220,7 +220,7 @@ def _function(declared: Any) -> Callable[..., Any]:
 
 
 def _limit_wait(function: Callable[..., Any]) -> None:
-    """Have a function's waits end before the functionTimeout: it is read at the first invocation, and kept."""
+    """Let a function's waits end before the functionTimeout: it is read at the first invocation, and kept."""
     before = os.environ.get(_TIMEOUT)
     os.environ[_TIMEOUT] = host_json_timespan(LIMIT)
     try:

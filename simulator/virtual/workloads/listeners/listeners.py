@@ -1,4 +1,4 @@
-"""The workload ``listener``: listeners beside ordinary guarded functions, on hosts that come and go.
+"""The workload ``listener``: listeners and ordinary guarded functions, on hosts that start and stop.
 
 Timers, messages and calls without a trigger, sync and async; invocations are cancelled between any two callbacks of
 their machine, bodies are longer than a process waits for at its end, policies are functions. What listeners promise is
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from singleton.functions.contention import Policy
 
 _SECONDS: Final = 64.0
-"""For so long timers fire and calls come."""
+"""Seconds for which timers fire and calls come."""
 _TIMERS: Final = ("sweep", "sweep_sync", "tally")
 _QUEUES: Final = ("pull", "pull_sync")
 _CALLS: Final = ("answer", "answer_sync", "both", "idle")
@@ -51,7 +51,7 @@ _OTHER_QUEUES: Final = ("report", "report_sync", "ask_pull")
 _LEVELS: Final = ("ship", "ship_sync", "ask", "ask_sync", "ask_pull", "limited", "report", "report_sync")
 """Those that share the lock of a customer."""
 _LONG: Final = (0.1, 0.2, 0.7)
-"""The part of the bodies that are long, as it is drawn for a world: with many of them, seats are often taken."""
+"""The share of long bodies that is drawn for a world: with many of them, seats are often taken."""
 _MESSAGE: Final = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
 
 
@@ -66,7 +66,7 @@ def start_listeners(world: World) -> None:
         *rng.sample(_ORDINARY, rng.choice([0, 1, 1])),
     ]
     kinds += rng.sample(["nightly", *_TIMERS], rng.choice([0, 0, 0, 1]))
-    if rng.random() < 0.35:  # waits for who listens, and for the lock
+    if rng.random() < 0.35:  # waits for the listener, and for the lock
         variant = rng.choice((variant, WITHOUT_END))
         kinds.append("twice")
     queue = ""
@@ -81,7 +81,7 @@ def start_listeners(world: World) -> None:
             if kind in (*_TIMERS, "nightly"):
                 world.start(machine, app.ticks(machine, kind, begin), seconds=20.0)
             else:
-                # Attempts are made by each for itself, in no order.
+                # Each caller makes its own attempts, in no order.
                 for worker in range(_workers(rng, kind)):
                     world.start(machine, app.calls(machine, kind, worker, begin), seconds=40.0)
     if queue:
@@ -129,7 +129,7 @@ class _App:
     # --- who calls ----------------------------------------------------------------------------------------------------
 
     async def ticks(self, machine: Machine, kind: str, begin: float) -> None:
-        """Fire a timer, on all machines at one time; a tick that finds the last one's body running is left out."""
+        """Fire a timer on all machines at one time. A tick is skipped while the body of the last one runs."""
         rng = self._chance(f"{machine.name}/{kind}")
         every = rng.choice([8.0, 12.0])
         for number in range(int(begin / every) + 1, int(_SECONDS / every)):

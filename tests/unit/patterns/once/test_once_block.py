@@ -233,12 +233,12 @@ def test_a_result_that_cant_be_kept_is_an_error_for_all_and_it_is_done_all_the_s
     thread: LockThread, result: object
 ) -> None:
     with LockClient() as locks:
-        with pytest.raises(ResultNotKept, match="is done and will not be done again") as told:
+        with pytest.raises(ResultNotKept, match="is done, and will not be done again") as told:
             once(locks, "42").run(lambda: result)
         assert told.value.lock == "once/42"
         with once(locks, "42") as operation:
             assert operation.done
-            with pytest.raises(ResultNotKept, match="its result was not kept: "):
+            with pytest.raises(ResultNotKept, match="its result could not be kept: "):
                 _ = operation.result
 
 
@@ -281,7 +281,7 @@ def test_something_else_in_the_locks_blob_is_an_error_and_stays_there(thread: Lo
     with LockClient() as locks:
         with locks.lock("once/42") as hold:
             hold.state.write({"cursor": 7})
-        with pytest.raises(StorageError, match="another version, or somebody else"):
+        with pytest.raises(StorageError, match="which is not known here"):
             once(locks, "42").run(lambda: "mine")
         with locks.lock("once/42") as hold:
             assert hold.state.read() == {"cursor": 7}

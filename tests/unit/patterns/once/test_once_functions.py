@@ -184,7 +184,7 @@ def test_its_hold_keeps_no_state_as_the_result_is_kept_there(thread: LockThread,
     def body(_: str) -> None:
         current_hold().state.write({"half": "done"})
 
-    with pytest.raises(ConfigurationError, match=r"the result of @once is kept there.*@singleton below"):
+    with pytest.raises(ConfigurationError, match=r"@once keeps its result there.*@singleton below"):
         invoked(job(kind, body), msg='{"Id": 7}')
     assert invoked(job(kind, lambda _: "later"), msg='{"Id": 7}') == "later"  # what failed has left nothing there
 
@@ -210,7 +210,7 @@ def test_a_repeat_is_told_in_the_log(thread: LockThread, caplog: pytest.LogCaptu
     for _ in range(2):
         invoked(ship, msg='{"Id": 7}')
     assert [record.getMessage() for record in caplog.records] == [
-        "ship was done before: once/app/ship/7 has its result"
+        "ship was done before: its result is kept with lock once/app/ship/7"
     ]
 
 
@@ -288,7 +288,7 @@ def test_a_result_that_cant_be_kept_is_returned_once_and_a_repeat_fails(
     ship = job(kind, unkeepable)
     assert invoked(ship, msg='{"Id": 7}') is result
     assert "ship is done, but its result can't be kept, and a repeat will fail: <object" in caplog.text
-    with pytest.raises(ResultNotKept, match=r"'once/app/ship/7' is done and will not be done again"):
+    with pytest.raises(ResultNotKept, match=r"'once/app/ship/7' is done, and will not be done again"):
         invoked(ship, msg='{"Id": 7}')
     assert len(ran) == 1
 
@@ -326,7 +326,7 @@ def test_keys(thread: LockThread, monkeypatch: pytest.MonkeyPatch, case: str) ->
 
 
 NO_KEYS: dict[str, tuple[Any, Any, str]] = {
-    "null": ("Id", '{"Id": null}', "key 'Id': its value in the body is null: every message needs one"),
+    "null": ("Id", '{"Id": null}', "key 'Id': its value in the body is null: every message needs a value"),
     "empty": ("Id", '{"Id": ""}', "is empty"),
     "an object": ("Id", '{"Id": {}}', "is an object"),
     "missing": ("Id", '{"Name": 1}', "has no property 'Id'; it has 'Name'"),
@@ -371,10 +371,10 @@ def test_a_timer_has_no_property(thread: LockThread) -> None:
         ({"key": "{Id"}, "no closing bracket"),
         ({"key": "{{Id}}"}, "the same for all messages"),
         ({"keep": 0}, "keep is 0"),
-        ({"on_contention": "skip"}, "'wait', 'raise' and 'conflict'"),
+        ({"on_contention": "skip"}, "'wait', 'raise' or 'conflict'"),
         ({"timeout": 0}, "timeout is 0"),
         ({"connection": ""}, "connection is ''"),
-        ({"owner": "me"}, "lock client only"),
+        ({"owner": "me"}, "only be used with a lock client"),
     ],
 )
 def test_declarations_that_are_wrong(thread: LockThread, arguments: dict[str, Any], why: str) -> None:

@@ -74,7 +74,7 @@ async def test_a_message_that_kills_its_process_each_time_is_put_aside_and_the_r
     await inbox.ahandle(AGAIN, handler, attempts=3)
     assert handler.tried[5:] == [(2, 1)]
     (kept,) = await inbox.aaside()
-    assert (kept.body, "its process died" in kept.error) == (1, True)
+    assert (kept.body, "its process ended" in kept.error) == (1, True)
 
 
 @virtual_time
@@ -83,10 +83,10 @@ async def test_a_key_stops_at_a_message_that_kills_its_process_each_time_where_i
     await send(inbox, k=3)
     for bell in (BELL, AGAIN, AGAIN):
         await dies(inbox, handler, bell)
-    with pytest.raises(RuntimeError, match="its process died"):
+    with pytest.raises(RuntimeError, match="its process ended"):
         await inbox.ahandle(AGAIN, handler, attempts=2, on_poison="stop")
     (still,) = await inbox.astopped()
-    assert (still.failures, "its process died" in still.error) == (2, True)
+    assert (still.failures, "its process ended" in still.error) == (2, True)
     await inbox.aresume("k", skip=True)
     await inbox.ahandle(BELL, handler)
     assert handler.tried[4:] == [(2, 1)]

@@ -76,7 +76,7 @@ async def test_a_body_has_no_part_in_the_state_of_its_keys_lock() -> None:
     await Inbox("orders").asend("k", 1)
     await function(message=bell(), context=Context())
     (said,) = refused
-    assert said.startswith("lock 'inbox/orders/keys/k' keeps no state: how far its inbox is read is kept there.")
+    assert said.startswith("lock 'inbox/orders/keys/k' keeps no state: the inbox keeps its position there.")
 
 
 @pytest.mark.parametrize("order", ["below", "above"])
@@ -185,7 +185,7 @@ def test_what_can_not_be_declared_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no parameter"):
         ordered(inbox)(lambda: None)
     timer = app.timer_trigger(arg_name="message", schedule="* * * * * *")(failing)
-    with pytest.raises(ConfigurationError, match="must be a queueTrigger"):
+    with pytest.raises(ConfigurationError, match="use a queueTrigger"):
         ordered(inbox)(timer)
 
 

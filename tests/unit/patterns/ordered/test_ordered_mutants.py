@@ -5,14 +5,13 @@ Most planted bugs of inboxes are found by worlds with whole hosts: ``tests/simul
 
 from __future__ import annotations
 
-import gc
 import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from singleton.patterns.ordered import reading
-from tests.support.mutants import Mutant, applied
+from tests.support.mutants import Mutant, fails_its_test
 from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered import test_ordered_calling as calling
 from tests.unit.patterns.ordered import test_ordered_sending as sending
@@ -22,7 +21,10 @@ from tests.unit.patterns.ordered.test_ordered_logs import SHAPES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.planted,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 READING, SENDING, VISIT = (f"patterns.ordered.{name}" for name in ("reading", "sending", "visit"))
 
@@ -68,13 +70,9 @@ def in_worlds() -> None:
 
 @pytest.mark.parametrize("mutant", LOGS, ids=str)
 def test_worlds_find_each_broken_log(mutant: Mutant) -> None:
-    with applied(mutant), pytest.raises(BaseException):  # noqa: B017, PT011 - in whatever way
-        in_worlds()
-    gc.collect()
+    fails_its_test(mutant, in_worlds)
 
 
 @pytest.mark.parametrize(("mutant", "test"), OTHERS, ids=[str(mutant) for mutant, _ in OTHERS])
 def test_each_broken_inbox_fails_its_test(mutant: Mutant, test: Callable[[], Any]) -> None:
-    with applied(mutant), pytest.raises(BaseException):  # noqa: B017, PT011
-        test()
-    gc.collect()
+    fails_its_test(mutant, test)

@@ -136,7 +136,7 @@ async def test_a_bell_stays_where_no_other_can_be_rung_for_a_key_that_has_messag
 
     async with AsyncLockClient().lock("inbox/orders/keys/k"):
         monkeypatch.setattr(MemoryMessageStore, "send", refuses)
-        with pytest.raises(StorageUnavailable, match="could not be rung"):
+        with pytest.raises(StorageUnavailable, match="could not be told"):
             await inbox.ahandle(BELL, Handler().__call__)
 
 

@@ -264,7 +264,7 @@ def interrupted_story() -> Story:
     ("story", "reason"),
     [
         (story_without_bodies, "no guarded body ran"),
-        (story_without_guards, "no function of this app is guarded by @singleton"),
+        (story_without_guards, "no function of this app has @singleton"),
         (story_with_a_kill_too_few, "2 kills asked for, 0 done"),
         (story_with_idle_messages, "none of the 1 message sent was processed"),
         (story_with_a_host_too_few, "only 2 of 3 hosts became ready"),

@@ -44,7 +44,7 @@ def test_a_refusal_though_nobody_has_the_lock_is_found() -> None:
     story = Story(policy="skip")
     story.body("host-1", 1, 2, A)
     story.skip("host-2", 9, A)
-    assert violations(story) == ["1 invocation of 'ship' heard that another has the lock, and nobody had it"]
+    assert violations(story) == ["1 invocation of 'ship' found the lock taken, and nobody had it"]
 
 
 @pytest.mark.parametrize("how", ["killed", "paused"])
@@ -63,7 +63,7 @@ def test_a_lease_of_a_host_that_died_or_stood_still_accounts_for_refusals_until_
         return story
 
     assert violations(story(16)) == []
-    assert "1 invocation of 'ship' heard that another has the lock, and nobody had it" in violations(story(22))
+    assert "1 invocation of 'ship' found the lock taken, and nobody had it" in violations(story(22))
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,12 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "cancels": True,
         "poll": 5.0,
         "tokens": True,
+        "at_once": 1,
+        "several": False,
+        "at_least": 0.0,
+        "max_hold": None,
+        "max_waiting": None,
+        "when_full": "raise",
         "merges": False,
         "decorated": False,
         "away": 10.0 * (1 + JITTER),
@@ -190,7 +196,7 @@ def test_the_app_sees_the_simulators_storage_only(tmp_path: Path) -> None:
         (SHIP.replace('"orders"', '"%NO_SETTING%"'), "%NO_SETTING% does not resolve to a value"),
         (
             SHIP.replace("AzureWebJobsStorage", CLOUD),
-            "has a connection string where the name of an app setting belongs",
+            "has a connection string in place of the name of an app setting",
         ),
         (
             f"@singleton(connection={CLOUD!r})\ndef helper() -> None: ...\n" + SHIP,
@@ -247,7 +253,7 @@ def test_schedules_are_in_the_apps_time_zone(tmp_path: Path) -> None:
 
 def test_a_time_zone_that_only_the_platform_would_apply_is_noted() -> None:
     (note,) = apply_time_zone({"WEBSITE_TIME_ZONE": "Europe/Berlin"})
-    assert note.startswith("WEBSITE_TIME_ZONE is 'Europe/Berlin', which does nothing here")
+    assert note.startswith("WEBSITE_TIME_ZONE is 'Europe/Berlin', which has no effect here")
     assert apply_time_zone({"WEBSITE_TIME_ZONE": "Europe/Berlin", "TZ": "Europe/Berlin"}) == []
     assert apply_time_zone({}) == []
 

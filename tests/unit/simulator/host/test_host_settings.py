@@ -12,6 +12,7 @@ from simulator.host.app.errors import SettingsError
 from simulator.host.app.hostjson import QueueOptions, allowed_functions, queue_options
 from simulator.host.app.settings import is_disabled, is_set, local_settings, prepare, redirect, resolve
 from singleton.base.errors import ConfigurationError
+from singleton.base.words import as_json
 from singleton.settings.connection import resolve_blob_account
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def test_a_name_that_resolves_to_nothing_is_an_error_that_says_where(text: str, 
     ("content", "named"),
     [
         ("{", "local.settings.json is not valid JSON at line 1"),
-        ("[]", "local.settings.json holds no JSON object"),
+        ("[]", "local.settings.json has no JSON object in it"),
         ('{"Values": []}', "'Values' must be an object"),
         ('{"ConnectionStrings": []}', "'ConnectionStrings' must be an object"),
         ('{"IsEncrypted": true, "Values": {}}', "func settings decrypt"),
@@ -238,7 +239,7 @@ def test_an_option_out_of_range_is_refused_by_name_value_and_range(
     with pytest.raises(ConfigurationError) as caught:
         queue_options(tmp_path, {})
     assert named in str(caught.value)
-    assert f"host.json: extensions.queues.{key} is {value!r}" in str(caught.value)
+    assert f"host.json: extensions.queues.{key} is {as_json(value)}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +326,7 @@ def test_a_bad_setting_is_named_rather_than_host_json(tmp_path: Path) -> None:
     [
         ("{", "is not valid JSON"),
         ("[]", "JSON object"),
-        ('{"functions": []}', '"version" is None'),
+        ('{"functions": []}', '"version" is null'),
         ('{"version": "1.0"}', "'1.0'"),
         ('{"version": 2.0}', "2.0"),
     ],

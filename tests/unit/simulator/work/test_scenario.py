@@ -35,8 +35,8 @@ def test_a_scenario_of_good_values_is_made(app: Path) -> None:
         ({"kill": 5}, ["--kill 5 --hosts 5", "one host must survive"]),
         ({"pause": -1}, ["--pause -1", "from 0 to 100"]),
         ({"pause": 1, "hosts": 1}, ["--pause 1 --hosts 1", "--hosts 2 or more"]),
-        ({"pause": 1, "hosts": 3, "kill": 2}, ["while one stands still another must work", "--hosts 4 or more"]),
-        ({"duration": 0}, ["--duration 0", "1 to 3600 seconds"]),
+        ({"pause": 1, "hosts": 3, "kill": 2}, ["while one is stopped another must work", "--hosts 4 or more"]),
+        ({"duration": 0}, ["--duration 0", "from 1 to 3600 seconds"]),
         ({"duration": -5}, ["--duration -5"]),
         ({"duration": math.nan}, ["--duration nan"]),
         ({"duration": math.inf}, ["--duration inf"]),
@@ -57,7 +57,7 @@ def test_a_value_out_of_range_is_refused(app: Path, values: dict[str, Any], word
 
 
 def test_a_folder_that_is_not_there_is_refused(app: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"--app .*missing: no such folder; give the folder that holds"):
+    with pytest.raises(ScenarioError, match=r"--app .*missing: no such folder: give the folder that holds"):
         Scenario(app=app / "missing")
     with pytest.raises(ScenarioError, match=r"function_app\.py: not a folder"):
         Scenario(app=app / "function_app.py")

@@ -1,0 +1,84 @@
+"""Several locks, all or none: acquired one after the other, in an order that is the same for everybody.
+
+What is meant by a lock, and how one is acquired and given back, is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+
+    from singleton.base.hold import Hold
+
+_LockT = TypeVar("_LockT")
+
+_ONE_ANSWER: Final = 0.5
+"""Seconds that an answer may take: with less left, a lock is asked for once, lest others' use be told as silence."""
+
+
+@asynccontextmanager
+async def all_or_none(
+    locks: Iterable[_LockT],
+    ask: Callable[[_LockT, float | None], Coroutine[Any, Any, Hold]],
+    give_back: Callable[[Hold], Coroutine[Any, Any, None]],
+    *,
+    timeout: float | None,
+) -> AsyncIterator[Mapping[_LockT, Hold]]:
+    """Acquire these locks in this order; give back those that were got if one can't be, or if the block fails.
+
+    Args:
+        locks: in the order in which everybody asks for them, or two may wait for each other.
+        ask: acquires one lock, within so many seconds.
+        give_back: releases one.
+        timeout: seconds for all together; 0 asks once for each; None waits for as long as it takes.
+
+    Raises:
+        LockLost: one of them was lost while the others were waited for.
+        LockNotAcquired, LockClosed, StorageError: as ``ask`` does.
+    """
+    loop = asyncio.get_running_loop()
+    ends = None if timeout is None else loop.time() + timeout
+    holds: dict[_LockT, Hold] = {}
+    try:
+        for lock in locks:
+            left = None if ends is None else ends - loop.time()
+            if left is not None and left < _ONE_ANSWER:
+                left = 0.0
+            async with none_lost(holds.values()):
+                holds[lock] = await ask(lock, left)
+        for hold in holds.values():
+            hold.raise_if_lost()
+        yield holds
+    except BaseException:
+        giving_back = [loop.create_task(give_back(hold)) for hold in holds.values()]
+        if giving_back:
+            await asyncio.shield(asyncio.wait(giving_back))
+        raise
+
+
+@asynccontextmanager
+async def none_lost(holds: Iterable[Hold]) -> AsyncIterator[None]:
+    """End the block with ``LockLost`` as soon as one of these holds is lost: what it waits for would be in vain."""
+    loop = asyncio.get_running_loop()
+    mine = tuple(holds)
+    try:
+        async with asyncio.timeout(None) as block:
+
+            def end(_: object) -> None:
+                if not block.expired():
+                    block.reschedule(loop.time())
+
+            forget = [hold.lost.add_callback(end) for hold in mine]
+            try:
+                yield
+            finally:
+                for each in forget:
+                    each()
+    except TimeoutError:
+        for hold in mine:
+            hold.raise_if_lost()
+        raise

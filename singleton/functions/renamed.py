@@ -1,0 +1,99 @@
+"""A lock under its new name and its old one: both are held, and tokens go on above those of both.
+
+Versions of an app that know only one of the names exclude a version that takes both. So no two of them overlap, as long
+as the version with both names runs between the others.
+
+* **One order for everybody**: by container and name, whichever is the new one. So nobody waits for each other.
+* **One token**, the greater of the two. Whoever comes next under either name alone gets a greater one: the epoch of the
+  lock that was behind is raised to that of the token, under its lease, before the section begins (``fencing.py``). It
+  is a write of its own, and needed only where the epochs differ. So nobody but the old versions moves them apart.
+* **A lock without tokens** (``layout="webjobs"``) has no part in this: its holders gave nobody a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.both import Both
+from singleton.base.several import all_or_none, none_lost
+from singleton.locking.acquisition import storage_error
+from singleton.locking.section import Section
+from singleton.stores.protocol import StoreFailure, within
+
+if TYPE_CHECKING:
+    from singleton.base.hold import Hold
+    from singleton.process.address import Address
+    from singleton.process.registry import Registry
+
+_CALL: Final = 5.0
+_TRIES: Final = 3
+"""A write whose answer is lost is tried again: both leases were got, and would be given back for nothing."""
+_PAUSE: Final = 0.2
+
+
+async def acquire_both(
+    registry: Registry,
+    new: Address,
+    old: Address,
+    *,
+    timeout: float | None,
+    owner: str,
+    at_least: float = 0.0,
+    max_hold: float | None = None,
+) -> Hold:
+    """Acquire the lock of both names, or none. The arguments and errors are those of ``Registry.acquire``.
+
+    Raises:
+        LockLost: one of them was lost while the other was waited for.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def ask(address: Address, left: float | None) -> Hold:
+        return await registry.acquire(address, timeout=left, owner=owner)
+
+    async with all_or_none(sorted((new, old), key=_in_order), ask, registry.release, timeout=timeout) as holds:
+        async with none_lost(holds.values()):
+            token = await _one_token(holds[new], holds[old])
+        both = Both(holds[new], holds[old], token)
+        both.raise_if_lost()
+    both.waited = loop.time() - began
+    return registry.kept(both, at_least, max_hold)
+
+
+def _in_order(address: Address) -> tuple[str, str]:
+    return address.place.container, address.name
+
+
+async def _one_token(first: Hold, other: Hold) -> int | None:
+    """Return the token for a section under both leases, above all that were given under either."""
+    if first.token is None or other.token is None:
+        return first.token
+    token = max(first.token, other.token)
+    for part in (first, other):
+        assert isinstance(part, Section)
+        await _reach(part, token)
+    return token
+
+
+async def _reach(part: Section, token: int) -> None:
+    """Have all later tokens of this lock above this one.
+
+    Raises:
+        LockLost: the storage says that the lease is another's.
+        StorageError: it was not written.
+    """
+    assert part.fencing is not None
+    for left in reversed(range(_TRIES)):
+        try:
+            await within(_CALL, part.fencing.reach(part.lease.id, part.owner, token))
+        except StoreFailure as failure:
+            if failure.loss is not None:
+                part.lease.lose(failure.loss, failure)
+                part.raise_if_lost()
+            if not left or failure.meaning != "transient":
+                raise storage_error(part.lock, failure) from failure
+        else:
+            return
+        await asyncio.sleep(_PAUSE)

@@ -1,0 +1,68 @@
+"""How many invocations of this process wait for each lock, and no more than ``max_waiting`` of them.
+
+It counts on the lock's loop, where each wait begins and ends: a wait that is cancelled, times out or fails is counted
+out as one that succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from singleton.base.errors import LockNotAcquired
+
+if TYPE_CHECKING:
+    from singleton.settings.place import Place
+
+    Blob: TypeAlias = tuple[Place, str]
+
+_FULL: Final = "max_waiting"
+
+
+def is_full(error: LockNotAcquired) -> bool:
+    """Tell whether the lock was not waited for, as too many did already."""
+    return error.reason == _FULL
+
+
+@dataclass(slots=True)
+class Waiting:
+    """How many invocations waited for a lock as another one asked for it in vain, and for how long that one asked."""
+
+    number: int = 0
+    seconds: float = 0.0
+
+
+class Crowd:
+    """Those invocations of one process that wait. It belongs to the loop of its registry."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Blob, int] = {}
+
+    def of(self, blob: Blob) -> int:
+        """Return how many wait for this lock."""
+        return self._waiting.get(blob, 0)
+
+    def come(self, blob: Blob, owner: str, most: int | None) -> None:
+        """Count who begins to wait for this lock, until ``go``.
+
+        Raises:
+            LockNotAcquired: ``most`` wait for it already, and it is not counted.
+        """
+        waiting = self.of(blob)
+        if most is not None and waiting >= most:
+            raise LockNotAcquired(
+                f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
+                f"max_waiting is {most}. Raise max_waiting, or put the message back: when_full='defer'",
+                lock=blob[1],
+                owner=owner,
+                reason=_FULL,
+            )
+        self._waiting[blob] = waiting + 1
+
+    def go(self, blob: Blob) -> None:
+        """Count out who waits no more."""
+        left = self._waiting[blob] - 1
+        if left:
+            self._waiting[blob] = left
+        else:
+            del self._waiting[blob]

@@ -1,0 +1,118 @@
+"""The site of the documentation: it is made without a warning, has all that is public, and needs no other host."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import singleton
+from tests.docs.pages import ROOT
+from tools import docs_site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*"[^>]*>')
+"""What a browser would ask another host for, by itself."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the site as `make docs` does."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "tools.docs_site", str(folder)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{(folder / 'docs' / 'index.html').as_uri()}" in result.stdout
+    return folder / "docs"
+
+
+@pytest.mark.process
+def test_it_has_all_pages_and_they_are_found_from_each(site: Path) -> None:
+    navigation = (site / "tutorial.html").read_text("utf-8").split('class="sidebar-tree"', 1)[1].split("</aside>")[0]
+    for page in docs_site.DOCS.rglob("*.md"):
+        place = page.relative_to(docs_site.DOCS).with_suffix(".html")
+        assert (site / place).is_file()
+        assert place.name in {"index.html", "tutorial.html"} or f'href="{place}"' in navigation
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("module", docs_site.MODULES)
+def test_it_describes_all_that_is_public(site: Path, module: str) -> None:
+    reference = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.html"))
+    names = docs_site.public(module)
+    assert names
+    assert [name for name in names if f'id="{docs_site.place_of(module, name)}"' not in reference] == []
+
+
+def test_a_new_name_of_the_package_comes_by_itself() -> None:
+    assert docs_site.public("singleton") == sorted(singleton.__all__)
+
+
+@pytest.mark.process
+def test_a_browser_asks_no_other_host(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert FETCHED.findall(page.read_text("utf-8")) == [], page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", style.read_text("utf-8")), style
+
+
+@pytest.mark.process
+def test_it_can_be_searched(site: Path) -> None:
+    index = (site / "searchindex.js").read_text("utf-8")
+    for word in ("failov", "tutorial", "lockclient"):
+        assert word in index.lower()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("[x](nowhere.md)", "nowhere.md"),
+        ("[x](#nowhere)", "nowhere"),
+        ("[x](other.md#nowhere)", "nowhere"),
+        ("A note.[^none]", "none"),
+    ],
+)
+def test_a_link_or_a_note_that_leads_nowhere_fails_the_build(tmp_path: Path, page: str, said: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "conf.py").write_text((docs_site.DOCS / "conf.py").read_text("utf-8"))
+    (source / "_static").mkdir()
+    (source / "index.md").write_text(f"# One\n\n{page}\n\n```{{toctree}}\nother\n```\n")
+    (source / "other.md").write_text("# Two\n")
+    code = (
+        "import pathlib, sys; from tools import docs_site; sys.exit(docs_site.build(*map(pathlib.Path, sys.argv[1:])))"
+    )
+    command = [sys.executable, "-c", code, str(source), str(tmp_path / "site")]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert said in result.stderr
+
+
+def test_links_out_of_the_docs_lead_to_places_of_the_site(tmp_path: Path) -> None:
+    text = docs_site.with_links_of_the_site(ROOT / "CONTRIBUTING.md", tmp_path)
+    assert "(docs/" not in text
+    assert "(architecture.md)" in text
+
+
+def test_a_page_that_only_another_page_links_to_is_below_that(tmp_path: Path) -> None:
+    for name, text in (("index.md", "# I"), ("list.md", "[x](why/x.md) [i](index.md)"), ("why/x.md", "[y](y.md#a)")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "why" / "y.md").write_text("[list](../list.md) [gone](gone.md)")
+    docs_site._hang_up_the_others(tmp_path, ["index.md", "list.md"])
+    below = {page.name: re.findall(r"^/(.*)$", page.read_text(), re.MULTILINE) for page in tmp_path.rglob("*.md")}
+    assert below == {"index.md": [], "list.md": ["why/x.md"], "x.md": ["why/y.md"], "y.md": []}
+
+
+def test_each_section_of_the_front_page_is_one_of_the_navigation() -> None:
+    start = "## Start\n\n- [One `x`](one.md): y\n- [Two](two.md#z)\n\n"
+    index = f"# A\n\n{start}## None\n\nWords.\n\n## Reference\n\n[One](one.md)\n"
+    first, reference = docs_site.navigation(index, ["api/x.md"])
+    assert first.splitlines()[2:] == [":caption: Start", "", "One x <one.md>", "Two <two.md>", "```"]
+    assert reference.splitlines()[2:] == [":caption: Reference", "", "api/x.md", "```"]

@@ -1,0 +1,268 @@
+"""What is installed: the two distributions, their content and metadata, and that they leave an app's modules alone."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.program import HOST
+from tests.integration.workers import ROOT, Worker, needs_worker
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+    from simulator.azurite.server import Azurite
+
+pytest.importorskip("hatchling", reason="the build backend is not installed")
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.xdist_group("packaging")]
+
+LOCK, SIM = "azure-functions-singleton", "azure-functions-singleton-sim"
+SOURCES = {LOCK: ROOT, SIM: ROOT / "distributions" / "sim"}
+PACKAGES = {LOCK: "singleton", SIM: "simulator"}
+LARGEST = {LOCK: 512_000, SIM: 640_000}
+"""Bytes of a wheel."""
+APP = """
+import azure.functions as func
+import tests
+from simulator import RATE
+from simulator.history import OLD
+from singleton import current_hold, singleton
+
+app = func.FunctionApp()
+
+@app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+@singleton(scope="Id")
+def ship(msg: func.QueueMessage) -> None:
+    import simulator
+    from simulator import late, witness
+    from simulator.witness import more
+    current_hold().raise_if_lost()
+    assert (RATE, OLD, simulator.RATE, late.LATE, witness.SEEN, more.MORE, tests.OURS) == (1, 2, 1, 3, 4, 5, 6)
+"""
+OWN = {
+    "simulator/__init__.py": "RATE = 1",
+    "simulator/history.py": "OLD = 2",
+    "simulator/late.py": "LATE = 3",
+    "simulator/witness/__init__.py": "SEEN = 4",
+    "simulator/witness/more.py": "MORE = 5",
+    "tests/__init__.py": "OURS = 6",
+}
+ORDER = '{"Id": 1}'
+
+
+def run(*command: str | Path, **more: str) -> str:
+    """Run a command away from the checkout; return its output."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, env=environment, cwd=more.get("PWD")
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build(source: Path, folder: Path, *targets: str) -> None:
+    options = [option for target in targets for option in ("--target", target)]
+    run(sys.executable, "-m", "hatchling", "build", "--directory", folder, *options, PWD=str(source))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with both wheels and both sdists."""
+    folder = tmp_path_factory.mktemp("built")
+    for source in SOURCES.values():
+        build(source, folder, "wheel", "sdist")
+    return folder
+
+
+def only(folder: Path, name: str, ending: str) -> Path:
+    (found,) = folder.glob(f"{name.replace('-', '_')}-[0-9]*{ending}")
+    return found
+
+
+def install(wheel: Path, folder: Path) -> None:
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--no-index")
+    run(sys.executable, "-m", "pip", "--python", sys.executable, "install", *quiet, "--target", folder, wheel)
+
+
+def write_app(folder: Path, source: str = APP) -> Path:
+    for name, content in {**OWN, "function_app.py": source, "host.json": '{"version": "2.0"}'}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content + "\n")
+    return folder
+
+
+def contents_of(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {entry: archive.read(entry) for entry in archive.namelist()}
+
+
+def metadata_of(wheel: Path) -> Message:
+    (content,) = (content for entry, content in contents_of(wheel).items() if entry.endswith(".dist-info/METADATA"))
+    return message_from_bytes(content)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_wheel_has_its_own_package_only_and_a_true_record(built: Path, name: str) -> None:
+    wheel = only(built, name, ".whl")
+    assert wheel.stat().st_size < LARGEST[name]
+    contents = contents_of(wheel)
+    package = PACKAGES[name]
+    tops = {entry.partition("/")[0] for entry in contents} - {f"{wheel.name.partition('-py3')[0]}.dist-info"}
+    assert tops == ({package, "_singleton_pytest.py"} if name == LOCK else {package})
+    tracked = run("git", "ls-files", package, PWD=str(ROOT)).split()
+    sample = {f"simulator/sample/{each}" for each in ("function_app.py", "host.json", "local.settings.example.json")}
+    assert {entry for entry in contents if entry.startswith(f"{package}/")} == {
+        *tracked,
+        *(sample if name == SIM else ()),
+    }
+    assert contents[f"{package}/py.typed"] == b""
+    (record,) = (entry for entry in contents if entry.endswith("/RECORD"))
+    rows = list(csv.reader(io.StringIO(contents[record].decode())))
+    assert {row[0] for row in rows} == set(contents)
+    for entry, digest, size in rows:
+        if entry != record:
+            sha = base64.urlsafe_b64encode(hashlib.sha256(contents[entry]).digest()).decode().rstrip("=")
+            assert (digest, int(size)) == (f"sha256={sha}", len(contents[entry]))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_wheel_of_an_sdist_has_the_files_of_the_checkouts(built: Path, name: str, tmp_path: Path) -> None:
+    with tarfile.open(only(built, name, ".tar.gz")) as archive:
+        names = {entry.name.partition("/")[2] for entry in archive.getmembers()}
+        archive.extractall(tmp_path, filter="data")
+    tops = {entry.partition("/")[0] for entry in names}
+    own = {"singleton", "_singleton_pytest.py", "CHANGELOG.md"} if name == LOCK else {"simulator", "hatch_build.py"}
+    assert tops == {"pyproject.toml", "PKG-INFO", "README.md", "LICENSE", ".gitignore", *own}
+    (source,) = tmp_path.iterdir()
+    build(source, tmp_path / "again", "wheel")
+    again = only(tmp_path / "again", name, ".whl")
+    one, other = contents_of(again), contents_of(only(built, name, ".whl"))
+    (record,) = (entry for entry in one if entry.endswith("/RECORD"))
+    assert sorted(one.pop(record).splitlines()) == sorted(other.pop(record).splitlines())
+    assert one == other
+
+
+def test_metadata_says_what_it_is_and_the_two_fit_one_another(built: Path) -> None:
+    metadata = {name: metadata_of(only(built, name, ".whl")) for name in SOURCES}
+    (version,) = {each["Version"] for each in metadata.values()}
+    for name, each in metadata.items():
+        assert each["Name"] == name
+        assert each["License-Expression"] == "MIT"
+        assert each["License-File"] == "LICENSE"
+        assert each["Requires-Python"] == ">=3.11"
+        assert each["Description-Content-Type"] == "text/markdown"
+        classifiers = each.get_all("Classifier") or []
+        assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} <= set(classifiers)
+        assert "Typing :: Typed" in classifiers
+        assert not [line for line in classifiers if line.startswith("License ::")]
+    needs = {name: each.get_all("Requires-Dist") or [] for name, each in metadata.items()}
+    assert not [line for line in needs[LOCK] if SIM in line and "extra ==" not in line]
+    assert f"{SIM}=={version}; extra == 'sim'" in needs[LOCK]
+    assert f"{SIM}[dask]=={version}; extra == 'dask'" in needs[LOCK]
+    assert f"{LOCK}=={version}" in needs[SIM]
+    assert (SOURCES[SIM] / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    from trove_classifiers import classifiers as known
+
+    for source in SOURCES.values():
+        project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        assert set(project["classifiers"]) <= known
+    scripts = {"singleton-locks": LOCK, "singleton-sim": SIM}
+    for script, name in scripts.items():
+        contents = contents_of(only(built, name, ".whl"))
+        (points,) = (content for entry, content in contents.items() if entry.endswith("entry_points.txt"))
+        assert [each for each in scripts if each in points.decode()] == [script]
+
+
+@pytest.fixture
+def project(built: Path, tmp_path: Path) -> Path:
+    """Return a Functions project as it is deployed: the app's own modules, and what pip installed for it."""
+    app = write_app(tmp_path / "project")
+    install(only(built, LOCK, ".whl"), app / ".python_packages" / "lib" / "site-packages")
+    return app
+
+
+def test_a_deployed_app_has_its_own_simulator_and_tests_beside_the_package(project: Path) -> None:
+    # What the worker does to the path: the packages come first, the app's folder last.
+    code = f"""
+import sys
+packages = {str(project / ".python_packages" / "lib" / "site-packages")!r}
+sys.path[:] = [packages, *(place for place in sys.path if place != {str(ROOT)!r}), {str(project)!r}]
+import azure.functions as func, function_app, simulator, singleton
+from singleton.testing import memory_locks
+with memory_locks():
+    function_app.ship.build().get_user_function()(msg=func.QueueMessage(body=b'{ORDER}'))
+print(singleton.__file__, simulator.__file__)
+"""
+    ours, theirs = run(sys.executable, "-c", code, PWD=str(project)).split()
+    assert Path(ours).is_relative_to(project / ".python_packages")
+    assert Path(theirs).parent == project / "simulator"
+    assert not list((project / ".python_packages").rglob("simulator"))
+
+
+@needs_worker
+def test_the_real_worker_runs_it(project: Path, azurite: Azurite, tmp_path: Path) -> None:
+    packages = project / ".python_packages" / "lib" / "site-packages"
+    worker = Worker(project, azurite.connection_string, tmp_path / "journal", packages=packages)
+    try:
+        assert worker.functions() == ["ship"]
+        worker.ask([("ship", "msg", ORDER)])
+        (outcome,) = worker.answer()
+    finally:
+        worker.end()
+    assert outcome["error"] is None
+
+
+def test_the_fake_host_runs_it_with_the_simulator_installed_in_the_same_python(
+    built: Path, azurite: Azurite, tmp_path: Path
+) -> None:
+    for name in SOURCES:
+        install(only(built, name, ".whl"), tmp_path / "site")
+    app = write_app(tmp_path / "project")
+    (tmp_path / "orders.jsonl").write_text('{"orders": ["{\\"Id\\": 1}", "{\\"Id\\": 2}"]}')
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code = f"import sys; sys.path[:0] = [{str(tmp_path / 'site')!r}]; from simulator.cli import main; main()"
+    own = ("--app", app, "--messages", tmp_path / "orders.jsonl", "--storage", azurite.connection_string)
+    told = run(
+        *(sys.executable, "-P", "-c", code, *own, "--hosts", "2", "--duration", "2", "--json"),
+        PYTHONPATH=str(tmp_path / "site"),
+        PWD=str(empty),
+    )
+    verdict = json.loads(told)
+    (function,) = verdict["functions"]
+    assert (function["name"], function["bodies"], function["failed"]) == ("ship", 2, 0)
+    # In a folder without an app it runs the sample, which the wheel has.
+    code = (
+        "from simulator.work.scenario import *; from simulator.program import *; print(default_app(Path()), HOST[-1])"
+    )
+    sample, host = run(sys.executable, "-P", "-c", code, PYTHONPATH=str(tmp_path / "site"), PWD=str(empty)).split()
+    assert Path(sample) == tmp_path / "site" / "simulator" / "sample"
+    described = run(sys.executable, "-P", host, "--describe", sample, PYTHONPATH=str(tmp_path / "site"))
+    assert [function["name"] for function in json.loads(described)] == ["import_eligibility", "ship_order"]
+
+
+def test_an_apps_module_with_the_full_name_of_one_of_the_simulators_is_refused(tmp_path: Path) -> None:
+    app = write_app(tmp_path / "project", "import simulator.history.journal\n" + APP)
+    (app / "simulator" / "history.py").unlink()
+    (app / "simulator" / "history").mkdir()
+    (app / "simulator" / "history" / "__init__.py").write_text("OLD = 2\n")
+    (app / "simulator" / "history" / "journal.py").touch()
+    command = [*HOST, "--describe", str(app)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("the app's own module simulator.history.journal has the full name of one of the")
+    assert "give it another name" in done.stderr

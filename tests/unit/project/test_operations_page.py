@@ -1,0 +1,50 @@
+"""docs/operations.md quotes log lines and errors: each quote is still what the product says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from singleton.base.kinds import LossReason
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = " ".join((ROOT / "docs" / "operations.md").read_text("utf-8").split())
+SOURCE = "\n".join(file.read_text("utf-8") for file in sorted((ROOT / "singleton").rglob("*.py")))
+JOINED = re.sub(r'"\s*\n\s*f?"', "", SOURCE)
+"""The source, with texts that go over several lines in one piece."""
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        " has waited for ",
+        "it is held",
+        " skipped: lock ",
+        " is held by another invocation",
+        ": hold lost (",
+        "was last granted ",
+        ", trying again; ",
+        ": storage fails (",
+        "); trying again",
+        ": storage answers again",
+        "the storage does not answer as it should",
+        "the storage denies access: check the connection's key, SAS or role assignments",
+        "The wait ended here because ",
+        "Raise functionTimeout, make the bodies that hold the lock shorter, or don't wait: ",
+        "was not waited for: ",
+        " invocations of this process wait for it already",
+        "another process may be inside",
+        "Its holder stops before that: nobody gets in beside it.",
+    ],
+)
+def test_a_line_that_the_page_quotes_is_one_of_the_product(quote: str) -> None:
+    assert quote in PAGE
+    assert quote in JOINED
+
+
+def test_the_page_has_each_reason_of_a_loss() -> None:
+    (table,) = re.findall(r"\| reason \| what happened \|(.*?) \*\*What to do", PAGE)
+    assert set(re.findall(r"`([^`]+)`", table)) - {"max_hold"} == set(get_args(LossReason))
