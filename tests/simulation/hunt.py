@@ -92,7 +92,8 @@ def _test(tests: list[str]) -> dict[str, object]:
     failures = Failures()
     quiet = ("-x", "-q", *("-p", "no:cacheprovider"), *("-p", "no:randomly"), *("-p", "no:xdist"))
     imported = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # plugins are there already
-    code = pytest.main([*quiet, *imported, *tests], plugins=[failures])
+    unexplained = ("--assert=plain",)  # in CI, pytest would draw whole differences, which takes minutes
+    code = pytest.main([*quiet, *imported, *unexplained, *tests], plugins=[failures])
     if code not in (0, 1) or (code == 1 and failures.first is None):
         raise SystemExit("the tests could not run")
     return {"check": failures.first and "tests", "text": failures.first or "", "after": 0}
