@@ -270,6 +270,8 @@ def guard_by(
         max_waiting=given.max_waiting,
         when_full=times.when_full,
         find_trigger=trigger,
+        code=users_code(target),
+        own=tuple(name for name, value in given.options.items() if value is not None),
     )
 
 

@@ -77,6 +77,7 @@ def declaring(
             layout=OnceLayout(),
             template=ScopeTemplate(""),
             find_trigger=trigger,
+            code=users_code(target),
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
             answers=on_contention == "conflict",
