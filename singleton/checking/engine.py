@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.checking.connections import check_connections
@@ -110,9 +111,8 @@ def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere:
         if code is None or (code.co_filename, code.co_firstlineno) in lines:
             continue
         place = place_of_guard(code, guard.decorator, guard.mode, app.folder)
-        if code.co_filename in files or (
-            everywhere and not place.file.startswith(("/", "..")) and ":" not in place.file
-        ):
+        apps = everywhere and not Path(place.file).is_absolute() and "site-packages" not in place.file
+        if code.co_filename in files or apps:
             yield RULES["guard-without-function"].broken(
                 f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
                 "blueprint is not registered. Give it a trigger, or remove @singleton",
@@ -131,6 +131,7 @@ def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:
                     decorator=guard.decorator,
                     mode=guard.mode,
                     lock=each.lock,
+                    also=each.also,
                     layout=layout_name(guard),
                     level=guard.level,
                     on_contention=getattr(policy, "__qualname__", "a function") if callable(policy) else policy,
@@ -138,4 +139,10 @@ def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:
                     place=subject.place_of(guard),
                 )
             )
-    return FunctionReport(name=subject.name, trigger=subject.trigger.type, guards=tuple(guards), place=subject.place)
+    return FunctionReport(
+        name=subject.name,
+        trigger=subject.trigger.type,
+        guards=tuple(guards),
+        refused=subject.refused is not None,
+        place=subject.place,
+    )

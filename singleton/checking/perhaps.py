@@ -168,6 +168,15 @@ WARNINGS: Final = (
         "deploy.md",
     ),
     (
+        "lock-renamed",
+        (
+            "The lock has another name than in the version with which `--against` compares. While both run, they "
+            "do not exclude one another."
+        ),
+        "Take both locks for one deployment, `also=OldLock(…)`; or stop all of the old version first.",
+        "how-to/rename.md",
+    ),
+    (
         "host-id-cut",
         (
             "The host id is cut to 32 characters. Another app or slot whose name begins with the same ones has "

@@ -30,6 +30,7 @@ class GuardReport:
         decorator: ``@singleton`` or ``@once``.
         mode: ``function`` or ``listener``.
         lock: where the lock is; None where the declaration names none, which is a finding.
+        also: the lock's old name, which is taken as well; None: there is none.
         on_contention: the policy; the name of a function of the user's own.
         options: what applies to it, and from where.
         place: line of the decorator.
@@ -38,6 +39,7 @@ class GuardReport:
     decorator: str
     mode: str
     lock: LockPlace | None
+    also: LockPlace | None
     layout: str
     level: str
     on_contention: str
@@ -47,11 +49,15 @@ class GuardReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionReport:
-    """One function of the app: its trigger's type, its guards, the line of its ``def``."""
+    """One function of the app: its trigger's type, its guards, the line of its ``def``.
+
+    ``refused``: a declaration on it is wrong, so no guard is known.
+    """
 
     name: str
     trigger: str
     guards: tuple[GuardReport, ...]
+    refused: bool
     place: Place
 
 
@@ -134,6 +140,7 @@ def _function(function: FunctionReport) -> dict[str, Any]:
         "trigger": function.trigger,
         "file": function.place.file,
         "line": function.place.line,
+        "refused": function.refused,
         "guards": [_guard(each) for each in function.guards],
     }
 
@@ -146,6 +153,7 @@ def _guard(guard: GuardReport) -> dict[str, Any]:
         "connection": None if lock is None else lock.connection,
         "container": None if lock is None else lock.container,
         "blob": None if lock is None else lock.blob,
+        "also": None if guard.also is None else str(guard.also),
         "layout": guard.layout,
         "level": guard.level,
         "on_contention": guard.on_contention,

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 class Named(NamedTuple):
-    """A guard of a function, and its lock; None where it names none."""
+    """A guard of a function, its lock, and the lock's old name; None where there is none."""
 
     subject: Subject
     guard: Guard
     lock: LockPlace | None
+    also: LockPlace | None = None
 
 
 def named_locks(subjects: Iterable[Subject]) -> tuple[list[Named], list[Finding]]:
@@ -33,8 +34,9 @@ def named_locks(subjects: Iterable[Subject]) -> tuple[list[Named], list[Finding]
         for guard in subject.guards:
             try:
                 lock = lock_of(guard, subject)
-                named.append(Named(subject, guard, lock))
-                if guard.also is not None and lock_of(guard.also, subject) == lock:
+                also = None if guard.also is None else lock_of(guard.also, subject)
+                named.append(Named(subject, guard, lock, also))
+                if also == lock:
                     findings.append(_same_as_before(subject, guard, lock))
             except (ConfigurationError, ScopeError) as error:
                 named.append(Named(subject, guard, None))

@@ -30,6 +30,18 @@ _DEEPEST: Final = 4
 """How many decorators without ``functools.wraps`` are looked through."""
 
 
+_OF_THIS_MACHINE: Final = (
+    *("CONTAINER_NAME", "KUBERNETES_SERVICE_HOST", "LEGION_SERVICE_HOST", "MANAGED_ENVIRONMENT", "POD_NAMESPACE"),
+    "WEBSITE_POD_NAME",
+)
+"""Settings by which a platform says where a process runs. Containers of CI have some of them as well."""
+
+
+def without_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what tells where the check runs: the app will run elsewhere."""
+    return {name: value for name, value in environment.items() if name not in _OF_THIS_MACHINE}
+
+
 @dataclass(frozen=True, kw_only=True)
 class AppSettings:
     """What configures the app.
@@ -85,6 +97,7 @@ class Subject:
 
     Attributes:
         name: to the Functions host.
+        function: as ``azure.functions`` has built it.
         call: what the worker calls.
         trigger: as the host knows it.
         bindings: all of them.
@@ -96,6 +109,7 @@ class Subject:
     """
 
     name: str
+    function: Any
     call: Callable[..., Any]
     trigger: Trigger
     bindings: tuple[Binding, ...]
@@ -165,6 +179,7 @@ def _subject(function: Any, settings: AppSettings) -> Subject:
     name = str(function.get_function_name())
     return Subject(
         name=name,
+        function=function,
         call=call,
         trigger=trigger,
         bindings=tuple(_binding(each) for each in function.get_bindings()),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -24,6 +25,9 @@ from singleton.functions.triggers import stand_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from singleton.settings.options import SingletonOptions
 
 OF_THE_APP: Final = "app"
 """The ``reason`` of errors that are not one function's."""
@@ -67,6 +71,30 @@ def concerning_the_app() -> Iterator[None]:
         raise
 
 
+def options_of_app(function: object, app_dir: Path | None) -> SingletonOptions:
+    """Return the options of the app in which this function is declared; the defaults while errors are collected.
+
+    Raises:
+        ConfigurationError: one is wrong, which concerns the whole app.
+    """
+    from singleton.settings.options import SingletonOptions, load_options
+
+    try:
+        with concerning_the_app():
+            return load_options(app_dir, os.environ)
+    except ConfigurationError as error:
+        if not _collected(function, error):
+            raise
+        return SingletonOptions()
+
+
+def _collected(function: object, error: ConfigurationError) -> bool:
+    """List an error, if they are collected now; tell whether they are."""
+    for found in _collectors:
+        found.append(Misdeclared(function, error))
+    return bool(_collectors)
+
+
 def always_fails(function: object) -> bool:
     """Tell whether it is what stands in for a function that was declared wrongly."""
     return inspect.isfunction(function) and function in _failing
@@ -84,9 +112,7 @@ def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callabl
         ConfigurationError: the error itself, where no worker runs, or where it is not that of a single function. Not
             while errors are collected.
     """
-    for found in _collectors:
-        found.append(Misdeclared(function, error))
-    if _collectors and not inspect.isfunction(function):
+    if _collected(function, error) and not inspect.isfunction(function):
         return function
     in_worker = any(name in sys.modules for name in _WORKERS)
     raises = not in_worker or error.reason == OF_THE_APP or not inspect.isfunction(function)

@@ -34,9 +34,9 @@ def check_app(
         TypeError: ``app`` is no function app.
     """
     from singleton.checking.engine import check
-    from singleton.checking.subject import AppSettings
+    from singleton.checking.subject import AppSettings, without_this_machine
 
-    values = os.environ if settings is None else settings
+    values = without_this_machine(os.environ) if settings is None else settings
     where = _folder_of(app, values) if folder is None else Path(folder).resolve()
     return check(app, AppSettings(folder=where, values=values, known=settings is not None))
 
