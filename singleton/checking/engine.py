@@ -110,15 +110,20 @@ def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere:
         code = guard.code
         if code is None or (code.co_filename, code.co_firstlineno) in lines:
             continue
-        place = place_of_guard(code, guard.decorator, guard.mode, app.folder)
-        apps = everywhere and not Path(place.file).is_absolute() and "site-packages" not in place.file
-        if code.co_filename in files or apps:
+        if code.co_filename in files or (everywhere and _is_the_apps(code.co_filename, app)):
+            place = place_of_guard(code, guard.decorator, guard.mode, app.folder)
             yield RULES["guard-without-function"].broken(
                 f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
                 "blueprint is not registered. Give it a trigger, or remove @singleton",
                 guard.function,
                 place,
             )
+
+
+def _is_the_apps(file: str, app: AppSettings) -> bool:
+    """Tell whether a file is the app's own, and not one of a package that is installed in its folder."""
+    path = Path(file)
+    return app.folder is not None and path.is_relative_to(app.folder) and "site-packages" not in path.parts
 
 
 def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:

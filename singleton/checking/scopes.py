@@ -22,7 +22,7 @@ _COSMOS: Final = "cosmosDBTrigger"
 _SQL: Final = "sqlTrigger"
 _ALWAYS_NEW: Final = frozenset(
     {"dequeuecount", "enqueuedsequencenumber", "enqueuedtimeutc", "expirationtime", "insertiontime", "locktoken"}
-    | {"messageid", "nextvisibletime", "offset", "popreceipt", "sequencenumber"}
+    | {"nextvisibletime", "offset", "popreceipt", "sequencenumber"}
 )
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
@@ -113,7 +113,8 @@ def _path(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
     new = _ALWAYS_NEW | ({"id"} if subject.trigger.type == QUEUE and is_binary(subject.trigger) else set())
-    for path in guard.template.paths:
+    # With a format, as in {EnqueuedTimeUtc:yyyyMMdd}, several messages may have the same.
+    for path in re.findall(r"\{([\w.-]+)\}", guard.scope_id):
         if path.casefold() in new:
             yield RULES["scope-always-new"].broken(
                 f"scope_id={guard.scope_id!r}: {{{path}}} is another one for each message, so no two messages have the "

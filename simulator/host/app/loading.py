@@ -145,6 +145,8 @@ def _place(error: BaseException, app: Path) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno))
     for filename, line in reversed(places):
+        if filename.startswith("<"):  # no file: a frozen module, or code that was made
+            continue
         try:
             relative = Path(filename).resolve().relative_to(app.resolve())
         except (ValueError, OSError):
