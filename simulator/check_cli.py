@@ -22,24 +22,23 @@ FOUND: Final = 1
 USAGE: Final = 2
 ENVIRONMENT: Final = 3
 _ORDER: Final = {"error": 0, "warning": 1, "note": 2}
-_FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
-_FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
+_PATH: Final = click.Path(path_type=Path)
 
 
 @click.command(
     context_settings={"show_default": True, "max_content_width": 100},
     epilog="Exit codes: 0 no error, 1 an error, 2 a wrong option or app, 3 the check failed.",
 )
-@click.option("--app", type=_FOLDER, metavar="DIR", default=".", help="The app's folder.")
+@click.option("--app", type=_PATH, metavar="DIR", default=".", help="The app's folder.")
 @click.option(
     "--settings",
-    type=_FILE,
+    type=_PATH,
     metavar="FILE",
     help="A JSON file with the app settings. Default: local.settings.json and the environment.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 also if there are warnings.")
 @click.option("--ignore", multiple=True, metavar="ID", help="Leave out the findings with this id. May be repeated.")
-@click.option("--against", type=_FOLDER, metavar="DIR", help="Another version of the app: name the locks that differ.")
+@click.option("--against", type=_PATH, metavar="DIR", help="Another version of the app: name the locks that differ.")
 @click.option("--json", "as_json", is_flag=True, help="Write the report as JSON.")
 @click.option("--sarif", "sarif_file", metavar="FILE", help="Write the findings as SARIF 2.1.0 to a file; -: here.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the options that are defaults, too.")
@@ -64,6 +63,7 @@ def check(
     The app is imported, in a process of its own. Nothing of it is run, and nothing is connected to.
     """
     _refuse(ignore, patience, as_json=as_json, sarif_file=sarif_file)
+    _look_for(app=app, against=against, settings=settings)
     try:
         report = report_on(app, settings, patience)
         if against is not None:
@@ -93,6 +93,14 @@ def _refuse(ignore: tuple[str, ...], patience: float, *, as_json: bool, sarif_fi
         raise click.UsageError(f"--patience {patience:g}: give more than 0 seconds, and at most 3600")
     if as_json and sarif_file == "-":
         raise click.UsageError("--json and --sarif - both write here: give --sarif a file")
+
+
+def _look_for(app: Path, against: Path | None, settings: Path | None) -> None:
+    for option, folder in (("--app", app), ("--against", against)):
+        if folder is not None and not folder.is_dir():
+            raise click.UsageError(f"{option} {folder}: it is not a folder. Give one that has a function_app.py")
+    if settings is not None and not settings.is_file():
+        raise click.UsageError(f"--settings {settings}: there is no such file")
 
 
 def _settle(report: dict[str, Any], ignore: tuple[str, ...]) -> None:

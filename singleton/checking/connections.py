@@ -83,13 +83,20 @@ def _of_binding(subject: Subject, binding: Binding) -> Iterator[Finding]:
                 )
     name = texts.get("connection", DEFAULT_CONNECTION if binding.type in _DEFAULTED else "").strip()
     if name and "=" not in name and "%" not in name and _is_unset(name, app):
-        yield _unset(name, f"the connection of {binding.type} {binding.name!r}", subject, subject.place)
+        yield _unset(
+            name,
+            f"the connection of {binding.type} {binding.name!r}",
+            subject,
+            subject.place,
+            storage=binding.type in _DEFAULTED,
+        )
 
 
-def _unset(name: str, said: str, subject: Subject, place: Place) -> Finding:
+def _unset(name: str, said: str, subject: Subject, place: Place, *, storage: bool = True) -> Finding:
+    below = f"{name}__accountName" if storage else f"settings below it, {name}__…,"
     return RULES["connection-unset"].broken(
-        f"{said}: there is no app setting {name}. Set it to a connection string, or set {name}__accountName to use an "
-        f"identity{_hint(name, subject.app)}",
+        f"{said}: there is no app setting {name}. Set it to a connection string, or set {below} to use an identity"
+        f"{_hint(name, subject.app)}",
         subject.name,
         place,
     )

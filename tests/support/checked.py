@@ -54,14 +54,20 @@ def checked(
     settings: Mapping[str, str] | None = None,
 ) -> CheckReport:
     """Import an app and check it, under these settings beside the usual ones."""
+    with collecting() as misdeclared:
+        module = imported(folder, code, host)
+    app = AppSettings(folder=folder, values={**SETTINGS, **(settings or {})}, known=True)
+    return check(vars(module)["app"], app, misdeclared=misdeclared, everywhere=True)
+
+
+def imported(folder: Path, code: str, host: Mapping[str, Any] | str | None = None) -> types.ModuleType:
+    """Write an app into the folder, and import it as a worker does."""
     script = write_app(folder, code, host)
     module = types.ModuleType(f"checked_{abs(hash(folder))}")
     module.__file__ = str(script)
     sys.modules[module.__name__] = module
     try:
-        with collecting() as misdeclared:
-            exec(compile(script.read_text(), script, "exec"), vars(module))  # noqa: S102 - as a worker imports it
+        exec(compile(script.read_text(), script, "exec"), vars(module))  # noqa: S102 - as a worker imports it
     finally:
         del sys.modules[module.__name__]
-    app = AppSettings(folder=folder, values={**SETTINGS, **(settings or {})}, known=True)
-    return check(vars(module)["app"], app, misdeclared=misdeclared, everywhere=True)
+    return module

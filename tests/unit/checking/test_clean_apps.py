@@ -31,8 +31,10 @@ TRIGGERS: Final = {
         "blob: func.InputStream",
     ),
     "cosmos": (
-        "@app.cosmos_db_trigger(arg_name='docs', container_name='c', database_name='d', connection='Cosmos',"
-        " max_items_per_invocation=1)",
+        (
+            "@app.cosmos_db_trigger(arg_name='docs', container_name='c', database_name='d', connection='Cosmos',"
+            " max_items_per_invocation=1)"
+        ),
         "docs: func.DocumentList",
     ),
     "activity": ("@app.generic_trigger(arg_name='work', type='activityTrigger')", "work: str"),
