@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.settings import app_settings
-from simulator.host.app.errors import AppError, HostError
+from simulator.host.app.errors import AppError, HostError, SettingsError
 from simulator.host.app.indexing import index_function
 from simulator.host.app.loading import import_app
-from simulator.host.app.settings import local_settings
+from simulator.host.app.settings import local_settings, resolve
+from simulator.host.triggers.outputs import queue_name
+from simulator.host.triggers.schedule import Schedule, ScheduleError
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
 from singleton.checking.engine import check
@@ -26,6 +28,7 @@ from singleton.settings.connection import DEFAULT_CONNECTION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simulator.host.app.model import IndexedFunction
     from singleton.checking.finding import Finding
 
 _DECORATOR: Final = Path("singleton", "decorator.py").parts
@@ -89,11 +92,26 @@ def _not_indexed(found: Any, settings: AppSettings, app: Path) -> Iterator[Findi
     """Yield what the worker or the host refuses of the functions."""
     for subject in subjects(found, settings)[0]:
         try:
-            why = index_function(subject.function, app).refused
+            why = _refused_by_host(index_function(subject.function, app))
         except AppError as error:
             _, _, why = str(error).partition("): ")
         if why:
             yield RULES["function-refused"].broken(why, subject.name, subject.place)
+
+
+def _refused_by_host(function: IndexedFunction) -> str | None:
+    """Return why the host does not run a function that the worker has indexed; None: it does, or a setting is unset."""
+    trigger = function.trigger
+    try:
+        if function.kind == "queue":
+            queue_name(trigger, os.environ, "its queue")
+        if function.kind == "timer":
+            Schedule.parse(resolve(str(trigger.settings.get("schedule") or ""), os.environ, "its schedule"), pace=0)
+    except ScheduleError as error:
+        return f"its schedule is wrong: {error}. The host does not run the function"
+    except SettingsError as error:
+        return None if "does not resolve" in str(error) else str(error)
+    return function.refused
 
 
 def _unknown_argument(error: AppError, app: Path) -> Finding | None:

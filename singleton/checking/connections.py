@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -29,9 +30,11 @@ def check_connections(subject: Subject) -> Iterator[Finding]:
     """Yield the connections and settings that the function asks for, and that are not there."""
     for guard in subject.guards:
         yield from _of_guard(subject, guard)
-    if subject.app.known:
-        for binding in subject.bindings:
-            yield from _of_binding(subject, binding)
+    for binding in subject.bindings:
+        for finding in _settings_of(subject, binding):
+            yield finding if subject.app.known else replace(finding, severity="warning")
+        if subject.app.known:
+            yield from _connection_of(subject, binding)
 
 
 def _of_guard(subject: Subject, guard: Guard) -> Iterator[Finding]:
@@ -69,10 +72,14 @@ def _of_guard(subject: Subject, guard: Guard) -> Iterator[Finding]:
         )
 
 
-def _of_binding(subject: Subject, binding: Binding) -> Iterator[Finding]:
+def _texts(binding: Binding) -> dict[str, str]:
+    """Return the binding's settings in which the host fills in ``%NAME%``."""
+    return {key: value for key, value in binding.settings.items() if isinstance(value, str) and key not in _NOT_FILLED}
+
+
+def _settings_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
     app = subject.app
-    texts = {key: value for key, value in binding.settings.items() if isinstance(value, str) and key not in _NOT_FILLED}
-    for key, text in texts.items():
+    for key, text in _texts(binding).items():
         for wanted in _PERCENT.findall(text):
             if setting(app.values, wanted) is None:
                 yield RULES["setting-unset"].broken(
@@ -81,6 +88,10 @@ def _of_binding(subject: Subject, binding: Binding) -> Iterator[Finding]:
                     subject.name,
                     subject.place,
                 )
+
+
+def _connection_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
+    app, texts = subject.app, _texts(binding)
     name = texts.get("connection", DEFAULT_CONNECTION if binding.type in _DEFAULTED else "").strip()
     if name and "=" not in name and "%" not in name and _is_unset(name, app):
         yield _unset(

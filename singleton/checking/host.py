@@ -30,7 +30,7 @@ def check_host(app: AppSettings) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of the app."""
     if not app.known:
         yield RULES["settings-not-known"].broken(
-            "no app settings were found, so AzureWebJobsStorage and the settings of triggers were not checked. Give "
+            "no app settings were found, so AzureWebJobsStorage and the connections of triggers were not checked. Give "
             "them in local.settings.json, in the environment or with --settings"
         )
     try:

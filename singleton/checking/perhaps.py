@@ -48,6 +48,12 @@ WARNINGS: Final = (
         "operations.md#functiontimeout-and-workers-that-are-killed",
     ),
     (
+        "lock-period-beyond-function-timeout",
+        "A worker that ends at `functionTimeout` leaves its lease, which lasts for longer than an invocation may.",
+        "Lower `lock_period`, or raise `functionTimeout`.",
+        "operations.md#functiontimeout-and-workers-that-are-killed",
+    ),
+    (
         "max-hold-beyond-function-timeout",
         "The host ends the whole worker at `functionTimeout`, before `max_hold` ends the hold.",
         "Set `max_hold` below `functionTimeout`.",
@@ -96,6 +102,15 @@ WARNINGS: Final = (
         "operations.md#messages-that-come-back-too-soon",
     ),
     (
+        "wait-runs-out",
+        (
+            "All tries of a message together last for less than the lock may be taken: for less than `at_least`, "
+            "or than the lease that a holder leaves when it crashes. So good messages become poison."
+        ),
+        "Raise `timeout`, `visibilityTimeout` or `maxDequeueCount`, or leave `timeout` out.",
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
         "waiters-fill-thread-pool",
         (
             "A `def` function that waits keeps a thread. The host delivers as many messages as there are threads,"
@@ -123,6 +138,12 @@ WARNINGS: Final = (
         "same-lock",
         'Two functions have the same lock without `level="host"`. They exclude one another.',
         'Give each its own `name`; if they are to share the lock, say so with `level="host"`.',
+        "options.md",
+    ),
+    (
+        "locks-differ-by-case",
+        "Two functions name locks that differ by case only. They are two locks, and don't exclude one another.",
+        "Write both alike, if they are to share the lock.",
         "options.md",
     ),
     (
@@ -197,7 +218,10 @@ WARNINGS: Final = (
 NOTES: Final = (
     (
         "settings-not-known",
-        "No app settings were found. So default connections and the `%NAME%` of triggers are not checked.",
+        (
+            "No app settings were found. So the connections of triggers and `AzureWebJobsStorage` are not checked, "
+            "and a `%NAME%` of a trigger that is not set is a warning only."
+        ),
         "Give them with `--settings FILE`, in `local.settings.json`, or in the environment.",
         "how-to/check.md",
     ),
@@ -223,10 +247,25 @@ NOTES: Final = (
         "triggers.md#policies",
     ),
     (
-        "lock-period-beyond-function-timeout",
-        "A worker that ends at `functionTimeout` leaves its lease, which lasts for longer than an invocation may.",
-        "Lower `lock_period`, or raise `functionTimeout`.",
-        "operations.md#functiontimeout-and-workers-that-are-killed",
+        "timer-wait-unbounded",
+        "A tick waits for as long as the lock is taken, and the timer ticks every few seconds. Later ticks are late.",
+        'Use `"skip"`, or set `timeout`.',
+        "triggers.md#timers",
+    ),
+    (
+        "visibility-timeout-no-bound",
+        (
+            "`visibilityTimeout` is how long a message stays away after it failed. It does not bound a wait: while "
+            "an invocation waits, the host keeps its message from others."
+        ),
+        "Nothing, unless the wait is meant to end sooner: then lower `timeout`.",
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
+        "shared-lock",
+        'Several functions share a lock by `level="host"`: they exclude one another.',
+        "Nothing, if it is meant so.",
+        "options.md",
     ),
     (
         "nothing-guarded",

@@ -10,6 +10,7 @@ from singleton.base.timespan import parse_timespan
 from singleton.base.words import as_json
 from singleton.checking.rules import RULES
 from singleton.functions.triggers import QUEUE
+from singleton.settings.durations import in_words
 from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def check_queues(subject: Subject) -> Iterator[Finding]:
             continue
         if subject.trigger.type == QUEUE and _fails_if_busy(guard):
             yield from _failures(subject, guard)
+            yield from _tries(subject, guard)
         yield from _threads(subject, guard)
 
 
@@ -87,6 +89,31 @@ def _failures(subject: Subject, guard: Guard) -> Iterator[Finding]:
         yield RULES["raise-comes-back-at-once"].broken(
             f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
             "visibilityTimeout in host.json, or use 'wait' or 'defer'",
+            subject.name,
+            place,
+        )
+
+
+def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Compare how long a message is tried in all with how long its lock may be taken."""
+    options, place = _queue_values(subject.app), subject.place_of(guard)
+    most = (whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5) or 5
+    away, waits = _seconds(options.get("visibilitytimeout", ("", None))[1]) or 0.0, guard.timeout or 0.0
+    tried = most * waits + (most - 1) * away
+    taken = max(guard.at_least, guard.period if waits else 0.0)
+    if most > 1 and tried < taken:
+        what = "at_least" if guard.at_least >= guard.period else "the lease of a holder that crashed"
+        yield RULES["wait-runs-out"].broken(
+            f"a message is tried {most} times, for {in_words(tried)} in all, and {what} keeps its lock for up to "
+            f"{in_words(taken)}: so it may become poison though nothing is wrong with it. Raise timeout, "
+            "visibilityTimeout or maxDequeueCount",
+            subject.name,
+            place,
+        )
+    if 0 < away < waits:
+        yield RULES["visibility-timeout-no-bound"].broken(
+            f"an invocation waits for up to {in_words(waits)}, and visibilityTimeout is {in_words(away)}: it does not "
+            "bound the wait, as it counts from a failure only",
             subject.name,
             place,
         )

@@ -10,7 +10,7 @@ from singleton.checking.locks import LockPlace, lock_of
 from singleton.checking.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from singleton.checking.finding import Finding
     from singleton.checking.subject import Subject
@@ -52,6 +52,7 @@ def check_sharing(named: Sequence[Named]) -> Iterator[Finding]:
         if each.lock is not None and not each.guard.layout.foreign | (each.guard.mode == "listener"):
             blob = re.sub(r"\{[^}]*\}", "{}", each.lock.blob)
             groups.setdefault((each.lock.connection, each.lock.container, blob), []).append(each)
+    yield from _differ_by_case(groups)
     for group in groups.values():
         first = group[0]
         for later in group[1:]:
@@ -72,6 +73,25 @@ def check_sharing(named: Sequence[Named]) -> Iterator[Finding]:
                     later.subject.name,
                     place,
                 )
+            else:
+                yield RULES["shared-lock"].broken(
+                    f"{both} share the lock {later.lock} by level='host': they exclude one another",
+                    later.subject.name,
+                    place,
+                )
+
+
+def _differ_by_case(groups: Mapping[tuple[str, str, str], Sequence[Named]]) -> Iterator[Finding]:
+    seen: dict[tuple[str, ...], Named] = {}
+    for key, (first, *_) in groups.items():
+        other = seen.setdefault(tuple(part.casefold() for part in key), first)
+        if other is not first and other.subject.name.casefold() != first.subject.name.casefold():
+            yield RULES["locks-differ-by-case"].broken(
+                f"the locks of {other.subject.name} and {first.subject.name} differ by case only, {other.lock} and "
+                f"{first.lock}: they don't exclude one another. Write both alike if they are to",
+                first.subject.name,
+                first.subject.place_of(first.guard),
+            )
 
 
 def check_names(subjects: Sequence[Subject]) -> Iterator[Finding]:

@@ -25,6 +25,10 @@ HTTP_LIMIT: Final = 230.0
 https://learn.microsoft.com/azure/azure-functions/functions-scale#timeout"""
 
 
+_OFTEN: Final = 60.0
+"""A timer that ticks more often than each so many seconds has a note where its ticks wait."""
+
+
 def patience(guard: Guard) -> float | None:
     """Return for how long an invocation waits, where somebody has said so; None: nobody has, or it does not wait."""
     if guard.timeout is not None:
@@ -106,6 +110,13 @@ def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
     pause, waits, place = _pause(subject), patience(guard), subject.place_of(guard)
     if pause is None:
         return
+    if waits_without_end(guard) and waits is None and pause < _OFTEN:
+        yield RULES["timer-wait-unbounded"].broken(
+            f"a tick waits for as long as the lock is taken, and the timer ticks each {in_words(pause)}: later ticks "
+            "are late. Use 'skip', or set timeout",
+            subject.name,
+            place,
+        )
     every = f"the timer ticks each {in_words(pause)} at times"
     if guard.at_least >= pause:
         yield RULES["at-least-beyond-period"].broken(

@@ -230,6 +230,30 @@ PLANTED: Final = (
         host={"extensions": {"queues": {"maxDequeueCount": 1}}},
     ),
     Planted(
+        name="a lease beyond functionTimeout",
+        finds=("lock-period-beyond-function-timeout",),
+        code=_timer("lock_period=60"),
+        host={"functionTimeout": "00:00:30"},
+    ),
+    Planted(
+        name="tries that end before a crashed holder's lease",
+        finds=("wait-runs-out",),
+        code=_queue("timeout=2"),
+        says="for 10 seconds in all",
+    ),
+    Planted(
+        name="tries that end before at_least does",
+        finds=("wait-runs-out",),
+        code=_queue("timeout=10, at_least=120"),
+        host={"extensions": {"queues": {"visibilityTimeout": "00:00:10"}}},
+        says="for 90 seconds in all",
+    ),
+    Planted(
+        name="locks that differ by case",
+        finds=("locks-differ-by-case",),
+        code=_queue('scope_id="Imports", level="host"') + _timer('scope_id="imports", level="host"'),
+    ),
+    Planted(
         name="waiters on few threads",
         finds=("waiters-fill-thread-pool",),
         code=_queue('scope="Id"'),

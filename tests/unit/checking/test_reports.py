@@ -261,13 +261,34 @@ def test_notes_are_told(tmp_path: Path) -> None:
     @queue()
     @singleton(on_contention="skip")
     def read(msg: func.QueueMessage) -> None: ...
+
+    @timer(schedule="*/10 * * * * *")
+    @singleton(scope_id="x", level="host")
+    def beat(clock: func.TimerRequest) -> None: ...
+
+    @queue()
+    @singleton(scope_id="x", level="host")
+    def last(msg: func.QueueMessage) -> None: ...
     """
-    found = checked(tmp_path, code, {"functionTimeout": "00:00:10"})
-    assert {each.id for each in found.notes} == {
+    assert {each.id for each in checked(tmp_path, code).notes} == {
         "http-wait-unbounded",
-        "lock-period-beyond-function-timeout",
         "raise-comes-back-at-once",
+        "shared-lock",
         "skip-drops-message",
+        "timer-wait-unbounded",
     }
-    bare = check_app(imported(tmp_path / "bare", "@queue()\ndef ship(msg: func.QueueMessage) -> None: ...\n").app)
+    waiting = "@queue()\n@singleton(timeout=120)\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+    options = {"extensions": {"queues": {"visibilityTimeout": "00:00:30"}}}
+    assert {each.id for each in checked(tmp_path / "a", waiting, options).notes} == {"visibility-timeout-no-bound"}
+    bare = check_app(imported(tmp_path / "b", "@queue()\ndef ship(msg: func.QueueMessage) -> None: ...\n").app)
     assert {each.id for each in bare.notes} == {"nothing-guarded", "settings-not-known"}
+
+
+def test_without_settings_a_trigger_s_name_is_a_warning_and_its_connection_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AzureWebJobsStorage", raising=False)
+    code = "@bus()\n@singleton\ndef ship(msg: func.ServiceBusMessage) -> None: ...\n"
+    timer = "@timer(schedule='%WHEN%')\ndef tidy(clock: func.TimerRequest) -> None: ...\n"
+    found = check_app(imported(tmp_path, code + timer).app)
+    assert ([each.id for each in found.warnings], found.errors) == (["setting-unset"], ())
