@@ -6,7 +6,7 @@ import json
 import os
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from simulator.appcheck.settings import app_settings
 from simulator.host.app.errors import AppError, HostError, SettingsError
@@ -26,10 +26,11 @@ from singleton.functions.misdeclared import collecting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from simulator.host.app.model import IndexedFunction
     from singleton.checking.finding import Finding
+    from singleton.checking.subject import Subject
 
 _DECORATOR: Final = Path("singleton", "decorator.py").parts
 
@@ -68,7 +69,10 @@ def checked(app: Path, settings_file: Path | None) -> CheckReport:
         if unknown is None:
             raise
         return CheckReport(functions=(), findings=(unknown,))
-    return check(found, settings, misdeclared=misdeclared, more=_not_indexed(found, settings, app), everywhere=True)
+    built, unbuilt = subjects(found, settings)
+    if not built and not unbuilt:
+        raise AppError("the app has no functions: decorate at least one with a trigger of its FunctionApp")
+    return check(found, settings, misdeclared=misdeclared, more=_not_indexed(built, app), everywhere=True)
 
 
 def _settings(app: Path, settings_file: Path | None) -> AppSettings:
@@ -88,9 +92,9 @@ def _settings(app: Path, settings_file: Path | None) -> AppSettings:
     return AppSettings(folder=app, values=os.environ, known=known)
 
 
-def _not_indexed(found: Any, settings: AppSettings, app: Path) -> Iterator[Finding]:
+def _not_indexed(built: Iterable[Subject], app: Path) -> Iterator[Finding]:
     """Yield what the worker or the host refuses of the functions."""
-    for subject in subjects(found, settings)[0]:
+    for subject in built:
         try:
             why = _refused_by_host(index_function(subject.function, app))
         except AppError as error:

@@ -53,9 +53,11 @@ def _guard(guard: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
     policy, options = guard["on_contention"], guard["options"]
     own = ("argument", f"layout {guard['layout']}")
     does = _POLICIES.get(policy, f"asks {policy} what to do while another invocation has the lock")
+    if policy == "wait" and options["timeout"]["value"] is not None:
+        does += f", for at most {in_words(options['timeout']['value'])}"
     if guard["mode"] == "listener":
         does = "runs in one process, which listens until it ends"
-    yield from _wrapped(f"{guard['decorator']}  {does}", 2)
+    yield from _wrapped(f"{guard['decorator']}  {does}", 2, 4)
     yield from _wrapped(f"lock     {_lock(guard)}", 4, 13)
     if guard["also"]:
         yield from _wrapped(f"and      {guard['also']}, its old name", 4, 13)
@@ -112,13 +114,11 @@ def _sentence(text: str) -> str:
 
 
 def _wrapped(text: str, indent: int, hanging: int | None = None) -> list[str]:
-    later = " " * (indent + 2 if hanging is None else hanging)
-    later = " " * indent if hanging is None and indent == 2 and not text.startswith("@") else later
     return textwrap.wrap(
         text,
         WIDTH,
         initial_indent=" " * indent,
-        subsequent_indent=later,
+        subsequent_indent=" " * (indent if hanging is None else hanging),
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -56,6 +56,7 @@ def test_what_the_import_does_is_told_in_one_line(tmp_path: Path) -> None:
     bad = {
         "exits": ("import sys\nsys.exit(3)", "SystemExit: 3; an app must not exit while it is imported", 2),
         "dies": ("import os\nos._exit(4)", "ended the process while it was imported (exit code 4)", 2),
+        "empty": ("", "the app has no functions", 2),
         "misspelt": ("@queue()\n@singleton(scop='Id')\ndef ship(msg): ...\n", "unknown-argument", 1),
         "endless": ("while True: pass", "it was not imported within 1 s", 2),
     }

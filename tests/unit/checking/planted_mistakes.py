@@ -329,6 +329,12 @@ def nightly(clock: func.TimerRequest) -> None: ...
         line='"lockPeriode"',
     ),
     Planted(
+        name="a wrong option hides no other mistake",
+        finds=("option-refused", "skip-on-http"),
+        code=_http(_OTHERS),
+        host=_options(lockPeriode="00:00:30"),
+    ),
+    Planted(
         name="an option out of its range",
         finds=("option-refused",),
         code=_queue(""),

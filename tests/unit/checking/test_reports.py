@@ -292,3 +292,9 @@ def test_without_settings_a_trigger_s_name_is_a_warning_and_its_connection_nothi
     timer = "@timer(schedule='%WHEN%')\ndef tidy(clock: func.TimerRequest) -> None: ...\n"
     found = check_app(imported(tmp_path, code + timer).app)
     assert ([each.id for each in found.warnings], found.errors) == (["setting-unset"], ())
+
+
+def test_without_settings_the_connection_of_a_lock_is_an_error_all_the_same(tmp_path: Path) -> None:
+    code = "@queue()\n@singleton(connection='Locks')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+    found = check_app(imported(tmp_path, code).app)
+    assert [each.id for each in found.errors] == ["connection-unset"]
