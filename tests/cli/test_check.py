@@ -37,12 +37,15 @@ def check(app: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_pipeline_gets_the_findings_in_all_their_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_gets_the_findings_in_all_their_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    write_app(tmp_path / "apps" / "shop", WRONG)
+    write_app(tmp_path / "apps" / "shop", f"print('noise', flush=True)\n{WRONG}")
     (tmp_path / "settings.json").write_text('{"AzureWebJobsStorage": "UseDevelopmentStorage=true"}')
     code, output = check(tmp_path / "apps" / "shop", "--json", "--sarif", "found.sarif", "--settings", "settings.json")
     assert code == 1
+    assert capfd.readouterr() == ("", ""), "what the app prints as it is imported is in nobody's JSON"
     report: dict[str, Any] = json.loads(output)
     assert [each["id"] for each in report["findings"]] == ["skip-on-http", "declaration-refused", "function-refused"]
     assert [each["function"] for each in report["findings"]] == ["order", "ship", "read"]
