@@ -112,12 +112,12 @@ def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
         return
     if waits_without_end(guard) and waits is None and pause < _OFTEN:
         yield RULES["timer-wait-unbounded"].broken(
-            f"a tick waits for as long as the lock is taken, and the timer ticks each {in_words(pause)}: later ticks "
+            f"a tick waits for as long as the lock is taken, and the timer's ticks may be {in_words(pause)} apart: later ticks "
             "are late. Use 'skip', or set timeout",
             subject.name,
             place,
         )
-    every = f"the timer ticks each {in_words(pause)} at times"
+    every = f"some of the timer's ticks are only {in_words(pause)} apart"
     if guard.at_least >= pause:
         yield RULES["at-least-beyond-period"].broken(
             f"at_least is {in_words(guard.at_least)}, and {every}: the lock is still kept then. Set at_least below "
