@@ -112,8 +112,8 @@ def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
         return
     if waits_without_end(guard) and waits is None and pause < _OFTEN:
         yield RULES["timer-wait-unbounded"].broken(
-            f"a tick waits for as long as the lock is taken, and the timer's ticks may be {in_words(pause)} apart: later ticks "
-            "are late. Use 'skip', or set timeout",
+            f"a tick waits for as long as the lock is taken, and ticks may be {in_words(pause)} apart: later ones are "
+            "late. Use 'skip', or set timeout",
             subject.name,
             place,
         )
