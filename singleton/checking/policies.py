@@ -10,6 +10,8 @@ from singleton.base.errors import ConfigurationError
 from singleton.checking.rules import RULES
 from singleton.functions.deferring import check_deferrable
 from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
+from singleton.layouts.dequeueable import DequeueableLayout
+from singleton.layouts.dequeueable_options import load_dequeueable
 from singleton.layouts.webjobs import WebJobsLayout
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostid import host_id, is_machine_bound
@@ -29,6 +31,8 @@ _LISTENING: Final = (QUEUE, TIMER)
 def check_policies(subject: Subject) -> Iterator[Finding]:
     """Yield what is wrong with how the function's guards meet contention."""
     for guard in subject.guards:
+        if isinstance(guard.layout, DequeueableLayout):
+            yield from _dequeueable(subject, guard)
         refused = _refused(subject, guard)
         if refused is not None:
             yield _finding(subject, guard, refused)
@@ -44,6 +48,14 @@ def check_policies(subject: Subject) -> Iterator[Finding]:
                 subject.name,
                 subject.place_of(guard),
             )
+
+
+def _dequeueable(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield what is wrong with the layout's own settings: under those of this process it was declared."""
+    try:
+        load_dequeueable(subject.app.values)
+    except ConfigurationError as error:
+        yield RULES["option-refused"].broken(str(error), subject.name, subject.place_of(guard))
 
 
 def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:

@@ -24,6 +24,8 @@ _RANGES: Final = {"batchsize": (1, 32), "newbatchthreshold": (0, 2**31 - 1), "ma
 """Of the options of ``extensions.queues`` that are whole numbers (H-33)."""
 _RENEWAL: Final = "AzureFunctionsJobHost__extensions__serviceBus__maxAutoLockRenewalDuration"
 _RENEWED: Final = 300.0
+_AT_ONCE: Final = {"serviceBusTrigger": 16, "httpTrigger": 16}
+"""How many invocations of other triggers may well run at a time: the default of ``maxConcurrentCalls``."""
 
 
 def check_queue_options(app: AppSettings) -> Iterator[Finding]:
@@ -122,13 +124,14 @@ def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
 def _threads(subject: Subject, guard: Guard) -> Iterator[Finding]:
     count = filled(subject.app.values, "PYTHON_THREADPOOL_THREAD_COUNT") or ""
     waits = guard.on_contention == "wait" or guard.timeout is not None
-    if subject.is_async or not waits or not count.isdecimal() or subject.trigger.type != QUEUE:
+    if subject.is_async or not waits or not count.isdecimal():
         return
-    threads, delivered = int(count), _in_flight(subject.app)
+    queue = subject.trigger.type == QUEUE
+    threads, delivered = int(count), _in_flight(subject.app) if queue else _AT_ONCE.get(subject.trigger.type, 0)
     waiters = delivered if guard.max_waiting is None else min(guard.max_waiting, delivered)
     if threads and waiters >= threads:
         yield RULES["waiters-fill-thread-pool"].broken(
-            f"PYTHON_THREADPOOL_THREAD_COUNT is {threads}, and up to {waiters} messages at a time may wait for locks, "
+            f"PYTHON_THREADPOOL_THREAD_COUNT is {threads}, and {waiters} invocations at a time may wait for locks, "
             "each on a thread of its own: no other def function would run. Unset it, give max_waiting, or make the "
             "function async",
             subject.name,

@@ -258,7 +258,19 @@ PLANTED: Final = (
         finds=("waiters-fill-thread-pool",),
         code=_queue('scope="Id"'),
         settings={"PYTHON_THREADPOOL_THREAD_COUNT": "8"},
-        says="up to 24 messages",
+        says="24 invocations at a time",
+    ),
+    Planted(
+        name="waiting requests on one thread",
+        finds=("waiters-fill-thread-pool",),
+        code=_http("timeout=20"),
+        settings={"PYTHON_THREADPOOL_THREAD_COUNT": "1"},
+    ),
+    Planted(
+        name="a setting of a layout that is out of its range",
+        finds=("option-refused",),
+        code=_queue('scope="Id", layout="dequeueable"'),
+        settings={"Dequeueable__Singleton__MaxRetries": "99"},
     ),
     Planted(
         name="a listener with two worker processes",
