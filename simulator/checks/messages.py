@@ -143,6 +143,8 @@ def _state(history: History, message: Message, *, ran: bool, dropped: bool) -> S
 
 def _given_up(message: Message) -> bool:
     """Tell whether it failed and stayed in its queue, as that has no poison queue (H-40)."""
+    if is_dead_lettered(message.queue):
+        return False
     return (
         poison_queue(message.queue) is None and bool(message.invocations) and message.invocations[-1].ending == "error"
     )
@@ -198,10 +200,12 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
 
 
 def _stood_still(history: History, message: Message, call: Invocation) -> bool:
-    """Tell whether its host was paused after it had received the message: others may have received it then.
+    """Tell whether its host was paused after it had received the message, or let it go: others may have received it.
 
     A pause shortly before the host said so counts too: the queue's answer may have waited for it.
     """
+    if (call.host, call.message) in history.traffic.let_go:
+        return True
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
     return history.paused(call.host, received - AFTERWARDS, call.end + AFTERWARDS)
 
@@ -240,7 +244,7 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     if history.rough:  # if the lock may fail at any time, the function itself gives up its message
         blamed -= LOCK_FAULTS
     names = {call.blames or error_name(call) for call in failed}
-    where = f"poisoned from {message.queue!r}"
+    where = f"{'dead-lettered' if is_dead_lettered(message.queue) else 'poisoned'} from {message.queue!r}"
     if not message.poisoned:
         where = f"left in {message.queue!r}, which has no poison queue,"
     if faults := sorted(blamed & LOCK_FAULTS):
@@ -261,6 +265,11 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     if names == {_UNSENT}:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
+
+
+def is_dead_lettered(queue: str) -> bool:
+    """Tell whether a source is no storage queue: what fails there too often is dead-lettered by its broker."""
+    return "/" in queue
 
 
 def error_name(call: Invocation) -> str:

@@ -23,7 +23,9 @@ from simulator.checks.exercised import Exercised, count_exercised, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
 from simulator.checks.losses import judge_losses
 from simulator.checks.messages import Messages, check_messages
+from simulator.checks.reach import How, reach_of
 from simulator.checks.renewals import judge_renewals
+from simulator.checks.requests import Requests, check_requests
 from simulator.checks.spans import judge_spans
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
 from simulator.checks.witnessed import judge_witnessed
@@ -55,7 +57,13 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionReport:
-    """One function of the app: whether it is guarded, and how often it ran."""
+    """One function of the app: whether it is guarded, and how often it ran.
+
+    Attributes:
+        exercised: whether the run showed it at work: a guarded body ran, or an unguarded function was invoked.
+        how: by the rules of its trigger (``simulated``), only delivered, or not at all.
+        why: why it was not exercised.
+    """
 
     name: str
     trigger: str
@@ -66,6 +74,9 @@ class FunctionReport:
     bodies: int
     skipped: int
     failed: int
+    exercised: bool
+    how: How
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +119,7 @@ class Verdict:
     caught: tuple[Overlap, ...]
     failovers: tuple[Failover, ...]
     messages: Messages
+    requests: Requests
     tokens: Tokens
     hosts: tuple[HostReport, ...]
     functions: tuple[FunctionReport, ...]
@@ -132,10 +144,12 @@ class Verdict:
                 seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
             messages: {sent, completed, skipped, poisoned, stuck, lost, open, duplicated, redelivered,
                 deferred, deferrals, troubles[]: {id, queue, key, what}},
+            requests: {sent, answered, refused, failed, cut, unanswered, open, longest, statuses: {status: number}},
             untried[], exercised: {renewals, waits, refusals, handed_between, handed_within, kills, losses, longest},
             tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
             hosts[]: {name, pid, ended, bodies, skipped},
-            functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed}
+            functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed,
+                exercised, how, why}
         """
         data: dict[str, Any] = {"schema": SCHEMA}
         for name, value in asdict(self).items():
@@ -163,6 +177,7 @@ def judge(records: Sequence[Record]) -> Verdict:
     failovers = measure_failovers(history)
     tokens = check_tokens(history)
     messages, of_messages = check_messages(history)
+    requests, of_requests = check_requests(history)
     exercised = count_exercised(history)
     findings = [
         *judge_overlaps(history, overlaps, caught),
@@ -177,6 +192,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         *judge_failovers(failovers),
         *of_messages,
         *judge_copies(history),
+        *of_requests,
         *judge_activity(history, messages),
     ]
     reasons = tuple(finding.text for finding in findings if finding.kind != "note")
@@ -194,6 +210,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         caught=tuple(caught),
         failovers=tuple(failovers),
         messages=messages,
+        requests=requests,
         tokens=tokens,
         kills=len(history.kills),
         pauses=len(history.pauses),
@@ -224,6 +241,7 @@ def _functions(history: History) -> Iterator[FunctionReport]:
     bodies = Counter(section.function for section in history.bodies)
     skipped = Counter(refusal.function for refusal in history.refusals)
     failed = Counter(call.function for call in history.invocations if call.ending == "error")
+    reach = reach_of(history)
     for name, function in sorted(history.functions.items()):
         yield FunctionReport(
             name=name,
@@ -235,6 +253,9 @@ def _functions(history: History) -> Iterator[FunctionReport]:
             bodies=bodies[name],
             skipped=skipped[name],
             failed=failed[name],
+            exercised=reach[name].exercised,
+            how=reach[name].how,
+            why=reach[name].why,
         )
 
 

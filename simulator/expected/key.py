@@ -26,6 +26,9 @@ _WHOLE_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]*")
 _OFFSET: Final = re.compile(r"[+-]\d\d:\d\d$", re.ASCII)
 _NO_NAME: Final = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]|\A/|\Alocks/|/\Z|\.(?:/|\Z)")
 _MOST_CHARACTERS: Final = 1024
+_READ: Final = frozenset(
+    {"queueTrigger", "httpTrigger", "serviceBusTrigger", "eventHubTrigger", "eventGridTrigger", "blobTrigger"}
+)
 _MOST_SEGMENTS: Final = 254
 
 
@@ -60,6 +63,9 @@ class Delivered:
         own: the message's own names as the host has them (``Id``, ``DequeueCount``, ``InsertionTime``…), before the
             body replaces any. None if the function takes only the text or bytes and gets none of them.
         binary: whether the trigger has ``data_type`` BINARY.
+        over: names that win over the body's: the route and the query of a request, the path of a blob.
+        closed: whether the properties of the body are no names (Event Grid).
+        unclear: names whose text is not read here.
     """
 
     trigger: str
@@ -67,6 +73,9 @@ class Delivered:
     body: bytes | str = b""
     own: Mapping[str, object] | None = field(default_factory=dict)
     binary: bool = False
+    over: Mapping[str, object] = field(default_factory=dict)
+    closed: bool = False
+    unclear: frozenset[str] = frozenset()
 
 
 def expected_key(declared: Declared, delivered: Delivered, settings: Mapping[str, str]) -> str | NoKey | CantTell:
@@ -172,7 +181,7 @@ def _look_into(delivered: Delivered) -> None:
     """Refuse a timer, which has no payload; leave payloads alone that this reading does not know."""
     if delivered.trigger == "timerTrigger":
         raise Refused("a timer has no payload")
-    if delivered.trigger != "queueTrigger":
+    if delivered.trigger not in _READ:
         raise Unclear(f"payloads of a {delivered.trigger} are not read here")
 
 
@@ -187,29 +196,35 @@ class _Names:
         if self._names is None:
             _look_into(self._delivered)
             self._names = _names(self._delivered)
+        if folded(name) in {folded(each) for each in self._delivered.unclear}:
+            raise Unclear(f"the text of {{{name}}} is not read here")
         if folded(name) not in self._names:
             raise Refused(f"there is no value for {{{name}}}")  # W-39
         return self._names[folded(name)]
 
 
 def _names(delivered: Delivered) -> dict[str, object]:
-    """Return the names of a queue's message: its own, and over them the properties of a JSON body (H-47).
+    """Return the names of what was delivered: its own, and over them the properties of a JSON body (H-47).
 
     Null and lists replace nothing that is there, and no property replaces the message's own with BINARY (H-80).
     """
     body = delivered.body
     text = body if isinstance(body, str) else body.decode(errors="replace")
     names = {folded(name): value for name, value in (delivered.own or {}).items() if value is not None}
-    names[folded("QueueTrigger")] = text
+    if delivered.trigger == "queueTrigger" or delivered.own is None:
+        names[folded("QueueTrigger")] = text
     if delivered.own is None and not delivered.binary:
         names |= {folded(delivered.parameter): text, folded("data"): text}
+    over = {folded(name): value for name, value in delivered.over.items()}
+    if delivered.closed:
+        return names | over
     try:
         properties = document(body)
     except Refused:
-        return names
+        return names | over
     kept = frozenset(names) if delivered.binary and delivered.own is not None else frozenset()
     for spelt, value in properties.items() if isinstance(properties, dict) else ():
         name = folded(spelt)
         if name not in kept and not (name in names and (value is None or isinstance(value, list))):
             names[name] = value
-    return names
+    return names | over

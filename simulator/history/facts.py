@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.history.functions import Function, Mode
 from simulator.history.stops import covered
+from simulator.history.traffic import Traffic
 
 if TYPE_CHECKING:
     from simulator.history.stops import Pause, Standstill
@@ -109,6 +110,7 @@ class Invocation:
     host: str
     message: str
     start: float
+    request: str = ""  # of a caller, by HTTP
     end: float = math.inf
     ending: Ending = "open"
     error: str = ""
@@ -235,6 +237,7 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
 
+    traffic: Traffic = field(default_factory=Traffic)
     mistold: Counter[str] = field(default_factory=Counter)  # bodies that saw another token than their locks had told
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several

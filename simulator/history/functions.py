@@ -14,6 +14,8 @@ class Function:
     """One function of the app, as its hosts indexed it.
 
     Attributes:
+        how: whether its trigger is ``simulated`` by its rules, or only ``delivered``.
+        route: of its HTTP trigger.
         mode: of the guard around its body; it may have a listener's guard around that.
         lease: how long the lease of a lock around an invocation lasts.
         poll: how long who waits for such a lock leaves it alone.
@@ -31,6 +33,8 @@ class Function:
     name: str
     trigger: str = ""
     queue: str = ""
+    how: str = "simulated"
+    route: str = ""
     guarded: bool = False
     mode: Mode = "function"
     on_contention: str = "wait"

@@ -67,6 +67,7 @@ class Historian:
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
+        self.history.traffic.take(record)
         getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
@@ -179,7 +180,7 @@ class Historian:
         self._message(record).poisoned = True
 
     def _on_invocation_started(self, record: Record) -> None:
-        told: dict[str, Any] = {name: record.text(name) for name in ("function", "message")}
+        told: dict[str, Any] = {name: record.text(name) for name in ("function", "message", "request")}
         call = Invocation(id=record.text("invocation"), host=record.host, start=record.t, **told)
         self.history.invocations.append(call)
         self._calls[record.host, "", call.id].append(call)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simulator.host.context import RetryContext
+    from simulator.host.triggers.delivery import Delivery
     from simulator.host.triggers.messages import Message
     from simulator.host.triggers.timer import Tick
+    from simulator.host.web.request import Request, Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,7 @@ class Call:
 
     function: str
     invocation: str
-    cause: Message | Tick
+    cause: Message | Tick | Delivery | Request
     retry: RetryContext
 
 
@@ -30,12 +32,14 @@ class Answer:
         error: why it failed, or None.
         blames: the error's class, if it is an error of the lock.
         messages: each as its queue's name and its text.
+        response: what the caller of an HTTP function gets.
     """
 
     invocation: str
     error: str | None = None
     blames: str = ""
     messages: tuple[tuple[str, str], ...] = ()
+    response: Response | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.expected.key import CantTell, Declared, Delivered, expected_key
 from simulator.host.triggers.bindingdata import BINARY
+from simulator.host.triggers.delivery import Delivery, delivery_names
 from simulator.host.triggers.messages import Message
+from simulator.host.triggers.sources import is_batch
+from simulator.host.web.request import Request
 from singleton.layouts.dequeueable import DequeueableLayout
 from singleton.layouts.webjobs import WebJobsLayout
 
@@ -21,6 +27,10 @@ _LAYOUTS: Final[dict[type, Literal["webjobs", "dequeueable"]]] = {
     WebJobsLayout: "webjobs",
     DequeueableLayout: "dequeueable",
 }
+
+
+_READ_AS_TEXT: Final = frozenset({"serviceBusTrigger", "eventHubTrigger"})
+_READ_WHOLE: Final = _READ_AS_TEXT | {"eventGridTrigger", "blobTrigger"}
 
 
 def expected_keys(plan: Plan, cause: object, settings: Mapping[str, str], host_id: str) -> dict[str, str | None]:
@@ -51,23 +61,58 @@ def _declared(guard: Guard, function: str, host_id: str) -> Declared:
 
 
 def _delivered(trigger: Parameter, cause: object) -> Delivered:
-    if not isinstance(cause, Message):
-        return Delivered(trigger=trigger.binding, parameter=trigger.name)
+    match cause:
+        case Message():
+            return _message(trigger, cause)
+        case Delivery():
+            return _delivery(trigger, cause)
+        case Request():
+            return _request(trigger, cause)
+        case _:
+            return Delivered(trigger=trigger.binding, parameter=trigger.name)
+
+
+def _message(trigger: Parameter, message: Message) -> Delivered:
     dates = {
-        "ExpirationTime": cause.expires,
-        "InsertionTime": cause.inserted,
-        "NextVisibleTime": cause.next_visible,
+        "ExpirationTime": message.expires,
+        "InsertionTime": message.inserted,
+        "NextVisibleTime": message.next_visible,
     }
     own: dict[str, object] = {
-        "Id": cause.id,
-        "PopReceipt": cause.pop_receipt,
-        "DequeueCount": cause.dequeue_count,
+        "Id": message.id,
+        "PopReceipt": message.pop_receipt,
+        "DequeueCount": message.dequeue_count,
         **{name: date for name, date in dates.items() if date is not None},
     }
     return Delivered(
         trigger=trigger.binding,
         parameter=trigger.name,
-        body=cause.body,
+        body=message.body,
         own=None if trigger.converter == "generic" else own,
         binary=trigger.data_type in BINARY,
     )
+
+
+def _request(trigger: Parameter, request: Request) -> Delivered:
+    query = {name: value for name, value in request.query.items() if name.casefold() != "code"}
+    over = {**query, **request.route, "headers": dict(request.headers), "query": query}
+    return Delivered(trigger=trigger.binding, parameter=trigger.name, body=request.body, over=over)
+
+
+def _delivery(trigger: Parameter, delivery: Delivery) -> Delivered:
+    """Return a message, an event or a blob as it is read here; batches, and text of other triggers, are not."""
+    binding, plain = trigger.binding, trigger.converter == "generic"
+    read = _READ_AS_TEXT if plain else _READ_WHOLE
+    if is_batch(trigger) or binding not in read:
+        return Delivered(trigger="")
+    names = delivery_names(trigger, delivery)
+    dates = frozenset(name for name, value in names.items() if isinstance(value, datetime))
+    told = Delivered(trigger=binding, parameter=trigger.name, body=delivery.body, unclear=dates)
+    match binding:
+        case "eventGridTrigger":
+            # The worker has parsed it already: numbers are as Python prints them.
+            return replace(told, body=json.dumps(names["data"]), over=names, closed=True)
+        case "blobTrigger":
+            return replace(told, over=names)
+        case _:
+            return replace(told, own=None if plain else names, binary=trigger.data_type in BINARY)

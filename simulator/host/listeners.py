@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING
 
 from simulator.host.platform_lock import Listener, LockedListener
 from simulator.host.triggers.monitor import BlobStatusStore
+from simulator.host.triggers.peeklock import PeekLockListener
 from simulator.host.triggers.queue import QueueListener
 from simulator.host.triggers.timer import TimerListener
+from simulator.host.web.routes import Route
+from simulator.host.web.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AsyncExitStack
     from random import Random
 
+    from simulator.bus.client import Bus
     from simulator.history.journal import Write
     from simulator.host.app.config import HostConfig
+    from simulator.host.app.extensions import BusOptions
     from simulator.host.app.hostjson import QueueOptions
     from simulator.host.plan import Plan
     from simulator.host.runner import Runner
     from simulator.host.triggers.messages import HostQueues
     from simulator.host.triggers.schedule import Schedule
+    from simulator.host.web.request import Request, Response
     from singleton.settings.options import SingletonOptions
 
 
@@ -29,9 +35,11 @@ def make_listeners(
     plans: Iterable[Plan],
     *,
     queue_options: QueueOptions,
+    bus_options: BusOptions,
     options: SingletonOptions,
     config: HostConfig,
     service: HostQueues,
+    bus: Bus,
     runner: Runner,
     write: Write,
     random: Random,
@@ -72,3 +80,30 @@ def make_listeners(
             )
         elif plan.schedule is not None:
             yield timer(plan, plan.schedule)
+        elif plan.source is not None and not plan.source.is_http:
+            yield PeekLockListener(
+                function=plan.function.name,
+                source=plan.source.name,
+                receiver=bus,
+                options=bus_options,
+                lock=config.visibility,
+                run=partial(runner.on_delivery, plan.function),
+                write=write,
+            )
+
+
+def make_site(plans: Iterable[Plan], prefix: str, runner: Runner, write: Write) -> Site | None:
+    """Make the port of the HTTP functions that will run; None: there are none."""
+    functions = {
+        plan.function.name: (plan.function, plan.source)
+        for plan in plans
+        if plan.idle is None and plan.source is not None and plan.source.is_http
+    }
+    served = [
+        (Route.parse(source.route or ""), frozenset(source.methods), name) for name, (_, source) in functions.items()
+    ]
+
+    async def run(name: str, request: Request) -> Response:
+        return await runner.on_request(functions[name][0], request)
+
+    return Site(served, prefix, run, write) if served else None

@@ -11,6 +11,8 @@ from simulator.host.app.rules import check_names
 from simulator.host.app.settings import is_connection_string, is_disabled, is_set, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
+from simulator.host.triggers.sources import Source, source_of
+from simulator.host.web.routes import Route, RouteError
 from singleton.base.words import did_you_mean, quoted
 from singleton.decorator import declared_guards, guards_of
 from singleton.functions.deferring import JITTER
@@ -42,6 +44,7 @@ class Plan:
         monitored: whether the timer's status is kept in storage.
         run_on_startup: whether the timer fires at once.
         connection: the connection that its trigger names.
+        source: where its work comes from, if it is on neither a timer nor a storage queue.
     """
 
     function: IndexedFunction
@@ -52,6 +55,7 @@ class Plan:
     monitored: bool = False
     run_on_startup: bool = False
     connection: str | None = None
+    source: Source | None = None
 
     @property
     def guard(self) -> Guard | None:
@@ -89,6 +93,8 @@ class Plan:
         # A function that is never called needs no messages and no ticks.
         if self.idle is None and self.queue is not None:
             told |= {"queue": self.queue, "connection": self.connection}
+        if self.idle is None and self.source is not None:
+            told |= self.source.told()
         if self.idle is None and self.schedule is not None:
             gap = self.schedule.longest_gap(time.time())
             told |= {"schedule": self.schedule.text, "tick": None if gap == NEVER else round(gap, 3)}
@@ -200,7 +206,9 @@ def _plan(function: IndexedFunction, settings: Mapping[str, str], pace: float, a
                 raise SettingsError(f"it has {_NO_NAME}")  # noqa: TRY301
             if not is_set(settings, name):
                 raise SettingsError(_not_set(name, settings))  # noqa: TRY301
-        return _with_queue(plan, settings) if function.kind == "queue" else _with_schedule(plan, settings, pace)
+        if function.kind == "queue":
+            return _with_queue(plan, settings)
+        return _with_schedule(plan, settings, pace) if function.kind == "timer" else _with_source(plan, settings)
     except SettingsError as error:
         return replace(plan, idle=str(error))
 
@@ -209,6 +217,16 @@ def _with_queue(plan: Plan, settings: Mapping[str, str]) -> Plan:
     trigger = plan.function.trigger
     connection = resolve(str(trigger.settings.get("connection") or ""), settings, "its connection")
     return replace(plan, queue=queue_name(trigger, settings, "its queue"), connection=connection)
+
+
+def _with_source(plan: Plan, settings: Mapping[str, str]) -> Plan:
+    source = source_of(plan.function, settings)
+    if source.route is not None:
+        try:
+            Route.parse(source.route)
+        except RouteError as error:
+            raise SettingsError(str(error)) from error
+    return replace(plan, source=source)
 
 
 def _with_schedule(plan: Plan, settings: Mapping[str, str], pace: float) -> Plan:

@@ -14,11 +14,13 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from simulator.bus.client import Bus
 from simulator.host.app.errors import HostError
-from simulator.host.listeners import make_listeners
+from simulator.host.listeners import make_listeners, make_site
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, set_up_logging
 from simulator.host.triggers.azure_queue import AzureQueues
+from simulator.host.triggers.peeklock import PeekLockListener
 from simulator.host.workers import Workers
 
 if TYPE_CHECKING:
@@ -106,17 +108,24 @@ class Host:
         return await self._listen(prepared, queues, runner, random)
 
     async def _listen(self, prepared: Prepared, queues: AzureQueues, runner: Runner, random: Random) -> int:
-        listeners = make_listeners(
-            prepared.plans,
-            queue_options=prepared.queue_options,
-            options=prepared.options,
-            config=self._config,
-            service=queues,
-            runner=runner,
-            write=self._write,
-            random=random,
-            closing=AsyncExitStack(),
-        )
+        site = make_site(prepared.plans, prepared.route_prefix, runner, self._write)
+        if site is not None:
+            await site.open()
+        listeners = [
+            *make_listeners(
+                prepared.plans,
+                queue_options=prepared.queue_options,
+                bus_options=prepared.bus_options,
+                options=prepared.options,
+                config=self._config,
+                service=queues,
+                bus=Bus(self._config.bus),
+                runner=runner,
+                write=self._write,
+                random=random,
+                closing=AsyncExitStack(),
+            )
+        ]
         running = [asyncio.create_task(listener.run()) for listener in listeners]
         self._ready = True
         self._write("host_ready")
@@ -130,6 +139,11 @@ class Host:
         for task in running:
             if task.done():
                 task.result()
+        for listener in listeners:
+            if isinstance(listener, PeekLockListener):
+                listener.stop()
+        if site is not None:
+            await site.close()
         await runner.drain(DRAIN)
         return STOPPED
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from simulator.host.app.retries import NO_RETRY, RetryPolicy
 from simulator.host.calls import Answer, Call
 from simulator.host.context import RetryContext
 from simulator.host.triggers.backoff import Backoff
+from simulator.host.web.request import FAILED, NOTHING
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 
     from simulator.history.journal import Write
     from simulator.host.app.model import IndexedFunction
+    from simulator.host.triggers.delivery import Delivery
     from simulator.host.triggers.messages import HostQueues, Message
     from simulator.host.triggers.timer import Tick
+    from simulator.host.web.request import Request, Response
 
 LAST_WORDS: Final = 0.2
 """Seconds for what the host does after a body's end, such as writing a timer's status."""
@@ -64,13 +68,30 @@ class Runner:
 
     async def on_message(self, function: IndexedFunction, message: Message) -> bool:
         """Run a queue-triggered function on a message; tell whether it succeeded."""
+        return await self._on_received(function, message)
+
+    async def on_delivery(self, function: IndexedFunction, delivery: Delivery) -> bool:
+        """Run a function on a message, event, blob or document; tell whether it succeeded."""
+        return await self._on_received(function, delivery)
+
+    async def on_request(self, function: IndexedFunction, request: Request) -> Response:
+        """Run an HTTP function; return what its caller gets."""
+        self._run_to_the_end()
+        answer = await self._tries(function, request, shown=0, told={"request": request.id})
+        return FAILED if answer.error is not None else answer.response or NOTHING
+
+    async def _on_received(self, function: IndexedFunction, message: Message | Delivery) -> bool:
         await self._unless_stopping()
-        # Also until the caller has completed the message.
+        self._run_to_the_end()
+        answer = await self._tries(function, message, shown=0, told={"message": message.id})
+        return answer.error is None
+
+    def _run_to_the_end(self) -> None:
+        """Let a drain wait for the task that runs this, also until it has told how it ended."""
         task = asyncio.current_task()
         if task is not None:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        return await self._tries(function, message, shown=0, told={"message": message.id})
 
     async def on_tick(self, function: IndexedFunction, tick: Tick) -> None:
         """Run a timer-triggered function."""
@@ -95,8 +116,13 @@ class Runner:
         return self._retries.get(function.name, NO_RETRY)
 
     async def _tries(
-        self, function: IndexedFunction, cause: Message | Tick, *, shown: int, told: dict[str, object]
-    ) -> bool:
+        self,
+        function: IndexedFunction,
+        cause: Message | Tick | Delivery | Request,
+        *,
+        shown: int,
+        told: dict[str, object],
+    ) -> Answer:
         """Run it until it succeeds or its policy ends: one invocation, and one failure in the end (H-82)."""
         policy = self._policy(function)
         growing = Backoff(policy.longest, self._random, policy.least)
@@ -104,14 +130,13 @@ class Runner:
         count = 0
         while True:
             call = Call(function=function.name, invocation=invocation, cause=cause, retry=RetryContext(count, shown))
-            if await self._invoke(call, told):
-                return True
-            if not policy.allows(count):
-                return False
+            answer = await self._invoke(call, told)
+            if answer.error is None or not policy.allows(count):
+                return answer
             await asyncio.sleep(growing.next() if policy.fixed is None else policy.fixed)
             count += 1
 
-    async def _invoke(self, call: Call, more: dict[str, object]) -> bool:
+    async def _invoke(self, call: Call, more: dict[str, object]) -> Answer:
         told: dict[str, object] = {"function": call.function, "invocation": call.invocation, **more}
         self._write("invocation_started", **told)
         answer = await self._workers.invoke(call, self._limit)
@@ -126,4 +151,4 @@ class Runner:
             self._write("invocation_ended", **told, outcome="ok")
         else:
             self._write("invocation_ended", **told, outcome="error", error=error, blames=answer.blames)
-        return error is None
+        return replace(answer, error=error)

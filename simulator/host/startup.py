@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, SettingsError
+from simulator.host.app.extensions import BusOptions, bus_options, route_prefix
 from simulator.host.app.hostjson import QueueOptions, allowed_functions, function_timeout, queue_options
 from simulator.host.app.loading import check_folder, load_functions
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
@@ -33,6 +34,8 @@ class Prepared:
     Attributes:
         plans: its functions, and how each is triggered.
         queue_options: how its queues are read.
+        bus_options: how its Service Bus entities are.
+        route_prefix: what comes before the routes of its HTTP functions.
         options: of the locks.
         notes: what its user should know.
         retries: the retry policies of its functions by name; other functions are not tried again.
@@ -43,6 +46,8 @@ class Prepared:
 
     plans: tuple[Plan, ...]
     queue_options: QueueOptions
+    bus_options: BusOptions
+    route_prefix: str
     options: SingletonOptions
     notes: tuple[str, ...]
     retries: Mapping[str, RetryPolicy]
@@ -67,6 +72,8 @@ def prepare_app(config: HostConfig) -> Prepared:
     try:
         prepare(settings, config)
         queues = queue_options(config.app, settings)
+        bus = bus_options(config.app, settings)
+        prefix = route_prefix(config.app, settings)
         time_limit = function_timeout(config.app, settings)
         general = host_policy(config.app)
         options = load_options(config.app, settings)
@@ -83,12 +90,14 @@ def prepare_app(config: HostConfig) -> Prepared:
     redirect(settings, connections(plans, settings), config.storage)
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
-        raise AppError(f"none of the app's functions can be run here, only timer and queue triggers ({reasons})")
+        raise AppError(f"none of the app's functions can be run here ({reasons})")
     missing = missing_connections(settings)
     longest_wait = min(queues.max_polling_interval, config.max_polling_interval)
     return Prepared(
         plans=tuple(plans),
         queue_options=replace(queues, max_polling_interval=longest_wait),
+        bus_options=bus,
+        route_prefix=prefix,
         options=options,
         notes=(*notes, *_notes(plans), *missing),
         retries={name: policy for name, policy in retries if policy is not None},
@@ -114,7 +123,8 @@ def describe(app: Path) -> list[dict[str, Any]]:
         lock_host_id="describe",
         timer_every=0,
     )
-    return [plan.described() for plan in prepare_app(config).plans]
+    prepared = prepare_app(config)
+    return [{**plan.described(), "prefix": prepared.route_prefix} for plan in prepared.plans]
 
 
 def apply_time_zone(settings: Mapping[str, str]) -> list[str]:
@@ -136,6 +146,7 @@ def worker_count(settings: Mapping[str, str]) -> int:
 
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
+    notes += [plan.source.note for plan in plans if plan.idle is None and plan.source and plan.source.note]
     notes += [
         f"@singleton on {function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
         "without functools.wraps?"

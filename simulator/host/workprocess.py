@@ -19,8 +19,10 @@ from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, prepare_app, set_up_logging
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
+from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
 from simulator.host.triggers.messages import Message
 from simulator.host.triggers.outputs import Outputs
+from simulator.host.web.request import Request, answered, http_input, request_names
 from simulator.host.worker import Worker, describe
 from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
@@ -28,11 +30,12 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.functions.invocation import current_hold
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from multiprocessing.connection import Connection
 
     from simulator.history.journal import Write
     from simulator.host.app.config import HostConfig
-    from simulator.host.app.model import IndexedFunction
+    from simulator.host.app.model import IndexedFunction, Parameter
     from simulator.host.calls import Call
     from simulator.host.triggers.timer import Tick
     from simulator.host.worker import Outcome
@@ -136,24 +139,53 @@ class _Answering:
         if outcome.remark:
             self._write("note", message=outcome.remark)
         trigger, cause = self._plans[call.function].function.trigger, call.cause
-        message = cause if isinstance(cause, Message) else None
-        messages, failed = self._outputs.messages(
-            call.function, outcome.outputs, lambda: binding_data(trigger, message)
+        http = [(parameter, value) for parameter, value in outcome.outputs if _is_http(parameter)]
+        others = [output for output in outcome.outputs if output not in http]
+        messages, failed = self._outputs.messages(call.function, others, lambda: _names(trigger, cause))
+        answer = Answer(
+            invocation=call.invocation,
+            error=outcome.error or failed,
+            blames=outcome.blames,
+            messages=messages,
+            response=answered(*http[-1][1]) if http else None,
         )
-        self._connection.send(
-            Answer(invocation=call.invocation, error=outcome.error or failed, blames=outcome.blames, messages=messages)
-        )
+        self._connection.send(answer)
 
 
 def _told(call: Call) -> dict[str, object]:
     """Return what is written into the records of each body of a call."""
     told: dict[str, object] = {"attempt": call.retry.retry_count}
-    if isinstance(call.cause, Message):
-        told |= {"message": call.cause.id, "dequeue_count": call.cause.dequeue_count}
+    match call.cause:
+        case Message():
+            told |= {"message": call.cause.id, "dequeue_count": call.cause.dequeue_count}
+        case Delivery():
+            told |= {"message": call.cause.id, "dequeue_count": call.cause.count}
+        case Request():
+            told |= {"request": call.cause.id}
     return told
 
 
-def _value(function: IndexedFunction, cause: Message | Tick) -> Any:
-    if isinstance(cause, Message):
-        return queue_input(function.trigger, cause)
+def _is_http(parameter: Parameter) -> bool:
+    return parameter.binding.lower() == "http"
+
+
+def _names(trigger: Parameter, cause: Message | Tick | Delivery | Request) -> Mapping[str, object]:
+    """Return the names that the ``{names}`` of an output may use."""
+    match cause:
+        case Delivery():
+            return output_names(trigger, cause)
+        case Request():
+            return request_names(cause)
+        case _:
+            return binding_data(trigger, cause)
+
+
+def _value(function: IndexedFunction, cause: Message | Tick | Delivery | Request) -> Any:
+    match cause:
+        case Message():
+            return queue_input(function.trigger, cause)
+        case Delivery():
+            return delivered_input(function.trigger, cause)
+        case Request():
+            return http_input(function.trigger, cause)
     return timer_input(function.trigger, cause.status, past_due=cause.past_due, adjusts=cause.adjusts)

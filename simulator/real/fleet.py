@@ -44,7 +44,7 @@ class FleetTrouble(Exception):
 class Fleet:
     """All hosts of one run, and the fleet's own journal."""
 
-    def __init__(self, scenario: Scenario, folder: Path, *, storage: str, lock_host_id: str) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, *, storage: str, lock_host_id: str, bus: str = "") -> None:
         """Prepare the hosts' files in `folder`; nothing runs yet."""
         self.scenario = scenario
         self.board = Board()
@@ -67,6 +67,7 @@ class Fleet:
                     "timer_every": scenario.timer_every,
                     "visibility": scenario.visibility,
                     "max_polling_interval": POLLING,
+                    "bus": bus,
                 },
             )
             for number in range(1, scenario.hosts + 1)

@@ -25,9 +25,11 @@ from simulator.real.hosts import TEMPORARY
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
+from simulator.real.supply import Supply
 from simulator.report.reporter import Phase, Progress, Reporter
 from simulator.work.apps import App, describe, described, end_describing
-from simulator.work.feed import Feeder, read_messages
+from simulator.work.feed import Feeder
+from simulator.work.own import read_own
 
 if TYPE_CHECKING:
     import subprocess
@@ -99,6 +101,7 @@ class _Course:
         self._azurite: Azurite | None = None
         self._app: App
         self._storage: Storage
+        self._supply: Supply
         self._fleet: Fleet
         self._started = 0.0
         self._checked = 0.0
@@ -137,7 +140,7 @@ class _Course:
             connection = self._start_azurite(describing)
         self._reporter.step(f"Reading the app in {scenario.app}")
         self._app = described(describing, scenario.app)
-        self._own = read_messages(scenario.messages, self._app) if scenario.messages else None
+        self._own = read_own(scenario.messages, self._app) if scenario.messages else None
         self._connection = connection
         self._storage = Storage(connection, self._app)
         self._undo.callback(self._storage.close)
@@ -160,7 +163,13 @@ class _Course:
         """Start the hosts and wait until all are ready."""
         scenario = self._scenario
         lock_host_id = "fleet" if self._azurite else f"simulated-{secrets.token_hex(4)}"
-        fleet = self._fleet = Fleet(scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id)
+        supply = self._supply = Supply(self._app, self._storage, scenario)
+        self._undo.callback(supply.stop)
+        supply.start()
+        fleet = self._fleet = Fleet(
+            scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id, bus=supply.url
+        )
+        supply.serve(fleet)
         self._undo.callback(fleet.journal.close)
         self._undo.callback(fleet.end_at_once)
         if self._azurite is None:
@@ -194,8 +203,7 @@ class _Course:
             if strikes or fleet.asleep:
                 feeder.extend(now + STEP)  # nobody can be caught where nobody works
             for message in feeder.due(now, fleet.board.under_way()):
-                name = self._storage.send(message.queue, message.body)
-                fleet.journal.write("message_sent", queue=message.queue, id=name, key=message.key)
+                self._supply.send(message)
             due = bool(strikes) and now >= strikes[0][0]
             if due and self._strike(strikes[0][1], wanted=now < strikes[0][0] + PICKY):
                 strikes.pop(0)
@@ -221,7 +229,7 @@ class _Course:
             if clock() - asked > STEP * 10:
                 asked = clock()
                 history = self._fleet.board.history
-                waits = outstanding(history, self._storage.queued())
+                waits = outstanding(history, self._supply.queued(), self._supply.requests())
                 if not waits or hopeless(history, asked, since=since, visibility=self._scenario.visibility):
                     return
             self._watch()
@@ -258,10 +266,8 @@ class _Course:
             return self._signals.hurry()
 
         fleet.stop(grace=HURRIED_GRACE if interrupted else GRACE, hurry=hurry)
-        for queue in () if interrupted else self._app.queues:
-            ids, invisible = self._storage.left(queue)
-            fleet.journal.write("queue_left", queue=queue, ready=len(ids), invisible=invisible, ids=ids)
-            fleet.journal.write("poison", queue=queue, ids=self._storage.poison(queue))
+        if not interrupted:
+            self._supply.write_what_is_left()
         fleet.journal.write("run_ended", interrupted=interrupted)
         fleet.look()
         self._show("stopping")

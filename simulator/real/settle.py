@@ -18,14 +18,15 @@ PUT_BACK: Final = 300.0
 LONGEST: Final = 900.0
 
 
-def outstanding(history: History, queued: int) -> list[str]:
+def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
     """Return in words what a run still waits for after all work is handed out; empty when it may end.
 
     Args:
         history: what happened so far.
         queued: how many messages are in the queues, also those that are being processed.
+        requests: how many callers wait for an answer.
     """
-    waits = [count(queued, "message")] if queued else []
+    waits = [count(number, what) for number, what in ((queued, "message"), (requests, "request")) if number]
     return waits + [f"the failover of {failover.host}" for failover in measure_failovers(history) if _open(failover)]
 
 
@@ -64,12 +65,13 @@ def _open(failover: Failover) -> bool:
 
 
 def _progress(history: History, now: float) -> list[float]:
-    """When something last happened to a message.
+    """When something last happened to a message, or to a request.
 
     A body that runs and does not hang counts too, and so does a put-back.
     """
-    done = [call.end for call in history.invocations if call.message and call.ending in {"ok", "error"}]
-    theirs = {(call.host, call.id) for call in history.invocations if call.message}
+    works = [call for call in history.invocations if call.message or call.request]
+    done = [call.end for call in works if call.ending in {"ok", "error"}]
+    theirs = {(call.host, call.id) for call in works}
     inside = [body for body in history.sights if body.ending == "open" and (body.host, body.invocation) in theirs]
     done += [now for body in inside if now - body.start < HUNG]
     back = [call.end for call in history.invocations if call.message and call.ending == "deferred"]

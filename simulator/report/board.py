@@ -89,8 +89,10 @@ class Board(Historian):
         return [each for each in self.history.messages.values() if each.sent and self.history.reads(each.queue)]
 
     def under_way(self) -> Counter[tuple[str, str]]:
-        """Count the messages of each queue and key that were sent and are not done."""
-        return Counter((each.queue, each.key) for each in self.sent() if not (each.completed or each.poisoned))
+        """Count the messages and requests of each source and key that were sent and are not done."""
+        messages = Counter((each.queue, each.key) for each in self.sent() if not (each.completed or each.poisoned))
+        asked = self.history.traffic.requests.values()
+        return messages + Counter((each.source, each.key) for each in asked if each.open)
 
     def locks(self) -> list[LockNow]:
         """Return all locks that were ever used, the ones in trouble first."""
@@ -158,6 +160,10 @@ class Board(Historian):
         self.hosts[record.host] = "ready"
         if set(self.hosts.values()) == {"ready"}:
             self.tell(record, f"{count(len(self.hosts), 'host')} ready", "faint")
+
+    def _tell_http_port(self, record: Record) -> None:
+        functions = count(len(record.get("functions") or ()), "HTTP function")
+        self.tell(record, f"{record.host} serves {functions} on {record.text('url')}", "faint")
 
     def _tell_host_stopping(self, record: Record) -> None:
         if self.state(record.host) == "ready":

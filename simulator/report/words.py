@@ -31,15 +31,29 @@ class Line:
 def headline(verdict: Verdict) -> Line:
     """Say the result in a few words."""
     if verdict.verdict == "holds":
-        if verdict.untried:
-            return Line("open", f"HOLDS, as far as it was tried: {'; '.join(verdict.untried)}.")
-        taken = " and failover was in time" if verdict.kills else ""
-        return Line("good", f"HOLDS: never two at once{taken}.")
+        return _holds(verdict)
     if verdict.verdict == "violated":
         return Line("bad", "VIOLATED: " + ("two were inside at once." if verdict.overlaps else "a promise was broken."))
     if verdict.interrupted:
         return Line("open", "BROKEN OFF: no promise was broken so far, and none is proven.")
     return Line("open", "UNPROVEN: nothing was broken, but the run did not show all that it should.")
+
+
+def _holds(verdict: Verdict) -> Line:
+    """Say that it holds, for which functions, and what was not tried."""
+    missing = [function.name for function in verdict.functions if not function.exercised]
+    delivered = [function.name for function in verdict.functions if function.how == "delivered"]
+    untried = [what for what in verdict.untried if not (missing and what.endswith(" never ran"))]
+    rest = [f"delivered, not simulated: {', '.join(delivered)}"] if delivered else []
+    if missing:
+        ran = f"{len(verdict.functions) - len(missing)} of {count(len(verdict.functions), 'function')}"
+        rest = [f"HOLDS for {ran}", f"not exercised: {', '.join(missing)}", *rest]
+        rest += [f"not tried: {', '.join(untried)}"] if untried else []
+        return Line("open", f"{'; '.join(rest)}.")
+    if untried:
+        return Line("open", f"HOLDS, as far as it was tried: {'; '.join([*untried, *rest])}.")
+    taken = " and failover was in time" if verdict.kills else ""
+    return Line("good", f"HOLDS: {'; '.join([f'never two at once{taken}', *rest])}.")
 
 
 def summary(verdict: Verdict) -> list[Line]:
@@ -50,8 +64,10 @@ def summary(verdict: Verdict) -> list[Line]:
         *_pauses(verdict),
         *_failovers(verdict),
         *_messages(verdict),
+        *_requests(verdict),
         *_tokens(verdict),
         *_exercised(verdict),
+        *_unexercised(verdict),
         *_other_reasons(verdict),
         *(Line("note", note) for note in verdict.notes),
     ]
@@ -151,6 +167,29 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
     alike = Counter((trouble.queue, _cut(trouble.what)) for trouble in messages.troubles)
     for (queue, what), number in alike.most_common(TROUBLES_SHOWN):
         yield Line(mark, f"  {count(number, 'message')} of {queue}: {what}")
+
+
+def _requests(verdict: Verdict) -> Iterator[Line]:
+    """Say what the callers of HTTP functions saw."""
+    requests = verdict.requests
+    if not requests.sent:
+        return
+    parts = [f"{number:,} with {status}" for status, number in requests.statuses.items()]
+    ends = ((requests.cut, "cut off with their host"), (requests.unanswered, "without an answer"))
+    parts += [f"{number:,} {what}" for number, what in (*ends, (requests.open, "not answered yet")) if number]
+    slowest = f"; the slowest took {requests.longest:.1f} s" if requests.answered else ""
+    mark: Mark = "bad" if requests.unanswered else "open" if requests.open or requests.failed else "good"
+    yield Line(mark, f"{count(requests.sent, 'request')} by HTTP: {', '.join(parts)}{slowest}")
+
+
+def _unexercised(verdict: Verdict) -> Iterator[Line]:
+    """Say of each function that was not exercised why, and which ones nothing was shown of."""
+    for function in verdict.functions:
+        if not function.exercised:
+            yield Line("open", f"not exercised: {function.name} ({function.trigger}): {function.why}")
+    bare = [function.name for function in verdict.functions if function.exercised and not function.guarded]
+    if bare and verdict.sections:
+        yield Line("note", f"without @singleton, and not judged: {', '.join(bare)}")
 
 
 def _cut(text: str) -> str:

@@ -30,7 +30,15 @@ class AppFunction:
     """One function of the app, as far as the fleet needs it.
 
     Attributes:
-        queue: the queue that it listens to; "" if it has none.
+        queue: the storage queue that it listens to; "" if it has none.
+        source: where its work comes from: that queue, or ``http/NAME``, ``servicebus/NAME``… "" if it has none.
+        how: whether that source is simulated by its rules, or only delivered from the user's messages.
+        route: of an HTTP trigger, without the app's prefix; None for others.
+        prefix: what comes before that route.
+        methods: that it allows; none means all.
+        many: whether one of its deliveries is a batch.
+        sessions: whether its messages must have sessions.
+        idle: why it is not run, or "".
         scope: its guard's property path, or None.
         paths: the dotted paths of its guard's scope id.
     """
@@ -38,9 +46,21 @@ class AppFunction:
     name: str
     trigger: str
     queue: str = ""
+    source: str = ""
+    how: str = "simulated"
+    route: str | None = None
+    prefix: str = ""
+    methods: tuple[str, ...] = ()
+    many: bool = False
+    sessions: bool = False
+    idle: str = ""
     guarded: bool = False
     scope: str | None = None
     paths: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Name a storage queue as the source."""
+        object.__setattr__(self, "source", self.source or self.queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +75,22 @@ class App:
     def queues(self) -> tuple[str, ...]:
         """The queues that its functions listen to."""
         return tuple(dict.fromkeys(function.queue for function in self.functions if function.queue))
+
+    @property
+    def entities(self) -> tuple[AppFunction, ...]:
+        """The functions whose messages the run's own broker has, one for each source."""
+        functions = [each for each in self.functions if each.source and not each.queue and each.route is None]
+        return tuple({each.source: each for each in functions}.values())
+
+    @property
+    def fed(self) -> tuple[str, ...]:
+        """The sources for which the simulator makes work: all that it simulates by their rules."""
+        functions = [function for function in self.functions if function.source and function.how == "simulated"]
+        return tuple(dict.fromkeys(function.source for function in functions))
+
+    def of(self, source: str) -> tuple[AppFunction, ...]:
+        """Return the functions whose work comes from a source."""
+        return tuple(function for function in self.functions if function.source == source)
 
 
 def describe(folder: Path) -> subprocess.Popen[str]:
@@ -117,10 +153,19 @@ def _functions(output: str) -> tuple[AppFunction, ...] | None:
 
 def _function(raw: Mapping[str, Any]) -> AppFunction:
     guard = raw.get("guard") or {}
+    queue = "" if raw.get("idle") or raw.get("source") else str(raw.get("queue") or "")
     return AppFunction(
         name=str(raw["name"]),
         trigger=str(raw.get("trigger") or ""),
-        queue="" if raw.get("idle") else str(raw.get("queue") or ""),
+        queue=queue,
+        source=str(raw.get("source") or ""),
+        how=str(raw.get("how") or "simulated"),
+        route=raw.get("route"),
+        prefix=str(raw.get("prefix") or ""),
+        methods=tuple(raw.get("methods") or ()),
+        many=bool(raw.get("many")),
+        sessions=bool(raw.get("sessions")),
+        idle=str(raw.get("idle") or ""),
         guarded=bool(guard),
         scope=guard.get("scope"),
         paths=tuple(guard.get("paths") or ()),

@@ -1,4 +1,4 @@
-"""The messages of a run: made for the scope of each function, or the user's own; and when to send them.
+"""The work of a run: made for the scope of each function, or the user's own; and when to send it.
 
 Made messages carry one of a few keys each, so that they contend for the same locks:
 
@@ -6,72 +6,60 @@ Made messages carry one of a few keys each, so that they contend for the same lo
     scope_id="{Region}-{Zone.Id}"  →  {"Region": "bravo", "Zone": {"Id": "bravo"}, "Number": 18}
 
 They are sent steadily, with repeats, and no faster than they are processed: of each key only a few are under way at a
-time, so that the run can end.
+time, so that the run can end. Requests of HTTP functions are made likewise.
 """
 
 from __future__ import annotations
 
-import json
 import random
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from simulator.work.scenario import ScenarioError
+from simulator.work.bodies import KEYS, body_with
+from simulator.work.own import LARGEST, Outgoing, read_messages
+from simulator.work.requests import make_request
 from singleton.base.errors import ScopeError
-from singleton.base.words import did_you_mean
 from singleton.scopes.scope import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from simulator.work.apps import App, AppFunction
 
-# One lock for two of them is a finding: they differ by the case of a letter, or by what comes after the same letters.
-KEYS: Final = ("alpha", "bravo", "Bravo", "bravo-2")
-PER_SECOND: Final = 8.0  # over all queues together
+__all__ = ["KEYS", "LARGEST", "UNDER_WAY", "Feeder", "Outgoing", "make_body", "read_messages"]
+
+PER_SECOND: Final = 8.0  # over all sources together
 QUEUE_PER_SECOND: Final = 4.0
 UNDER_WAY: Final = 4  # of one key
 REPEAT: Final = 0.4  # how often a message has the key of the one before it
-LARGEST: Final = 48 * 1024  # bytes of a body: 64 KiB in base64
-
-# Names in a scope id that the host knows of every message (H-47); "Id" is not among them, as a body's own Id wins.
-_KNOWN: Final = frozenset(
-    {"queuetrigger", "dequeuecount", "expirationtime", "insertiontime", "nextvisibletime", "popreceipt"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One message to send."""
-
-    queue: str
-    body: str
-    key: str
 
 
 class Feeder:
     """Decides what to send when; the caller sends it, and says how much of each key is under way."""
 
-    def __init__(self, app: App, *, seed: int, duration: float, own: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self, app: App, *, seed: int, duration: float, own: Mapping[str, Sequence[str | Outgoing]] | None = None
+    ) -> None:
         """Plan a run.
 
         Args:
             app: what listens.
             seed: of keys and pauses.
             duration: seconds during which messages are sent.
-            own: the user's messages by queue: each of them is sent once, and none is made.
+            own: the user's messages by source: each of them is sent once. None is made for sources of these kinds.
         """
         self._app = app
         self._random = random.Random(f"feed {seed}")
         self._duration = duration
-        self._rate = min(QUEUE_PER_SECOND, PER_SECOND / max(len(app.queues), 1))
+        theirs = {_kind(source) for source in own or ()}
+        made = [source for source in app.fed if _kind(source) not in theirs and _can_be_made(app, source)]
+        self._rate = min(QUEUE_PER_SECOND, PER_SECOND / max(len(made), 1))
         self._last: dict[str, str] = {}
-        self._numbers = dict.fromkeys(app.queues, 0)
-        self._keys = {queue: _keys(app, queue) for queue in app.queues}
-        self._due = {queue: self._random.uniform(0, 1 / self._rate) for queue in app.queues}
-        self._own = None if own is None else sorted(_spread(app, own, duration), key=lambda entry: entry[:2])
+        self._numbers = dict.fromkeys(made, 0)
+        self._keys = {source: _keys(app, source) for source in made}
+        self._due = {source: self._random.uniform(0, 1 / self._rate) for source in made}
+        self._own = sorted(_spread(app, own or {}, duration), key=lambda entry: entry[:2])
 
     def due(self, now: float, under_way: Mapping[tuple[str, str], int]) -> list[Outgoing]:
         """Return what is to be sent by `now`, in seconds since the run's start.
@@ -80,11 +68,8 @@ class Feeder:
             now: the time.
             under_way: how many messages of each queue and key were sent and are not done yet.
         """
-        if self._own is not None:
-            ready = [message for at, _, message in self._own if at <= now]
-            self._own = [entry for entry in self._own if entry[0] > now]
-            return ready
-        messages = []
+        messages = [message for at, _, message in self._own if at <= now]
+        self._own = [entry for entry in self._own if entry[0] > now]
         for queue, at in self._due.items():
             if at <= now < self._duration:
                 self._due[queue] = now + self._random.uniform(0.5, 1.5) / self._rate
@@ -100,7 +85,7 @@ class Feeder:
 
     def finished(self, now: float) -> bool:
         """Tell whether nothing more will be sent."""
-        return not self._own if self._own is not None else now >= self._duration or not self._app.queues
+        return not self._own and (now >= self._duration or not self._due)
 
     def _key(self, queue: str, under_way: Mapping[tuple[str, str], int]) -> str | None:
         """Choose a key: first each of them once, then any, often the same again."""
@@ -115,127 +100,49 @@ class Feeder:
                 return key
         return None
 
-    def _message(self, queue: str, key: str) -> Outgoing:
-        listeners = [function for function in self._app.functions if function.queue == queue]
-        return Outgoing(queue, make_body(listeners, key, self._numbers[queue]), key)
-
-
-def _keys(app: App, queue: str) -> tuple[str, ...]:
-    """Return the keys of a queue: only one if all messages want the same lock anyway."""
-    listeners = [function for function in app.functions if function.queue == queue]
-    one_lock = all(function.guarded and not (function.scope or function.paths) for function in listeners)
-    return KEYS[:1] if one_lock else KEYS
+    def _message(self, source: str, key: str) -> Outgoing:
+        listeners, number = self._app.of(source), self._numbers[source]
+        if listeners[0].route is not None:
+            return Outgoing(source, "", key, request=make_request(listeners[0], key, number))
+        session = {"SessionId": key} if any(function.sessions for function in listeners) else {}
+        return Outgoing(source, make_body(listeners, key, number), key, metadata=session)
 
 
 def make_body(functions: Sequence[AppFunction], key: str, number: int) -> str:
     """Make a body from which each of these functions can take its scope; the scope's value is `key`."""
-    body: dict[str, Any] = {}
-    for function in functions:
-        if function.scope:
-            _put(body, function.scope.split(":"), key)
-        for path in function.paths:
-            first, *rest = path.split(".")
-            if first.lower() == "queuetrigger":
-                return key  # the lock's name is the body itself
-            if first.lower() not in _KNOWN:
-                _put(body, [first, *rest], key)
-    if not body:
-        body["Id"] = key
-    if "number" not in {name.lower() for name in body}:
-        body["Number"] = number
-    return json.dumps(body)
+    return body_with(((function.scope, function.paths) for function in functions), key, number)
 
 
-def _put(body: dict[str, Any], path: Sequence[str], value: str) -> None:
-    *parents, last = path
-    for name in parents:
-        inner = body.setdefault(name, {})
-        if not isinstance(inner, dict):
-            return  # one path runs through the value of another: no body can serve both
-        body = inner
-    body.setdefault(last, value)
+def _kind(source: str) -> str:
+    """Return what sort of source it is: storage queues have no slash in their names."""
+    kind, slash, _ = source.partition("/")
+    return kind if slash else "queue"
 
 
-def read_messages(path: Path, app: App) -> dict[str, list[str]]:
-    """Read the user's own messages, by queue.
-
-    The file is either JSON lines, ``{"queue": "orders", "body": {"Id": 7}}`` each, or one JSON object that has for each
-    queue the list of its bodies. A body that is a text is sent as it is, any other as JSON.
-
-    Raises:
-        ScenarioError: the file can't be read, or one of its messages can't be sent; the message says where.
-    """
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"--messages {path}: it is not UTF-8 text (byte {error.start})") from error
-    except OSError as error:
-        raise ScenarioError(f"--messages {path}: {error.strerror or error}") from error
-    found: dict[str, list[str]] = {}
-    for where, queue, body in _entries(text, f"--messages {path}"):
-        found.setdefault(_queue(queue, app, where), []).append(_body(body, where))
-    if not found:
-        raise ScenarioError(f'--messages {path}: it is empty; write a line {{"queue": "NAME", "body": …}} a message')
-    return found
+def _can_be_made(app: App, source: str) -> bool:
+    """Tell whether work can be made for a source: a route may have constraints that no made value fits."""
+    return all(function.route is None or make_request(function, KEYS[0], 1) for function in app.of(source))
 
 
-def _entries(text: str, source: str) -> Iterator[tuple[str, object, object]]:
-    """Yield the place of each message in the file, its queue and its body."""
-    try:
-        whole = json.loads(text)
-    except ValueError:
-        whole = None
-    if isinstance(whole, dict) and not {"queue", "body"} <= whole.keys():
-        for queue, bodies in whole.items():
-            if not isinstance(bodies, list):
-                raise ScenarioError(f"{source}: {queue!r} must have a list of bodies: {{{json.dumps(queue)}: [ … ]}}")
-            for number, body in enumerate(bodies, start=1):
-                yield f"{source}: message {number} of {queue!r}", queue, body
-        return
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        where = f"{source}, line {number}"
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise ScenarioError(f"{where}: not JSON ({error}); {_FORMS}") from error
-        if not isinstance(entry, dict) or not {"queue", "body"} <= entry.keys():
-            raise ScenarioError(f"{where}: no object with a queue and a body; {_FORMS}")
-        yield where, entry["queue"], entry["body"]
+def _keys(app: App, source: str) -> tuple[str, ...]:
+    """Return the keys of a source: only one if all messages want the same lock anyway."""
+    one_lock = all(function.guarded and not (function.scope or function.paths) for function in app.of(source))
+    return KEYS[:1] if one_lock else KEYS
 
 
-_FORMS: Final = 'write one {"queue": "NAME", "body": …} a line, or one object {"NAME": [ … ]} in all'
-
-
-def _queue(queue: object, app: App, where: str) -> str:
-    if isinstance(queue, str) and queue in app.queues:
-        return queue
-    if not app.queues:
-        raise ScenarioError(f"{where}: the app listens to no queue")
-    known = ", ".join(map(repr, app.queues))
-    raise ScenarioError(
-        f"{where}: the app listens to no queue {queue!r}, but to {known}{did_you_mean(str(queue), app.queues)}"
-    )
-
-
-def _body(body: object, where: str) -> str:
-    text = body if isinstance(body, str) else json.dumps(body)
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise ScenarioError(f"{where}: its body has half a character (a lone surrogate)") from error
-    if size > LARGEST:
-        raise ScenarioError(f"{where}: its body has {size:,} bytes; a queue takes {LARGEST:,} at most")
-    return text
-
-
-def _spread(app: App, own: Mapping[str, Sequence[str]], duration: float) -> Iterator[tuple[float, int, Outgoing]]:
+def _spread(
+    app: App, own: Mapping[str, Sequence[str | Outgoing]], duration: float
+) -> Iterator[tuple[float, int, Outgoing]]:
     """Spread the user's messages over the first two thirds of the run."""
-    for queue, bodies in own.items():
-        for number, body in enumerate(bodies):
-            key = _key_of(body, [function for function in app.functions if function.queue == queue])
-            yield number / len(bodies) * duration * 2 / 3, number, Outgoing(queue, body, key)
+    for source, messages in own.items():
+        for number, each in enumerate(messages):
+            at = number / len(messages) * duration * 2 / 3
+            if isinstance(each, Outgoing) and each.key:
+                yield at, number, each
+                continue
+            body = each if isinstance(each, str) else each.body
+            key = _key_of(body, app.of(source))
+            yield at, number, Outgoing(source, body, key) if isinstance(each, str) else replace(each, key=key)
 
 
 def _key_of(body: str, functions: Sequence[AppFunction]) -> str:

@@ -158,13 +158,11 @@ SHAPES: Final = (
     Shape(
         name="another trigger",
         code="@app.route(route='x')\ndef other(req: func.HttpRequest) -> str: ...\n",
-        idle="http",
+        runs=("other",),
     ),
     # What extensions of the worker bring.
-    Shape(name="http v2", code=HTTP_V2 % ("Request", "Response"), needs=BASE, idle="httpTrigger"),
+    Shape(name="http v2", code=HTTP_V2 % ("Request", "Response"), needs=BASE, idle="an SDK type"),
     Shape(name="http v2 with v1's types", code=HTTP_V2 % ("func.HttpRequest", "Response"), needs=BASE, indexed=None),
-    Shape(
-        name="settlement", code=SETTLING % (SERVICE_BUS, "func.ServiceBusMessage"), needs=BASE, idle="serviceBusTrigger"
-    ),
+    Shape(name="settlement", code=SETTLING % (SERVICE_BUS, "func.ServiceBusMessage"), needs=BASE, idle="settles"),
     Shape(name="settlement of a queue", code=SETTLING % (STORAGE_QUEUE, "str"), needs=BASE, idle="settles"),
 )

@@ -27,6 +27,7 @@ class HostConfig:
         seed: the seed of the host's random back-off.
         timer_every: the longest wait for a timer's next tick in seconds; 0 keeps the app's own schedules.
         visibility: seconds for which a received message is invisible, renewed at half time (H-35: the real one is 600).
+        bus: URL of the run's message broker; empty if no function needs it.
         max_polling_interval: upper bound in seconds of the queues' polling interval (H-43).
         parent: the process with which the host ends; 0 means the one that started it.
     """
@@ -43,6 +44,7 @@ class HostConfig:
     timer_every: float = 5.0
     visibility: float = 20.0
     max_polling_interval: float = 1.0
+    bus: str = ""
     parent: int = 0
 
     @classmethod

@@ -170,7 +170,7 @@ class _Indexer:
             annotation=kind,
             settings=dict(binding.get_dict_repr()),
             data_type=binding.data_type,
-            deferred=deferred,
+            deferred=deferred or (annotated and _http_check(str(converter), output=is_out) is not None),
         )
 
     def _check_type(self, name: str, converter: str, binding: str, kind: Any, *, output: bool) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-TriggerKind = Literal["timer", "queue", "other"]
+TriggerKind = Literal["timer", "queue", "http", "serviceBus", "other"]
+
+_KINDS: Final[dict[str, TriggerKind]] = {
+    "timertrigger": "timer",
+    "queuetrigger": "queue",
+    "httptrigger": "http",
+    "servicebustrigger": "serviceBus",
+}
+_OF_DURABLE: Final = frozenset({"orchestrationtrigger", "entitytrigger"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +78,8 @@ class IndexedFunction:
 
     @property
     def kind(self) -> TriggerKind:
-        """What the simulator makes of the trigger."""
-        match self.trigger.binding.lower():
-            case "timertrigger":
-                return "timer"
-            case "queuetrigger":
-                return "queue"
-            case _:
-                return "other"
+        """What the simulator makes of the trigger: what is "other" is delivered."""
+        return _KINDS.get(self.trigger.binding.lower(), "other")
 
     @property
     def trigger_label(self) -> str:
@@ -89,8 +91,8 @@ class IndexedFunction:
         """Why the simulator never calls this function, or None if it does."""
         if self.refused is not None:
             return self.refused
-        if self.kind == "other":
-            return f"its {self.trigger.binding} is not driven by the simulator"
+        if self.trigger.binding.lower() in _OF_DURABLE:
+            return f"its {self.trigger.binding} is replayed by the Durable extension, which the simulator has not"
         if self.trigger.deferred:
             return f"its parameter {self.trigger.name!r} asks for an SDK type, which the simulator does not provide"
         for parameter in self.inputs.values():

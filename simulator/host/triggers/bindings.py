@@ -74,26 +74,26 @@ def queue_input(parameter: Parameter, message: Message) -> Any:
         "NextVisibleTime": message.next_visible,
     }
     metadata = {
-        "Id": _datum(message.id, "string"),
-        "PopReceipt": _datum(message.pop_receipt, "string"),
-        "DequeueCount": _datum(json.dumps(message.dequeue_count), "json"),
-        **{name: _datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
+        "Id": datum(message.id, "string"),
+        "PopReceipt": datum(message.pop_receipt, "string"),
+        "DequeueCount": datum(json.dumps(message.dequeue_count), "json"),
+        **{name: datum(json.dumps(_utc(date)), "json") for name, date in dates.items() if date is not None},
     }
-    replaced = {} if isinstance(body, bytes) else _replaced_by(body, metadata)
+    replaced = {} if isinstance(body, bytes) else replaced_by(body, metadata)
     try:
         return binding_class(parameter.converter).decode(
-            _datum(body, "bytes" if binary else "string"), trigger_metadata=metadata | replaced
+            datum(body, "bytes" if binary else "string"), trigger_metadata=metadata | replaced
         )
     except ValueError as error:
         raise ValueError(f"the body's own {', '.join(replaced)} took the place of the message's: {error}") from error
 
 
-def _replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
+def replaced_by(body: str, metadata: Iterable[str]) -> dict[str, Any]:
     """Return what a body puts in place of its message's metadata: its top-level properties, in any case (H-80)."""
     theirs = {name.casefold(): value for name, value in properties(body).items()}
     replaced = {name: theirs[name.casefold()] for name in metadata if name.casefold() in theirs}
     return {
-        name: _datum(json.dumps(value), "json") if isinstance(value, dict) else _datum(value, "string")
+        name: datum(json.dumps(value), "json") if isinstance(value, dict) else datum(value, "string")
         for name, value in replaced.items()
     }
 
@@ -112,10 +112,11 @@ def timer_input(parameter: Parameter, status: ScheduleStatus | None, *, past_due
     )
     if parameter.converter == "generic":
         return info
-    return binding_class(parameter.converter).decode(_datum(info, "json"), trigger_metadata=None)
+    return binding_class(parameter.converter).decode(datum(info, "json"), trigger_metadata=None)
 
 
-def _datum(value: Any, kind: str) -> Any:
+def datum(value: Any, kind: str) -> Any:
+    """Return data as the protocol carries it from the host to the worker."""
     meta: Any = importlib.import_module("azure.functions.meta")
     return meta.Datum(value, kind)
 

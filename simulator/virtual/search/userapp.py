@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.config import HostConfig
+from simulator.host.app.errors import AppError
 from simulator.host.expecting import expected_keys
 from simulator.host.startup import Prepared, prepare_app
 from simulator.host.triggers.bindingdata import binding_data
@@ -84,7 +85,9 @@ def load(app: str) -> Prepared:
     )
     time.sleep = _sleep_virtually(time.sleep)  # type: ignore[assignment]
     prepared = prepare_app(config)
-    plans = tuple(plan for plan in prepared.plans if plan.idle is None)
+    plans = tuple(plan for plan in prepared.plans if plan.queue is not None or plan.schedule is not None)
+    if not plans:
+        raise AppError("virtual worlds run functions on timers and storage queues only, and this app has none")
     WITNESS.watch({plan.function.name: plan.function.call for plan in plans})
     return replace(prepared, plans=plans)
 

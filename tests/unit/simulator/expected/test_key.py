@@ -253,8 +253,8 @@ def test_a_timer_has_no_payload() -> None:
 
 @pytest.mark.parametrize("declared", [{"scope": "Id"}, {"scope_id": "{Id}"}])
 def test_payloads_of_other_triggers_are_not_read_but_locks_without_one_are_told(declared: dict[str, str]) -> None:
-    request = Delivered(trigger="httpTrigger", parameter="req", body='{"Id": 1}')
-    assert key(request, **declared) == CantTell("payloads of a httpTrigger are not read here")
+    request = Delivered(trigger="kafkaTrigger", parameter="event", body='{"Id": 1}')
+    assert key(request, **declared) == CantTell("payloads of a kafkaTrigger are not read here")
     assert parts(request) == ["default", "app", "function", "ship"]
     assert value(request, scope_id="x") == "x"
 

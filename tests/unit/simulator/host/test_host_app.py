@@ -108,7 +108,8 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "away": 10.0 * (1 + JITTER),
     }
     assert found["plain"]["guard"] is None
-    assert found["page"]["idle"] == "its httpTrigger is not driven by the simulator"
+    assert found["page"]["idle"] is None
+    assert (found["page"]["source"], found["page"]["how"], found["page"]["route"]) == ("http/page", "simulated", "x")
 
 
 def test_a_policy_of_the_users_own_is_told_as_one(tmp_path: Path) -> None:
@@ -207,8 +208,8 @@ def test_the_app_sees_the_simulators_storage_only(tmp_path: Path) -> None:
             "its schedule is wrong: '0 0 0 * * 7': '7' is not valid in the day of week field",
         ),
         (
-            "@app.route(route='x')\ndef page(req: func.HttpRequest) -> str: ...",
-            "none of the app's functions can be run here, only timer and queue triggers (page: its httpTrigger",
+            "@app.route(route='a/{x:even}')\ndef page(req: func.HttpRequest) -> str: ...",
+            "none of the app's functions can be run here (page: there is no constraint 'even'",
         ),
     ],
 )

@@ -109,13 +109,13 @@ def test_without_a_return_binding_no_value_may_be_returned() -> None:
     assert not queue_function(takes_message).may_return
 
 
-def test_other_triggers_are_indexed_and_not_driven() -> None:
+def test_an_http_function_is_driven() -> None:
     def body(req: func.HttpRequest) -> func.HttpResponse:
         return func.HttpResponse(req.url)
 
     function = index(lambda app: app.route(route="x")(body))
-    assert (function.kind, function.trigger_label) == ("other", "http")
-    assert function.not_driven == "its httpTrigger is not driven by the simulator"
+    assert (function.kind, function.trigger_label) == ("http", "http")
+    assert function.not_driven is None
 
 
 def test_an_input_that_only_the_real_host_can_give_is_named() -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from simulator.bus.client import Bus
 from simulator.host.app.config import HostConfig
+from simulator.host.app.extensions import BusOptions
 from simulator.host.app.hostjson import QueueOptions
 from simulator.host.app.model import IndexedFunction, Parameter
 from simulator.host.listeners import make_listeners
@@ -150,9 +152,11 @@ async def test_a_listener_is_woken_for_its_own_queue_only(tmp_path: Path) -> Non
         listeners = make_listeners(
             plans,
             queue_options=QueueOptions(),
+            bus_options=BusOptions(),
             options=SingletonOptions(),
             config=config,
             service=queues,
+            bus=Bus(""),
             runner=runner,
             write=_ignore,
             random=Random(1),

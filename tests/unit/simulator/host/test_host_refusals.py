@@ -94,7 +94,7 @@ def test_a_client_that_settles_messages_may_come_on_top(monkeypatch: pytest.Monk
     with pytest.raises(AppError, match="'actions', which no decorator binds"):
         index(declare, body)
     monkeypatch.setitem(sys.modules, "azurefunctions.extensions.base", Base)
-    assert index(declare, body).not_driven == "its serviceBusTrigger is not driven by the simulator"
+    assert "client that settles messages" in (index(declare, body).not_driven or "")
     with pytest.raises(AppError, match="'actions', 'more', which no decorator binds"):
         index(declare, two)
 
@@ -109,7 +109,7 @@ def test_http_functions_have_the_types_of_their_extension(monkeypatch: pytest.Mo
     with pytest.raises(AppError, match="does not fit its binding 'httpTrigger'"):
         index(declare, body)
     monkeypatch.setitem(sys.modules, "azurefunctions.extensions.base", Base)
-    assert index(declare, body).not_driven == "its httpTrigger is not driven by the simulator"
+    assert "asks for an SDK type" in (index(declare, body).not_driven or "")
     with pytest.raises(AppError, match="does not fit its binding 'httpTrigger'"):
         index(declare, older)
 

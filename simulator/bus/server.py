@@ -1,0 +1,154 @@
+"""The broker as a server on this machine: a thread of the fleet, which receivers in other processes reach by HTTP.
+
+A receiver may be killed at any time: what it had locked comes back when the lock expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.bus.broker import Broker, Entity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from aiohttp import web
+
+    from simulator.bus.broker import Item
+
+HOST: Final = "127.0.0.1"
+LONGEST_WAIT: Final = 10.0
+"""Seconds for which a receiver may wait for a message in one request."""
+
+
+class BusServer:
+    """Runs a broker in a thread. `start` it; all methods may be called from other threads; `stop` it at the end."""
+
+    def __init__(self, clock: Callable[[], float], on_dead: Callable[[Item], None]) -> None:
+        self._broker = Broker(clock, on_dead)
+        self._clock = clock
+        self._turn = threading.RLock()
+        self._loop = asyncio.new_event_loop()
+        self._changed = asyncio.Event()
+        self._ready = threading.Event()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="message broker", daemon=True)
+        self.url = ""
+
+    def start(self) -> None:
+        """Listen on a free port of this machine; `url` says where."""
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self) -> None:
+        """Close the port, and end the thread."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join()
+
+    def open(self, entity: Entity) -> None:
+        """See ``Broker.open``."""
+        with self._turn:
+            self._broker.open(entity)
+
+    def send(self, entity: str, body: str, metadata: Mapping[str, Any], name: str = "") -> str:
+        """See ``Broker.send``."""
+        with self._turn:
+            sent = self._broker.send(entity, body, metadata, name)
+        self._loop.call_soon_threadsafe(self._changed.set)
+        return sent
+
+    def left(self, entity: str) -> tuple[list[str], int]:
+        """See ``Broker.left``."""
+        with self._turn:
+            return self._broker.left(entity)
+
+    def dead(self, entity: str) -> list[str]:
+        """See ``Broker.dead``."""
+        with self._turn:
+            return self._broker.dead(entity)
+
+    def waiting(self) -> int:
+        """See ``Broker.waiting``."""
+        with self._turn:
+            return self._broker.waiting()
+
+    # -- the thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        from aiohttp import web  # a third of a second, and only apps with such triggers need it
+
+        app = web.Application()
+        for name in ("receive", "renew", "complete", "abandon"):
+            app.router.add_post(f"/{name}", _answering(getattr(self, f"_{name}")))
+        # A receiver that is gone must not be given a message: its request ends with it.
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, HOST, 0)
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            self.url = f"http://{host}:{port}"
+            self._ready.set()
+            await self._over.wait()
+        finally:
+            self._ready.set()
+            await runner.cleanup()
+
+    async def _receive(self, asked: Mapping[str, Any]) -> object:
+        end = self._loop.time() + min(float(asked["wait"]), LONGEST_WAIT)
+        while True:
+            self._changed.clear()
+            with self._turn:
+                item = self._broker.receive(asked["entity"])
+                expiry = self._broker.next_expiry()
+            left = end - self._loop.time()
+            if item is not None:
+                return _told(item)
+            if left <= 0:
+                return None
+            pause = left if expiry is None else min(left, max(expiry - self._clock(), 0.01))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+
+    async def _renew(self, asked: Mapping[str, Any]) -> object:
+        with self._turn:
+            return self._broker.renew(asked["token"])
+
+    async def _complete(self, asked: Mapping[str, Any]) -> object:
+        with self._turn:
+            done = self._broker.complete(asked["token"])
+        self._changed.set()  # the next message of its session
+        return done
+
+    async def _abandon(self, asked: Mapping[str, Any]) -> object:
+        with self._turn:
+            item = self._broker.abandon(asked["token"])
+            state = "gone" if item is None else "dead" if self._broker.is_dead(item) else "back"
+        self._changed.set()
+        return state
+
+
+def _told(item: Item) -> dict[str, object]:
+    names = ("id", "body", "sequence", "enqueued", "count", "token", "until")
+    return {**{name: getattr(item, name) for name in names}, "metadata": dict(item.metadata)}
+
+
+def _answering(answer: Callable[[Mapping[str, Any]], Any]) -> Callable[[web.Request], Any]:
+    async def handle(request: web.Request) -> web.Response:
+        from aiohttp import web
+
+        return web.json_response(await answer(await request.json()))
+
+    return handle

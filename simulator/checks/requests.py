@@ -1,0 +1,119 @@
+"""What the callers of HTTP functions saw: each is answered once, by the invocation that it asked for.
+
+A caller whose host died, stood still or was told to stop may get no answer. HTTP has no second delivery: nobody asks
+again for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.findings import Finding, count, note, unproven, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from simulator.history.facts import History, Invocation
+    from simulator.history.traffic import Asked
+
+_STOPPING: Final = 503
+_FAILED: Final = 500
+_REFUSED: Final = 400
+_SOON: Final = 1.0
+"""Seconds by which a caller may learn earlier than the fleet that a host has died."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """How many requests ended in which way.
+
+    Attributes:
+        answered: with any status; of them `refused` with 4xx and `failed` with 5xx.
+        cut: without an answer, as the host died, stood still or was told to stop.
+        unanswered: without an answer, though the host lived.
+        open: the caller still waited when the run ended.
+        longest: seconds of the longest wait for an answer.
+        statuses: how often which status was answered.
+    """
+
+    sent: int = 0
+    answered: int = 0
+    refused: int = 0
+    failed: int = 0
+    cut: int = 0
+    unanswered: int = 0
+    open: int = 0
+    longest: float = 0.0
+    statuses: Mapping[str, int]
+
+
+def check_requests(history: History) -> tuple[Requests, list[Finding]]:
+    """Follow every request; return the counts, and what is wrong."""
+    calls: dict[str, list[Invocation]] = defaultdict(list)
+    for call in history.invocations:
+        if call.request:
+            calls[call.request].append(call)
+    asked = [*history.traffic.requests.values()]
+    done = [each for each in asked if each.status is not None]
+    silent = [each for each in asked if each.status is None and not each.open]
+    cut = [each for each in silent if _excused(history, each, calls[each.id])]
+    requests = Requests(
+        sent=len(asked),
+        answered=len(done),
+        refused=sum(_REFUSED <= (each.status or 0) < _FAILED for each in done),
+        failed=sum((each.status or 0) >= _FAILED for each in done),
+        cut=len(cut),
+        unanswered=len(silent) - len(cut),
+        open=sum(each.open for each in asked),
+        longest=max((each.end - each.start for each in done), default=0.0),
+        statuses=dict(sorted(Counter(str(each.status) for each in done).items())),
+    )
+    return requests, [*_judge(history, requests, asked, calls), *_without(silent, cut)]
+
+
+def _excused(history: History, asked: Asked, calls: list[Invocation]) -> bool:
+    """Tell whether its host died, stood still or was told to stop, or lost the worker that ran it."""
+    host = asked.host
+    gone = host in history.deaths or host in history.exits or any(name == host for name, _ in history.errors)
+    crashed = any(call.ending in {"killed", "crashed"} for call in calls)
+    return gone or crashed or history.paused(host, asked.start - _SOON, asked.end + _SOON)
+
+
+def _judge(
+    history: History, requests: Requests, asked: list[Asked], calls: Mapping[str, list[Invocation]]
+) -> Iterator[Finding]:
+    twice, never, other, well, badly = (Counter[str]() for _ in range(5))
+    for each in asked:
+        tried = {call.id for call in calls.get(each.id, ())}
+        twice[each.function] += len(tried) > 1
+        if each.status is None:
+            continue
+        ended = [call for call in calls.get(each.id, ()) if call.ending != "open"]
+        never[each.function] += not tried and each.status != _STOPPING
+        other[each.function] += each.served is not None and each.served != each.status
+        if ended:
+            failed = ended[-1].ending not in {"ok", "deferred"}
+            well[each.function] += failed and each.status < _REFUSED
+            badly[each.function] += not failed and each.served is None and each.status >= _FAILED
+    for counted, what in (
+        (twice, "ran in two invocations"),
+        (never, "answered without an invocation"),
+        (other, "answered with another status than the function's"),
+        (well, "answered as a success although the invocation had failed"),
+        (badly, "answered as a failure although the invocation had succeeded"),
+    ):
+        for name, number in sorted((+counted).items()):
+            yield violation(f"{count(number, 'request')} of {name!r} {what}")
+    if requests.open and not history.interrupted:
+        yield unproven(f"{count(requests.open, 'request')} not answered when the run ended")
+
+
+def _without(silent: list[Asked], cut: list[Asked]) -> Iterator[Finding]:
+    excused = {each.id for each in cut}
+    lost = Counter((each.function, each.error) for each in silent if each.id not in excused)
+    for (name, error), number in sorted(lost.items()):
+        yield violation(f"{count(number, 'request')} of {name!r} got no answer although the host lived: {error}")
+    if cut:
+        yield note(f"{count(len(cut), 'request')} got no answer, as the host died, stood still or stopped")

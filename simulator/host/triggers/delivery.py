@@ -1,0 +1,247 @@
+"""A delivered message, event, blob or document: what comes with it, and what the function gets, by the worker's rules.
+
+``metadata`` is what the sender said, under the Functions host's names; what it does not say is made up. As for a
+queue's message, the top-level properties of a JSON body replace what comes with it (Service Bus, Event Hubs).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.host.app.indexing import binding_class
+from simulator.host.triggers.bindingdata import BINARY, properties
+from simulator.host.triggers.bindings import datum, replaced_by
+from simulator.host.triggers.sources import is_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simulator.host.app.model import Parameter
+
+LONG: Final = 14 * 86400.0
+"""Seconds after which Service Bus drops a message that nobody has processed."""
+_OF_EVENTS: Final = ("id", "topic", "subject", "eventType", "eventTime", "dataVersion")
+_REPLACED: Final = frozenset({"servicebustrigger", "eventhubtrigger"})
+_PATH_NAME: Final = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One delivery of a message.
+
+    Attributes:
+        metadata: what the sender said of it.
+        count: the number of this delivery, from 1.
+        sequence: its number in its source.
+        enqueued: when it was sent, in seconds since the epoch.
+        token: of the lock on it.
+        until: when that lock expires if it is not renewed.
+    """
+
+    id: str
+    body: str
+    metadata: Mapping[str, Any]
+    count: int
+    sequence: int
+    enqueued: float
+    token: str
+    until: float
+
+
+def delivered_input(trigger: Parameter, delivery: Delivery) -> Any:
+    """Return the trigger's value: an event, a message, a stream, documents; or text or bytes if it takes these.
+
+    Raises:
+        ValueError: the worker can't make one of such a body.
+    """
+    if trigger.converter == "generic" and trigger.binding.lower() != "blobtrigger":
+        return delivery.body.encode() if trigger.data_type in BINARY else _text(trigger, delivery)
+    converter = binding_class(trigger.converter)
+    if converter is None or trigger.converter == "generic":
+        return delivery.body.encode() if trigger.annotation is bytes or trigger.data_type in BINARY else delivery.body
+    names = delivery_names(trigger, delivery)
+    told = {name: _told(value) for name, value in names.items()}
+    if trigger.binding.lower() in _REPLACED and trigger.data_type not in BINARY and not is_batch(trigger):
+        told |= replaced_by(delivery.body, told)
+    if is_batch(trigger):
+        told = _of_a_batch(trigger, delivery, told)
+    try:
+        return converter.decode(_body(trigger, delivery), trigger_metadata=told)
+    except NotImplementedError as error:
+        raise ValueError(f"the worker can't make a {trigger.binding} of this body: {error}") from error
+
+
+def delivery_names(trigger: Parameter, delivery: Delivery) -> dict[str, object]:
+    """Return what comes with a delivery, under the Functions host's names."""
+    sent = dict(delivery.metadata)
+    match trigger.binding.lower():
+        case "servicebustrigger":
+            return _of_service_bus(delivery) | sent
+        case "eventhubtrigger":
+            return _of_event_hubs(delivery) | sent
+        case "kafkatrigger":
+            return {"Key": "", "Partition": 0, "Offset": delivery.sequence, "Timestamp": _iso(delivery.enqueued)} | sent
+        case "eventgridtrigger":
+            return _event(delivery)
+        case "blobtrigger":
+            return _of_blob(trigger, delivery)
+        case _:
+            return sent
+
+
+def path_names(pattern: str, path: str) -> dict[str, str]:
+    """Return the values of a blob trigger's ``{names}`` for the path of a blob."""
+    names = _PATH_NAME.findall(pattern)
+    pieces = _PATH_NAME.split(pattern)[::2]
+    container = pattern.partition("/")[0]
+    matcher = re.escape(pieces[0])
+    for at, piece in enumerate(pieces[1:]):
+        in_container = len("".join(pieces[: at + 1])) < len(container)
+        matcher += ("([^/]*)" if in_container else "(.*)") + re.escape(piece)
+    found = re.fullmatch(matcher, path, re.DOTALL)
+    return {} if found is None else dict(zip(names, found.groups(), strict=True))
+
+
+def _text(trigger: Parameter, delivery: Delivery) -> str:
+    """Return what a function that takes text gets: of Event Grid and lists, JSON."""
+    if trigger.binding.lower() == "eventgridtrigger":
+        return json.dumps(_event(delivery))
+    return delivery.body
+
+
+def _body(trigger: Parameter, delivery: Delivery) -> Any:
+    match trigger.binding.lower():
+        case "eventgridtrigger":
+            return datum(json.dumps(_event(delivery)), "json")
+        case "blobtrigger":
+            return datum(delivery.body.encode(), "bytes")
+        case "servicebustrigger" if is_batch(trigger):
+            return datum(json.dumps(_bodies(delivery)), "json")
+        case "eventhubtrigger" | "kafkatrigger" if is_batch(trigger):
+            return datum(SimpleNamespace(string=_bodies(delivery)), "collection_string")
+        case "servicebustrigger" | "eventhubtrigger" | "kafkatrigger":
+            return (
+                datum(delivery.body.encode(), "bytes")
+                if trigger.data_type in BINARY
+                else datum(delivery.body, "string")
+            )
+        case _:
+            return datum(delivery.body, "json" if _is_json(delivery.body) else "string")
+
+
+def _bodies(delivery: Delivery) -> list[str]:
+    """Return the bodies of a batch: the elements of a JSON list, or the only one."""
+    try:
+        found = json.loads(delivery.body)
+    except ValueError:
+        found = delivery.body
+    items = found if isinstance(found, list) else [found]
+    return [item if isinstance(item, str) else json.dumps(item) for item in items]
+
+
+def _of_a_batch(trigger: Parameter, delivery: Delivery, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what comes with a batch: for each name the list of its values."""
+    many = len(_bodies(delivery))
+    match trigger.binding.lower():
+        case "eventhubtrigger":
+            own = {name: told[name].python_value for name in ("PartitionKey", "SequenceNumber", "Offset")}
+            own["EnqueuedTimeUtc"] = _iso(delivery.enqueued)
+            each = [{**own, "SequenceNumber": delivery.sequence + at} for at in range(many)]
+            lists: dict[str, Any] = {"SystemPropertiesArray": each, "PropertiesArray": [{}] * many}
+        case "servicebustrigger":
+            lists = {f"{name}Array": [value.python_value] * many for name, value in told.items()}
+            lists["MessageIdArray"] = [f"{delivery.id}-{at}" for at in range(many)]
+        case _:
+            return told
+    return {name: datum(json.dumps(value), "json") for name, value in lists.items()}
+
+
+def _of_service_bus(delivery: Delivery) -> dict[str, object]:
+    return {
+        "MessageId": delivery.id,
+        "DeliveryCount": delivery.count,
+        "SequenceNumber": delivery.sequence,
+        "EnqueuedSequenceNumber": delivery.sequence,
+        "EnqueuedTimeUtc": _date(delivery.enqueued),
+        "ExpiresAtUtc": _date(delivery.enqueued + LONG),
+        "LockedUntil": _date(delivery.until),
+        "LockToken": delivery.token,
+        "ApplicationProperties": {},
+        "UserProperties": {},
+    }
+
+
+def _of_event_hubs(delivery: Delivery) -> dict[str, object]:
+    return {
+        "PartitionKey": "",
+        "SequenceNumber": delivery.sequence,
+        "Offset": str(delivery.sequence * 64),
+        "EnqueuedTimeUtc": _date(delivery.enqueued),
+        "Properties": {},
+        "SystemProperties": {},
+        "PartitionContext": {"PartitionId": "0"},
+    }
+
+
+def _event(delivery: Delivery) -> dict[str, object]:
+    """Return an Event Grid event, or a cloud event if it has a ``specversion``; the body is its data."""
+    try:
+        data = json.loads(delivery.body)
+    except ValueError:
+        data = delivery.body
+    sent = dict(delivery.metadata)
+    if "specversion" in sent:
+        made = {"id": delivery.id, "source": "/simulated", "type": "simulated", "time": _iso(delivery.enqueued)}
+        return {**made, **sent, "data": data}
+    told = (delivery.id, "/simulated", "simulated", "simulated", _iso(delivery.enqueued), "1.0")
+    made = dict(zip(_OF_EVENTS, told, strict=True))
+    return {**made, **sent, "data": data}
+
+
+def _of_blob(trigger: Parameter, delivery: Delivery) -> dict[str, object]:
+    """Return what comes with a blob; ``path`` (or ``BlobTrigger``) is its name with its container."""
+    sent = dict(delivery.metadata)
+    pattern = str(trigger.settings.get("path") or "")
+    path = str(
+        sent.pop("path", None) or sent.get("BlobTrigger") or _PATH_NAME.sub(f"blob-{delivery.sequence}", pattern)
+    )
+    size = {"Length": len(delivery.body.encode()), "ContentLength": len(delivery.body.encode())}
+    made: dict[str, object] = {
+        "BlobTrigger": path,
+        "Uri": f"http://127.0.0.1/devstoreaccount1/{path}",
+        "Properties": size,
+        "Metadata": {},
+    }
+    return {**path_names(pattern, path), **made, **sent}
+
+
+def output_names(trigger: Parameter, delivery: Delivery) -> dict[str, object]:
+    """Return the names that an output's ``{names}`` may use."""
+    return {**delivery_names(trigger, delivery), **properties(delivery.body)}
+
+
+def _told(value: object) -> Any:
+    if isinstance(value, datetime):
+        return datum(json.dumps(value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")), "json")
+    return datum(value, "string") if isinstance(value, str) else datum(json.dumps(value), "json")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _date(instant: float) -> datetime:
+    return datetime.fromtimestamp(instant, UTC)
+
+
+def _iso(instant: float) -> str:
+    return _date(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

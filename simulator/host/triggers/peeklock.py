@@ -1,0 +1,165 @@
+"""A listener of messages with locks, by the rule of the Service Bus trigger: receive, run, renew, settle.
+
+A message is completed after a success and abandoned after a failure. While its function runs its lock is renewed, for
+``maxAutoLockRenewalDuration`` at most: then it expires, and the message is delivered again while the function runs on.
+
+Source: https://learn.microsoft.com/azure/azure-functions/functions-bindings-service-bus (host.json settings).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from simulator.bus.client import BusTrouble
+from simulator.host.triggers.delivery import Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any, Literal
+
+    from simulator.history.journal import Write
+    from simulator.host.app.extensions import BusOptions
+
+_log = logging.getLogger(__name__)
+_WAIT: Final = 5.0
+_PAUSE: Final = 0.5
+_TRIES: Final = 5
+
+Run: TypeAlias = "Callable[[Delivery], Awaitable[bool]]"
+"""Runs the function on a delivery; True means success."""
+
+
+class Receiver(Protocol):
+    """What a listener asks of the broker; all may raise ``BusTrouble``."""
+
+    async def receive(self, entity: str, wait: float) -> dict[str, Any] | None:
+        """Wait for a message, which is locked from then on."""
+
+    async def renew(self, token: str) -> bool:
+        """Renew a lock; False: it has expired."""
+
+    async def complete(self, token: str) -> bool:
+        """Remove a message; False: its lock has expired."""
+
+    async def abandon(self, token: str) -> Literal["back", "dead", "gone"]:
+        """Give a message back."""
+
+
+class PeekLockListener:
+    """Feeds one function from one source. `run` ends when `stop` was called and all that was received is settled."""
+
+    def __init__(
+        self,
+        *,
+        function: str,
+        source: str,
+        receiver: Receiver,
+        options: BusOptions,
+        lock: float,
+        run: Run,
+        write: Write,
+    ) -> None:
+        self.source = source
+        self._function = function
+        self._receiver = receiver
+        self._options = options
+        self._lock = lock
+        self._run = run
+        self._write = write
+        self._stop = asyncio.Event()
+        self._in_flight: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Receive nothing more."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Listen until `stop`, then await what is in flight."""
+        stopped = asyncio.create_task(self._stop.wait())
+        while not self._stop.is_set():
+            if len(self._in_flight) >= self._options.max_concurrent_calls:
+                await asyncio.wait({stopped, *self._in_flight}, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            receiving = asyncio.create_task(self._receive())
+            await asyncio.wait({stopped, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            if not receiving.done():
+                receiving.cancel()
+                await asyncio.wait({receiving})
+            delivery = None if receiving.cancelled() else receiving.result()
+            if delivery is not None:
+                task = asyncio.create_task(self._process(delivery), name=f"{self._function} {delivery.id}")
+                self._in_flight.add(task)
+                task.add_done_callback(self._in_flight.discard)
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
+
+    async def _receive(self) -> Delivery | None:
+        try:
+            raw = await self._receiver.receive(self.source, _WAIT)
+        except BusTrouble as trouble:
+            _log.warning("%s can't be received from: %s", self.source, trouble)
+            await asyncio.sleep(_PAUSE)
+            return None
+        return None if raw is None else Delivery(**raw)
+
+    async def _process(self, delivery: Delivery) -> None:
+        about = {"queue": self.source, "id": delivery.id, "function": self._function}
+        self._write("message_received", **about, dequeue_count=delivery.count)
+        done = asyncio.Event()
+        renewal = asyncio.create_task(self._renew(delivery, done))
+        succeeded = False
+        try:
+            succeeded = await self._run(delivery)
+        except Exception as error:  # noqa: BLE001 - one message must not end the listener
+            _log.exception("message %s of %s was not processed", delivery.id, self.source)
+            self._write("message_returned", **about, reason=f"{type(error).__name__}: {error}")
+        finally:
+            done.set()
+            await asyncio.wait({renewal})
+        if succeeded:
+            await self._complete(delivery.token, about)
+        else:
+            await self._abandon(delivery, about)
+
+    async def _complete(self, token: str, about: dict[str, str]) -> None:
+        if await self._settled(lambda: self._receiver.complete(token)):
+            self._write("message_completed", **about)
+        else:
+            self._write("message_returned", **about, reason="its lock had expired before it was completed")
+
+    async def _abandon(self, delivery: Delivery, about: dict[str, str]) -> None:
+        state = await self._settled(lambda: self._receiver.abandon(delivery.token))
+        if state == "dead":
+            why = f"failed {delivery.count} times"
+            self._write("message_poisoned", **about, poison=f"{self.source}/$deadletterqueue", reason=why)
+        else:
+            self._write("message_returned", **about, reason="failed")
+
+    async def _renew(self, delivery: Delivery, done: asyncio.Event) -> None:
+        """Renew the lock at half time, as long as host.json says."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._options.max_renewal
+        while not done.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._lock / 2):
+                    await done.wait()
+                    return
+            if loop.time() + self._lock / 2 >= end:
+                self._write("message_let_go", queue=self.source, id=delivery.id, function=self._function)
+                return
+            with suppress(BusTrouble):
+                if not await self._receiver.renew(delivery.token):
+                    return
+
+    async def _settled(self, settle: Callable[[], Awaitable[object]]) -> object:
+        """Settle a message; if the broker does not answer, again and again for a while."""
+        for _ in range(_TRIES):
+            try:
+                return await settle()
+            except BusTrouble as trouble:
+                _log.warning("a message of %s can't be settled: %s", self.source, trouble)
+                await asyncio.sleep(_PAUSE)
+        return None

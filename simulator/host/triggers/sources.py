@@ -1,0 +1,125 @@
+"""Where the work of a function comes from that is neither on a timer nor on a storage queue: HTTP, Service Bus, others.
+
+HTTP and Service Bus are simulated by their rules. For all others there is no rule here: what the user's messages say is
+delivered, at least once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.settings import is_set, resolve
+from singleton.base.words import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simulator.host.app.model import IndexedFunction, Parameter
+
+How = Literal["simulated", "delivered"]
+BATCHES: Final = frozenset({"cosmosdbtrigger", "sqltrigger", "mysqltrigger"})
+"""Triggers that deliver lists, whatever they say of their cardinality."""
+_SERVICE_BUS: Final = "servicebus"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a function's work comes from.
+
+    Attributes:
+        name: equal for functions that share it: ``http/FUNCTION``, ``servicebus/QUEUE``, ``servicebus/TOPIC/SUB…``,
+            and for others the trigger and the function.
+        how: by the trigger's own rules, or only delivered.
+        route: the template of an HTTP trigger; None for others.
+        methods: that it allows, in capitals; none means all.
+        sessions: whether messages of one session come in order, one at a time.
+        many: whether one delivery is a batch.
+        note: what the user should know of it, or the empty text.
+    """
+
+    name: str
+    how: How
+    route: str | None = None
+    methods: tuple[str, ...] = ()
+    sessions: bool = False
+    many: bool = False
+    note: str = ""
+
+    @property
+    def is_http(self) -> bool:
+        """Whether callers ask for it, and wait for an answer."""
+        return self.route is not None
+
+    def told(self) -> dict[str, Any]:
+        """Return what the journal and ``--describe`` tell of it."""
+        if self.is_http:
+            return {"source": self.name, "how": self.how, "route": self.route, "methods": list(self.methods)}
+        kinds = {"sessions": self.sessions, "many": self.many}
+        return {"source": self.name, "how": self.how, "queue": self.name, **kinds}
+
+
+def source_of(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
+    """Return where the work of a function comes from that is on neither a timer nor a storage queue.
+
+    Raises:
+        SettingsError: a ``%NAME%`` of its trigger has no value.
+    """
+    trigger = function.trigger
+    match function.kind:
+        case "http":
+            return _http(function, settings)
+        case "serviceBus" if not is_batch(trigger):
+            return Source(
+                name=_entity(trigger, settings),
+                how="simulated",
+                sessions=_says(trigger, "isSessionsEnabled", "true"),
+                note=_unset(function, settings),
+            )
+        case _:
+            name = f"{function.trigger_label}/{function.name}"
+            return Source(name=name, how="delivered", many=is_batch(trigger), note=_unset(function, settings))
+
+
+def is_batch(trigger: Parameter) -> bool:
+    """Tell whether one invocation gets a list: the trigger always delivers one, or is asked to."""
+    return trigger.binding.lower() in BATCHES or _says(trigger, "cardinality", "many")
+
+
+def _http(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
+    route = function.trigger.settings.get("route")
+    methods = function.trigger.settings.get("methods") or ()
+    names = tuple(str(getattr(method, "value", method)).upper() for method in methods)
+    text = function.name if route is None else resolve(str(route), settings, "its route")
+    return Source(name=f"http/{function.name}", how="simulated", route=text or function.name, methods=names)
+
+
+def _entity(trigger: Parameter, settings: Mapping[str, str]) -> str:
+    """Return the name of a queue or a subscription; upper and lower case are one to Service Bus."""
+
+    def named(key: str) -> str:
+        name = resolve(str(trigger.settings.get(key) or ""), settings, f"its {key}").strip().lower()
+        if not name:
+            raise SettingsError(f"its {key} is empty")
+        return name
+
+    if trigger.settings.get("queueName") is not None:
+        return f"{_SERVICE_BUS}/{named('queueName')}"
+    return f"{_SERVICE_BUS}/{named('topicName')}/{named('subscriptionName')}"
+
+
+def _unset(function: IndexedFunction, settings: Mapping[str, str]) -> str:
+    """Say that Azure would not run it, as nothing is set for its connection; the simulator needs none."""
+    connection = function.trigger.settings.get("connection") or function.trigger.settings.get("connectionStringSetting")
+    if not isinstance(connection, str) or is_set(settings, resolve(connection, settings, "its connection")):
+        return ""
+    return (
+        f"function {function.name!r}: there is no setting for its connection {quoted(connection)}. The simulator needs "
+        "none, but Azure does not run the function without it"
+    )
+
+
+def _says(trigger: Parameter, key: str, value: str) -> bool:
+    found = trigger.settings.get(key)
+    return str(getattr(found, "value", found)).strip().lower() == value

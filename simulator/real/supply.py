@@ -1,0 +1,122 @@
+"""Where the work of a run goes: into storage queues, into the run's own broker, or by HTTP to one of the hosts."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.bus.broker import MOST_DELIVERIES, Entity
+from simulator.bus.server import BusServer
+from simulator.real.callers import Callers
+
+if TYPE_CHECKING:
+    from simulator.bus.broker import Item
+    from simulator.real.fleet import Fleet
+    from simulator.real.storage import Storage
+    from simulator.work.apps import App
+    from simulator.work.own import Outgoing
+    from simulator.work.scenario import Scenario
+
+MOST_ELSEWHERE: Final = 5
+"""How often what is only delivered is delivered: as often as the blob trigger tries a blob."""
+
+
+class Supply:
+    """Sends the run's work, and knows what is left of it. `start` it before the hosts, and `stop` it after them."""
+
+    def __init__(self, app: App, storage: Storage, scenario: Scenario) -> None:
+        self._app = app
+        self._storage = storage
+        self._random = random.Random(f"callers {scenario.seed}")
+        self._lock = scenario.visibility
+        self._bus = BusServer(time.time, self._gave_up) if app.entities else None
+        self._callers: Callers | None = None
+        self._fleet: Fleet | None = None
+
+    @property
+    def url(self) -> str:
+        """The broker's; empty if no function needs one."""
+        return self._bus.url if self._bus is not None else ""
+
+    def start(self) -> None:
+        """Open the broker with all its entities, if a function needs one."""
+        if self._bus is None:
+            return
+        self._bus.start()
+        for function in self._app.entities:
+            most = MOST_DELIVERIES if function.how == "simulated" else MOST_ELSEWHERE
+            sessions = any(each.sessions for each in self._app.of(function.source))
+            self._bus.open(Entity(name=function.source, lock=self._lock, most=most, sessions=sessions))
+
+    def serve(self, fleet: Fleet) -> None:
+        """Send to the hosts of this fleet, and write into its journal."""
+        self._fleet = fleet
+        if any(function.route is not None and not function.idle for function in self._app.functions):
+            self._callers = Callers(fleet.journal.write)
+            self._callers.start()
+
+    def stop(self) -> None:
+        """End the calls that wait, and close the broker."""
+        if self._callers is not None:
+            self._callers.stop()
+        if self._bus is not None:
+            self._bus.stop()
+
+    def send(self, message: Outgoing) -> None:
+        """Send one message or request, and journal it."""
+        assert self._fleet is not None
+        if message.request is not None:
+            self._call(message)
+            return
+        about: dict[str, Any] = {"queue": message.queue, "key": message.key}
+        if message.queue in self._app.queues:
+            name = self._storage.send(message.queue, message.body)
+            self._fleet.journal.write("message_sent", id=name, **about)
+        elif self._bus is not None:
+            # Written before it is sent: its receiver may be quicker than this thread.
+            name = str(uuid.uuid4())
+            self._fleet.journal.write("message_sent", id=name, **about)
+            self._bus.send(message.queue, message.body, message.metadata, name)
+
+    def queued(self) -> int:
+        """Return how many messages are left, also those that are being processed."""
+        return self._storage.queued() + (self._bus.waiting() if self._bus is not None else 0)
+
+    def requests(self) -> int:
+        """Return how many callers wait for an answer."""
+        history = self._fleet.board.history if self._fleet is not None else None
+        return 0 if history is None else sum(asked.open for asked in history.traffic.requests.values())
+
+    def write_what_is_left(self) -> None:
+        """Journal which messages are left at the end."""
+        assert self._fleet is not None
+        write = self._fleet.journal.write
+        for queue in self._app.queues:
+            ids, invisible = self._storage.left(queue)
+            write("queue_left", queue=queue, ready=len(ids), invisible=invisible, ids=ids)
+            write("poison", queue=queue, ids=self._storage.poison(queue))
+        for function in self._app.entities:
+            if self._bus is not None:
+                ids, invisible = self._bus.left(function.source)
+                write("queue_left", queue=function.source, ready=len(ids), invisible=invisible, ids=ids)
+                write("poison", queue=function.source, ids=self._bus.dead(function.source))
+
+    def _call(self, message: Outgoing) -> None:
+        assert self._fleet is not None
+        board, request = self._fleet.board, message.request
+        ports = board.history.traffic.ports
+        hosts = [host for host in board.alive() if host in ports]
+        if not hosts or request is None or self._callers is None:
+            return  # nobody is there to answer; the next request comes soon
+        host, name = self._random.choice(hosts), str(uuid.uuid4())
+        about = {"function": request.function, "source": message.queue, "key": message.key}
+        asked = {"method": request.method, "path": request.path}
+        self._fleet.journal.write("request_sent", host=host, request=name, **about, **asked)
+        self._callers.call(name, host, ports[host], request)
+
+    def _gave_up(self, item: Item) -> None:
+        if self._fleet is not None:
+            dead, why = f"{item.entity}/$deadletterqueue", f"its lock expired after {item.count} deliveries"
+            self._fleet.journal.write("message_poisoned", queue=item.entity, id=item.id, poison=dead, reason=why)

@@ -1,0 +1,195 @@
+"""The user's own messages, deliveries and requests: a JSON file, read before anything starts.
+
+{"queue": "orders", "body": {"Id": 7}}                                          a message of a queue
+{"function": "on_event", "body": {"Id": 7}, "metadata": {"PartitionKey": "a"}}  whatever triggers this function
+{"function": "ship", "body": {"Id": 7}, "metadata": {"method": "POST", "route": {"id": "7"}}}    a request
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.work.requests import Request, own_request
+from simulator.work.scenario import ScenarioError
+from singleton.base.words import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from simulator.work.apps import App, AppFunction
+
+LARGEST: Final = 48 * 1024  # bytes of a queue's body: 64 KiB in base64
+LARGEST_ELSEWHERE: Final = 256 * 1024  # bytes of a message of Service Bus' standard tier
+_FORMS: Final = (
+    'write one {"queue": "NAME", "body": …} or {"function": "NAME", "body": …, "metadata": {…}} a line, or one object '
+    '{"NAME": [ … ]} in all, with the bodies of each queue'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One message, delivery or request to send.
+
+    Attributes:
+        queue: its source: a storage queue, or another one by its name.
+        key: the value of its scope, for people to read.
+        metadata: what comes with it.
+        request: what to ask, if it is a request.
+    """
+
+    queue: str
+    body: str
+    key: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    request: Request | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    where: str
+    body: object
+    queue: object = None
+    function: object = None
+    metadata: object = None
+
+
+def read_own(path: Path, app: App) -> dict[str, list[Outgoing]]:
+    """Read the user's own messages, by source.
+
+    The file is either JSON lines, one message each, or one JSON object that has for each queue the list of its bodies.
+    A body that is a text is sent as it is, any other as JSON.
+
+    Raises:
+        ScenarioError: the file can't be read, or one of its messages can't be sent; the message says where.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"--messages {path}: it is not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise ScenarioError(f"--messages {path}: {error.strerror or error}") from error
+    found: dict[str, list[Outgoing]] = {}
+    for entry in _entries(text, f"--messages {path}"):
+        sent = _to_function(entry, app) if entry.function is not None else _to_queue(entry, app)
+        found.setdefault(sent.queue, []).append(sent)
+    if not found:
+        raise ScenarioError(f'--messages {path}: it is empty; write a line {{"queue": "NAME", "body": …}} a message')
+    return found
+
+
+def read_messages(path: Path, app: App) -> dict[str, list[str]]:
+    """Read the user's own messages of an app that has storage queues only, by queue; see `read_own`."""
+    return {queue: [message.body for message in messages] for queue, messages in read_own(path, app).items()}
+
+
+def _entries(text: str, source: str) -> Iterator[_Entry]:
+    """Yield the messages of a file."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = None
+    if isinstance(whole, dict) and not ({"queue", "body"} <= whole.keys() or "function" in whole):
+        for queue, bodies in whole.items():
+            if not isinstance(bodies, list):
+                raise ScenarioError(f"{source}: {queue!r} must have a list of bodies: {{{json.dumps(queue)}: [ … ]}}")
+            for number, body in enumerate(bodies, start=1):
+                yield _Entry(where=f"{source}: message {number} of {queue!r}", queue=queue, body=body)
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        where = f"{source}, line {number}"
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise ScenarioError(f"{where}: not JSON ({error}); {_FORMS}") from error
+        if not isinstance(entry, dict) or not ({"queue", "body"} <= entry.keys() or "function" in entry):
+            raise ScenarioError(f"{where}: no object with a queue and a body, or with a function; {_FORMS}")
+        if unknown := sorted(entry.keys() - {"queue", "function", "body", "metadata"}):
+            raise ScenarioError(f"{where}: there is no {unknown[0]!r} in a message; {_FORMS}")
+        if "queue" in entry and "function" in entry:
+            raise ScenarioError(f"{where}: give a queue or a function, not both")
+        yield _Entry(
+            where=where,
+            body=entry.get("body", ""),
+            queue=entry.get("queue"),
+            function=entry.get("function"),
+            metadata=entry.get("metadata"),
+        )
+
+
+def _to_queue(entry: _Entry, app: App) -> Outgoing:
+    """Return a message of a storage queue, or of a Service Bus queue if only that has the name."""
+    queue, where = entry.queue, entry.where
+    if isinstance(queue, str) and queue not in app.queues:
+        for function in app.entities:
+            if queue.lower() in (function.source, function.source.removeprefix("servicebus/")):
+                return _delivered(entry, function)
+    if isinstance(queue, str) and queue in app.queues:
+        _no_metadata(entry)
+        return Outgoing(queue, _body(entry.body, where, LARGEST), "")
+    if not app.queues:
+        raise ScenarioError(f"{where}: the app listens to no queue")
+    known = ", ".join(map(repr, app.queues))
+    raise ScenarioError(
+        f"{where}: the app listens to no queue {queue!r}, but to {known}{did_you_mean(str(queue), app.queues)}"
+    )
+
+
+def _to_function(entry: _Entry, app: App) -> Outgoing:
+    """Return what triggers a function, whatever its trigger is."""
+    names = [function.name for function in app.functions]
+    function = next((each for each in app.functions if each.name == entry.function), None)
+    if function is None:
+        raise ScenarioError(
+            f"{entry.where}: the app has no function {entry.function!r}, but {', '.join(map(repr, names))}"
+            f"{did_you_mean(str(entry.function), names)}"
+        )
+    if not function.source:
+        why = function.idle or f"a {function.trigger} gets no messages"
+        raise ScenarioError(f"{entry.where}: {function.name!r} is given nothing: {why}")
+    if function.queue:
+        _no_metadata(entry)
+        return Outgoing(function.queue, _body(entry.body, entry.where, LARGEST), "")
+    if function.route is None:
+        return _delivered(entry, function)
+    body = _body(entry.body, entry.where, LARGEST_ELSEWHERE)
+    asked = own_request(function, body, _metadata(entry), entry.where)
+    return Outgoing(function.source, body, "", request=asked)
+
+
+def _delivered(entry: _Entry, function: AppFunction) -> Outgoing:
+    metadata = _metadata(entry)
+    if function.sessions and not metadata.get("SessionId"):
+        raise ScenarioError(
+            f'{entry.where}: {function.source} takes messages of sessions only: give "metadata": {{"SessionId": "…"}}'
+        )
+    return Outgoing(function.source, _body(entry.body, entry.where, LARGEST_ELSEWHERE), "", metadata=metadata)
+
+
+def _metadata(entry: _Entry) -> Mapping[str, Any]:
+    if entry.metadata is None:
+        return {}
+    if not isinstance(entry.metadata, Mapping):
+        raise ScenarioError(f"{entry.where}: its metadata must be an object, not {json.dumps(entry.metadata)}")
+    return entry.metadata
+
+
+def _no_metadata(entry: _Entry) -> None:
+    if entry.metadata:
+        raise ScenarioError(f"{entry.where}: a storage queue's message has no metadata of the sender's: leave it out")
+
+
+def _body(body: object, where: str, most: int) -> str:
+    text = body if isinstance(body, str) else json.dumps(body)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ScenarioError(f"{where}: its body has half a character (a lone surrogate)") from error
+    if size > most:
+        raise ScenarioError(f"{where}: its body has {size:,} bytes; a queue takes {most:,} at most")
+    return text

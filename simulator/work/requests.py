@@ -1,0 +1,140 @@
+"""Requests of HTTP functions, made for the scope of each: its value is in the route, the query, a header or the body.
+
+route="orders/{id}/ship", scope_id="{id}"   →  POST /api/orders/alpha/ship
+route="ship", methods=["GET"], scope_id="{tenant}"  →  GET /api/ship?tenant=alpha
+route="ship", scope="Order:Id"              →  POST /api/ship  {"Order": {"Id": "alpha"}, "Number": 3}
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from simulator.host.web.routes import Parameter, Route
+from simulator.work.bodies import KEYS, body_with
+from simulator.work.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from simulator.work.apps import AppFunction
+
+_WITH_BODY: Final = ("POST", "PUT", "PATCH")
+_NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, without the host that it is sent to. The path is escaped, and begins with the app's prefix."""
+
+    function: str
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+
+
+def make_request(function: AppFunction, key: str, number: int) -> Request | None:
+    """Make a request from which a function can take its scope, with the value ``key`` (or one of its own for each key).
+
+    None: no made value fits the constraints of its route.
+    """
+    method = next(
+        (each for each in (*_WITH_BODY, "GET", "DELETE") if not function.methods or each in function.methods), ""
+    )
+    route = Route.parse(function.route or "")
+    values = {parameter.name: _value(parameter, key) for parameter in route.parameters}
+    if not method or None in values.values():
+        return None
+    known = {name.casefold() for name in values}
+    query: dict[str, str] = {}
+    headers = {"Content-Type": "application/json"}
+    in_body: list[str] = []
+    for path in function.paths:
+        first, _, rest = path.partition(".")
+        if first.casefold() == "query" and rest:
+            query[rest] = key
+        elif first.casefold() == "headers" and rest:
+            headers[rest] = key
+        elif first.casefold() not in known:
+            if method in _WITH_BODY or rest:
+                in_body.append(path)
+            else:
+                query[first] = key
+    body = body_with([(function.scope, tuple(in_body))], key, number)
+    return Request(
+        function=function.name,
+        method=method,
+        path=_path(function, route, {name: value for name, value in values.items() if value is not None}),
+        query=query,
+        headers=headers,
+        body=body if method in _WITH_BODY or function.scope or in_body else "",
+    )
+
+
+def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], where: str) -> Request:
+    """Return the request that a user's message describes: ``method``, ``route``, ``query`` and ``headers``.
+
+    Raises:
+        ScenarioError: no such request reaches the function.
+    """
+    if unknown := sorted(set(metadata) - {"method", "route", "query", "headers"}):
+        raise ScenarioError(
+            f"{where}: the metadata of a request has {unknown[0]!r}; there are method, route, query and headers"
+        )
+    default = next(iter(function.methods), "POST" if body else "GET")
+    method = str(metadata.get("method") or default).upper()
+    if function.methods and method not in function.methods:
+        raise ScenarioError(f"{where}: {function.name!r} allows {', '.join(function.methods)}, not {method}")
+    parts = {name: _texts(metadata, name, where) for name in ("route", "query", "headers")}
+    route = Route.parse(function.route or "")
+    given = {name.casefold(): value for name, value in parts["route"].items()}
+    values = {each.name: given[each.name.casefold()] for each in route.parameters if each.name.casefold() in given}
+    for parameter in route.parameters:
+        lacks = parameter.name not in values and not (parameter.optional or parameter.rest or parameter.default)
+        if lacks:
+            raise ScenarioError(
+                f"{where}: the route {function.route!r} of {function.name!r} needs {{{parameter.name}}}: give "
+                f'"metadata": {{"route": {{"{parameter.name}": …}}}}'
+            )
+    path = _path(function, route, values)
+    below = path.removeprefix(f"/{function.prefix}") if function.prefix else path
+    if route.match(below) is None:
+        raise ScenarioError(f"{where}: {path} does not fit the route {function.route!r} of {function.name!r}")
+    return Request(
+        function=function.name, method=method, path=path, query=parts["query"], headers=parts["headers"], body=body
+    )
+
+
+def _texts(metadata: Mapping[str, Any], name: str, where: str) -> dict[str, str]:
+    found = metadata.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise ScenarioError(f"{where}: {name} of its metadata must be an object of texts")
+    return {str(key): value if isinstance(value, str) else str(value) for key, value in found.items()}
+
+
+def _path(function: AppFunction, route: Route, values: Mapping[str, str]) -> str:
+    segments = [function.prefix] if function.prefix else []
+    for segment in route.segments:
+        lacking = [part for part in segment if isinstance(part, Parameter) and part.name not in values]
+        if lacking:
+            break
+        texts = [
+            part if isinstance(part, str) else quote(values[part.name], safe="/" if part.rest else "")
+            for part in segment
+        ]
+        segments.append("".join(texts))
+    return "/" + "/".join(segments)
+
+
+def _value(parameter: Parameter, key: str) -> str | None:
+    """Return a value for a key that the parameter's constraints allow; None: none of those known here."""
+    at = KEYS.index(key) + 1 if key in KEYS else 1
+    letters = "".join(char for char in key if char.isalpha())
+    tried = (
+        *(key, letters, f"{key}{'x' * 20}"[: len(key) + 12], str(at), str(at + 10), str(at * 1000)),
+        *(str(uuid.uuid5(_NAMESPACE, key)), ("true", "false")[at % 2], f"2026-11-{at:02}", key[:2], f"{letters:x<8}"),
+    )
+    return next((value for value in tried if value and parameter.fits(value)), None)
