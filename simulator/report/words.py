@@ -18,6 +18,7 @@ Mark = Literal["good", "bad", "open", "note"]
 OVERLAPS_SHOWN: Final = 5
 TROUBLES_SHOWN: Final = 5
 LONGEST: Final = 100
+UNTRIED_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ def _holds(verdict: Verdict) -> Line:
     missing = [function.name for function in verdict.functions if not function.exercised]
     delivered = [function.name for function in verdict.functions if function.how == "delivered"]
     untried = [what for what in verdict.untried if not (missing and what.endswith(" never ran"))]
+    if len(untried) > UNTRIED_SHOWN:
+        untried = [*untried[:UNTRIED_SHOWN], f"and {len(untried) - UNTRIED_SHOWN} more"]
     rest = [f"delivered, not simulated: {', '.join(delivered)}"] if delivered else []
     if missing:
         ran = f"{len(verdict.functions) - len(missing)} of {count(len(verdict.functions), 'function')}"
@@ -178,7 +181,7 @@ def _requests(verdict: Verdict) -> Iterator[Line]:
     ends = ((requests.cut, "cut off with their host"), (requests.unanswered, "without an answer"))
     parts += [f"{number:,} {what}" for number, what in (*ends, (requests.open, "not answered yet")) if number]
     slowest = f"; the slowest took {requests.longest:.1f} s" if requests.answered else ""
-    mark: Mark = "bad" if requests.unanswered else "open" if requests.open or requests.failed else "good"
+    mark: Mark = "bad" if requests.unanswered else "open" if requests.open else "note" if requests.failed else "good"
     yield Line(mark, f"{count(requests.sent, 'request')} by HTTP: {', '.join(parts)}{slowest}")
 
 

@@ -120,9 +120,7 @@ def _body(trigger: Parameter, delivery: Delivery) -> Any:
             return datum(json.dumps(_event(delivery)), "json")
         case "blobtrigger":
             return datum(delivery.body.encode(), "bytes")
-        case "servicebustrigger" if is_batch(trigger):
-            return datum(json.dumps(_bodies(delivery)), "json")
-        case "eventhubtrigger" | "kafkatrigger" if is_batch(trigger):
+        case "servicebustrigger" | "eventhubtrigger" | "kafkatrigger" if is_batch(trigger):
             return datum(SimpleNamespace(string=_bodies(delivery)), "collection_string")
         case "servicebustrigger" | "eventhubtrigger" | "kafkatrigger":
             return (
