@@ -41,9 +41,9 @@ _PATH: Final = click.Path(path_type=Path)
 
 HELP: Final = """Run your app on several fake Functions hosts, kill some of them, and check that @singleton holds.
 
-Each host is a process that imports your function_app.py unchanged and runs its timers and queue triggers the way
-the Functions host does, against an Azurite that is installed and started for the run. The verdict comes from what
-the hosts wrote down: never two inside one lock, no message lost, every lock of a killed host taken over in time.
+Each host is a process that imports your function_app.py unchanged. It runs timers, queues, HTTP and Service Bus the
+way the Functions host does, and delivers --messages to all other triggers. Azurite is installed and started for the
+run. The verdict comes from what the hosts wrote down: never two inside one lock, no message lost, every lock of a killed host taken over in time.
 
 \b
   singleton-sim --hosts 5 --kill 1
@@ -78,7 +78,9 @@ class _Group(click.Group):
     "--app", type=_PATH, metavar="DIR", help="The app's folder. Default: the current one, or else the sample."
 )
 @click.option("--duration", default=LOAD, metavar="SECONDS", help="For how long there is new work.")
-@click.option("--messages", type=_PATH, metavar="FILE", help="A JSON file with your own queue messages.")
+@click.option(
+    "--messages", type=_PATH, metavar="FILE", help="A JSON file with your own messages, deliveries and requests."
+)
 @click.option(
     "--no-singleton",
     "singleton",
