@@ -43,7 +43,8 @@ HELP: Final = """Run your app on several fake Functions hosts, kill some of them
 
 Each host is a process that imports your function_app.py unchanged. It runs timers, queues, HTTP and Service Bus the
 way the Functions host does, and delivers --messages to all other triggers. Azurite is installed and started for the
-run. The verdict comes from what the hosts wrote down: never two inside one lock, no message lost, every lock of a killed host taken over in time.
+run. The verdict comes from what the hosts wrote down: never two inside one lock, no message lost, every lock of a
+killed host taken over in time.
 
 \b
   singleton-sim --hosts 5 --kill 1

@@ -144,3 +144,6 @@ def test_no_key_is_expected_where_times_are_named_or_the_body_may_not_be() -> No
     ship = Declared(function="ship", host_id="app", scope_id="{Id}")
     key = expected_key(ship, _delivered(trigger("eventGridTrigger"), delivery({"Zone": 1})), {})
     assert key == json.dumps(["default", "app", "function", "ship", "d-1"])
+    ship = Declared(function="ship", host_id="app", scope_id="{Zone}")
+    key = expected_key(ship, _delivered(trigger("eventGridTrigger"), delivery({"Zone": 1})), {})
+    assert "there is no value for {Zone}" in getattr(key, "reason", "")
