@@ -72,6 +72,9 @@ def pulse(board: Board, progress: Progress) -> str:
     sent = board.sent()
     done = sum(bool(message.completed) for message in sent)
     messages = f"; {done:,} of {count(len(sent), 'message')} done" if sent else ""
+    asked = board.history.traffic.requests.values()
+    ended = sum(not request.open for request in asked)
+    messages += f"; {ended:,} of {count(len(asked), 'request')} answered" if asked else ""
     text = f"{at}{who}; {len(board.waiting())} waiting{messages}"
     if progress.phase == "stopping":
         return f"{at}stopping the hosts"

@@ -49,7 +49,9 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
+    """One message of a file, before it is known which app it is for."""
+
     where: str
     body: object
     queue: object = None
@@ -66,18 +68,30 @@ def read_own(path: Path, app: App) -> dict[str, list[Outgoing]]:
     Raises:
         ScenarioError: the file can't be read, or one of its messages can't be sent; the message says where.
     """
+    found: dict[str, list[Outgoing]] = {}
+    for entry in check_messages(path):
+        sent = _to_function(entry, app) if entry.function is not None else _to_queue(entry, app)
+        found.setdefault(sent.queue, []).append(sent)
+    return found
+
+
+def check_messages(path: Path) -> list[Entry]:
+    """Read a file of messages without looking at any app.
+
+    Raises:
+        ScenarioError: it can't be read, has no messages, or one of them can't be sent to anything.
+    """
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ScenarioError(f"--messages {path}: it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise ScenarioError(f"--messages {path}: {error.strerror or error}") from error
-    found: dict[str, list[Outgoing]] = {}
-    for entry in _entries(text, f"--messages {path}"):
-        sent = _to_function(entry, app) if entry.function is not None else _to_queue(entry, app)
-        found.setdefault(sent.queue, []).append(sent)
+    found = [*_entries(text, f"--messages {path}")]
     if not found:
         raise ScenarioError(f'--messages {path}: it is empty; write a line {{"queue": "NAME", "body": …}} a message')
+    for entry in found:
+        _body(entry.body, entry.where, LARGEST if entry.queue is not None else LARGEST_ELSEWHERE)
     return found
 
 
@@ -86,7 +100,7 @@ def read_messages(path: Path, app: App) -> dict[str, list[str]]:
     return {queue: [message.body for message in messages] for queue, messages in read_own(path, app).items()}
 
 
-def _entries(text: str, source: str) -> Iterator[_Entry]:
+def _entries(text: str, source: str) -> Iterator[Entry]:
     """Yield the messages of a file."""
     try:
         whole = json.loads(text)
@@ -97,7 +111,7 @@ def _entries(text: str, source: str) -> Iterator[_Entry]:
             if not isinstance(bodies, list):
                 raise ScenarioError(f"{source}: {queue!r} must have a list of bodies: {{{json.dumps(queue)}: [ … ]}}")
             for number, body in enumerate(bodies, start=1):
-                yield _Entry(where=f"{source}: message {number} of {queue!r}", queue=queue, body=body)
+                yield Entry(where=f"{source}: message {number} of {queue!r}", queue=queue, body=body)
         return
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -113,7 +127,7 @@ def _entries(text: str, source: str) -> Iterator[_Entry]:
             raise ScenarioError(f"{where}: there is no {unknown[0]!r} in a message; {_FORMS}")
         if "queue" in entry and "function" in entry:
             raise ScenarioError(f"{where}: give a queue or a function, not both")
-        yield _Entry(
+        yield Entry(
             where=where,
             body=entry.get("body", ""),
             queue=entry.get("queue"),
@@ -122,7 +136,7 @@ def _entries(text: str, source: str) -> Iterator[_Entry]:
         )
 
 
-def _to_queue(entry: _Entry, app: App) -> Outgoing:
+def _to_queue(entry: Entry, app: App) -> Outgoing:
     """Return a message of a storage queue, or of a Service Bus queue if only that has the name."""
     queue, where = entry.queue, entry.where
     if isinstance(queue, str) and queue not in app.queues:
@@ -140,7 +154,7 @@ def _to_queue(entry: _Entry, app: App) -> Outgoing:
     )
 
 
-def _to_function(entry: _Entry, app: App) -> Outgoing:
+def _to_function(entry: Entry, app: App) -> Outgoing:
     """Return what triggers a function, whatever its trigger is."""
     names = [function.name for function in app.functions]
     function = next((each for each in app.functions if each.name == entry.function), None)
@@ -162,7 +176,7 @@ def _to_function(entry: _Entry, app: App) -> Outgoing:
     return Outgoing(function.source, body, "", request=asked)
 
 
-def _delivered(entry: _Entry, function: AppFunction) -> Outgoing:
+def _delivered(entry: Entry, function: AppFunction) -> Outgoing:
     metadata = _metadata(entry)
     if function.sessions and not metadata.get("SessionId"):
         raise ScenarioError(
@@ -171,7 +185,7 @@ def _delivered(entry: _Entry, function: AppFunction) -> Outgoing:
     return Outgoing(function.source, _body(entry.body, entry.where, LARGEST_ELSEWHERE), "", metadata=metadata)
 
 
-def _metadata(entry: _Entry) -> Mapping[str, Any]:
+def _metadata(entry: Entry) -> Mapping[str, Any]:
     if entry.metadata is None:
         return {}
     if not isinstance(entry.metadata, Mapping):
@@ -179,7 +193,7 @@ def _metadata(entry: _Entry) -> Mapping[str, Any]:
     return entry.metadata
 
 
-def _no_metadata(entry: _Entry) -> None:
+def _no_metadata(entry: Entry) -> None:
     if entry.metadata:
         raise ScenarioError(f"{entry.where}: a storage queue's message has no metadata of the sender's: leave it out")
 

@@ -126,3 +126,15 @@ def test_a_wait_that_failed_is_a_wait_no_more() -> None:
     now = board(story)
     assert now.waiting() == []
     assert [call.ending for call in now.history.invocations] == ["error"]
+
+
+def test_requests_are_under_way_until_they_are_answered_and_ports_are_told() -> None:
+    story = Story()
+    story.add(0.4, "host-1", "http_port", port=8080, url="http://127.0.0.1:8080/api", functions=["ship"])
+    for name in ("r1", "r2"):
+        story.add(1, "host-1", "request_sent", request=name, function="ship", source="http/ship", key="a")
+    story.add(2, "host-1", "request_answered", request="r1", status=200)
+    now = board(story)
+    assert now.under_way() == {("http/ship", "a"): 1}
+    assert now.history.traffic.ports == {"host-1": 8080}
+    assert "host-1 serves 1 HTTP function on http://127.0.0.1:8080/api" in texts(now)

@@ -1,0 +1,81 @@
+"""Where work comes from: the names of entities, routes and batches; and what host.json says of HTTP and Service Bus."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simulator.host.app.errors import SettingsError
+from simulator.host.app.extensions import BusOptions, bus_options, route_prefix
+from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.triggers.sources import Source, source_of
+from singleton.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def source(binding: str, settings: dict[str, str] | None = None, **trigger: Any) -> Source:
+    parameter = Parameter(name="it", binding=binding, converter=binding, settings=trigger)
+    function = IndexedFunction(
+        name="Ship", call=print, place="", directory="", is_async=False, wants_context=False, trigger=parameter
+    )
+    return source_of(function, settings or {})
+
+
+def test_entities_of_service_bus_have_one_name_for_all_functions() -> None:
+    assert source("serviceBusTrigger", {"Q": "ORDERS"}, queueName="%Q%").name == "servicebus/orders"
+    topic = source("serviceBusTrigger", topicName="T", subscriptionName="S", isSessionsEnabled=True)
+    assert (topic.name, topic.how, topic.sessions, topic.many) == ("servicebus/t/s", "simulated", True, False)
+
+
+def test_a_batch_of_service_bus_and_all_other_triggers_are_only_delivered() -> None:
+    assert source("serviceBusTrigger", queueName="q", cardinality="many").how == "delivered"
+    for binding, many in (("eventHubTrigger", False), ("cosmosDBTrigger", True), ("redisListTrigger", False)):
+        found = source(binding)
+        assert (found.name, found.how, found.many) == (f"{binding.removesuffix('Trigger')}/Ship", "delivered", many)
+
+
+def test_a_route_is_the_functions_name_unless_it_has_one() -> None:
+    assert source("httpTrigger").route == "Ship"
+    found = source("httpTrigger", {"V": "2"}, route="v%V%/ship", methods=["get", "Post"])
+    assert (found.route, found.methods, found.is_http) == ("v2/ship", ("GET", "POST"), True)
+
+
+def test_what_azure_would_not_run_is_noted_or_refused() -> None:
+    assert "no setting for its connection 'Bus'" in source("eventHubTrigger", connection="Bus").note
+    assert source("eventHubTrigger", {"Bus": "x"}, connection="Bus").note == ""
+    with pytest.raises(SettingsError, match="%NONE% does not resolve"):
+        source("serviceBusTrigger", queueName="%NONE%")
+    with pytest.raises(SettingsError, match="queueName is empty"):
+        source("serviceBusTrigger", queueName=" ")
+
+
+def write(folder: Path, **extensions: Any) -> Path:
+    (folder / "host.json").write_text(json.dumps({"version": "2.0", "extensions": extensions}))
+    return folder
+
+
+def test_host_json_says_how_http_and_service_bus_are(tmp_path: Path) -> None:
+    assert (route_prefix(tmp_path, {}), bus_options(tmp_path, {})) == ("api", BusOptions())
+    bus = {"maxConcurrentCalls": "0x4", "maxAutoLockRenewalDuration": "00:01:30"}
+    app = write(tmp_path, http={"RoutePrefix": "/shop/v1/"}, serviceBus=bus)
+    assert route_prefix(app, {}) == "shop/v1"
+    assert bus_options(app, {}) == BusOptions(max_concurrent_calls=4, max_renewal=90.0)
+    assert route_prefix(app, {"AzureFunctionsJobHost__extensions__http__routePrefix": ""}) == ""
+
+
+@pytest.mark.parametrize(
+    ("bus", "words"),
+    [
+        ({"maxConcurrentCalls": 0}, "extensions.serviceBus.maxConcurrentCalls is 0: give a whole number, 1 or more"),
+        ({"maxAutoLockRenewalDuration": "soon"}, "maxAutoLockRenewalDuration is 'soon': give a time span"),
+        ({"maxAutoLockRenewalDuration": 5}, "maxAutoLockRenewalDuration is 5: give a time span"),
+    ],
+)
+def test_what_host_json_may_not_say_is_refused(tmp_path: Path, bus: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        bus_options(write(tmp_path, serviceBus=bus), {})
+    assert words in str(caught.value)
