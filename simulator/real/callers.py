@@ -9,6 +9,7 @@ import asyncio
 import threading
 import time
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 from simulator.host.web.site import HOST, REQUEST_ID
 
@@ -68,7 +69,6 @@ class Callers:
 
     async def _ask(self, name: str, host: str, port: int, request: Request) -> None:
         import aiohttp  # a third of a second, and only apps with HTTP functions need it
-        from yarl import URL
 
         if self._session is None:
             # A connection for each request: a host that is killed cuts its own ones only.
@@ -76,7 +76,7 @@ class Callers:
                 connector=aiohttp.TCPConnector(limit=0, force_close=True),
                 timeout=aiohttp.ClientTimeout(total=PATIENCE),
             )
-        url = URL(f"http://{HOST}:{port}{request.path}", encoded=True).with_query(dict(request.query))
+        url = f"http://{HOST}:{port}{request.path}" + (f"?{urlencode(request.query)}" if request.query else "")
         headers = {**request.headers, REQUEST_ID: name}
         began = time.monotonic()
         try:
