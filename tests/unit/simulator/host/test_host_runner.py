@@ -17,6 +17,7 @@ from simulator.host.calls import Answer, Call
 from simulator.host.runner import Runner
 from simulator.host.triggers.messages import Message
 from simulator.host.triggers.timer import Tick
+from simulator.host.web.request import Request
 from singleton.base.errors import ConfigurationError
 from tests.support.memory_queues import MemoryQueues
 from tests.support.virtual import run_virtual
@@ -189,3 +190,30 @@ def test_consumption_allows_ten_minutes_at_most(tmp_path: Path) -> None:
         write(tmp_path, functionTimeout=value)
         with pytest.raises(ConfigurationError, match="1 second to 10 minutes"):
             function_timeout(tmp_path, {"WEBSITE_SKU": "Dynamic"})
+
+
+ASKED = Request(id="r-1", method="GET", url="http://a/api/ship", headers={}, query={}, route={})
+
+
+def test_a_request_is_run_once_and_answered_also_if_it_failed_or_gave_nothing() -> None:
+    given = Given("ValueError: no", None)
+
+    async def ask() -> list[int]:
+        return [(await given.runner.on_request(function(), ASKED)).status for _ in range(2)]
+
+    assert given.run(ask()) == [500, 204]
+    assert len(given.calls) == 2
+    assert {fields.get("request") for _, fields in given.events} == {"r-1"}
+
+
+def test_a_drain_waits_for_the_answer_of_a_request() -> None:
+    given = Given(None, takes=3.0)
+
+    async def stop_meanwhile() -> float:
+        answering = asyncio.create_task(given.runner.on_request(function(), ASKED))
+        await asyncio.sleep(1)
+        await given.runner.drain(10.0)
+        assert answering.done()
+        return asyncio.get_running_loop().time()
+
+    assert 3.0 <= given.run(stop_meanwhile()) < 4.0
