@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 STEP: Final = 0.05
 KILLING_STEP: Final = 0.005
+AIMING_STEP: Final = 0.02
 PICKY: Final = 5.0  # seconds for which a victim must hold something that others want
 AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's locks are asked for
 KILL_PATIENCE: Final = 30.0
@@ -191,6 +192,7 @@ class _Course:
             same_app=scenario.same_app,
             app=str(scenario.app),
             queues=self._app.queues,
+            aimed=not scenario.struck,
             faults=scenario.kinds(),
             fault_every=scenario.fault_every,
         )
@@ -238,7 +240,8 @@ class _Course:
                 return
             self._watch()
             self._show("working")
-            time.sleep(KILLING_STEP if due or (hurt and self._nemesis is not None and self._nemesis.aims) else STEP)
+            aiming = self._nemesis is not None and self._nemesis.aims
+            time.sleep(KILLING_STEP if due else AIMING_STEP if aiming else STEP)
 
     def _be_struck(self, nemesis: Nemesis, now: float, feeder: Feeder) -> bool:
         """Let the nemesis do what is due, and heal when the time is over; tell whether it is at work."""
