@@ -5,7 +5,6 @@ If the end of something was never seen, it ended when its host died, or with the
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +12,6 @@ from simulator.history.deeds import about_of, began, end, function_of, of_a_guar
 from simulator.history.facts import (
     Acquisition,
     Ending,
-    Held,
     History,
     Invocation,
     Kill,
@@ -26,7 +24,8 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.leases import Leases
-from simulator.history.stops import Pause, standstill
+from simulator.history.stops import standstill
+from simulator.history.strikes import Strikes, holds_of
 from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
@@ -63,10 +62,12 @@ class Historian:
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
         self._leases = Leases()
+        self._strikes = Strikes(self.history)
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
+        self._strikes.take(record)
         getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
@@ -91,21 +92,9 @@ class Historian:
         message.queue = record.text("queue")
 
     def _on_kill(self, record: Record) -> None:
-        holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())
-        held = tuple(Held(t=hold.t, token=hold.get("token"), **about_of(hold)) for hold in holds)
-        self.history.kills.append(Kill(t=record.t, host=record.host, pid=int(record.get("pid") or 0), holds=held))
+        told: dict[str, Any] = {"pid": int(record.get("pid") or 0), "holds": holds_of(record)}
+        self.history.kills.append(Kill(t=record.t, host=record.host, **told))
         self._bury(record, "killed")
-
-    def _on_pause(self, record: Record) -> None:
-        self.history.pauses.append(Pause(host=record.host, start=record.t))
-
-    def _on_operator(self, record: Record) -> None:
-        self.history.operated.append((record.t, record.text("lock")))
-
-    def _on_resume(self, record: Record) -> None:
-        for pause in self.history.pauses:
-            if pause.host == record.host and pause.end == math.inf:
-                pause.end = record.t
 
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
