@@ -44,6 +44,8 @@ class Section(Deed):
     ending: Ending = "open"
     held: bool = False
     told: float | None = None  # when its host said that the lock is lost
+    why: str = ""  # the reason that it gave
+    error: str = ""  # the class of the error with which its host saw it end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,6 +247,8 @@ class History:
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     faults: list[Fault] = field(default_factory=list)  # of a nemesis, in the order of their beginnings
+    began: dict[str, float] = field(default_factory=dict)  # when a host was ready
+    unreachable: dict[tuple[str, str], float] = field(default_factory=dict)  # queues that a host can't poll, since when
     healed: float | None = None  # when the nemesis had undone what can be undone
     restarted: dict[str, str] = field(default_factory=dict)  # a host that was started again: the one before it
     drains: list[Drain] = field(default_factory=list)

@@ -99,7 +99,11 @@ class Historian:
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
             self.history.exits[record.host] = record.t
-            self._end_all(record, "open")  # nothing is left to end, unless it did not stop
+            # Nothing is left to end, unless it did not stop; what a drained host still does is cut, as by a kill.
+            if any(drain.host == record.host for drain in self.history.drains):
+                self._bury(record, "killed")
+            else:
+                self._end_all(record, "open")
         elif record.host not in self.history.deaths:
             self.history.crashes.append((record.host, record.text("code")))
             self._bury(record, "crashed")
@@ -127,6 +131,7 @@ class Historian:
     def _on_host_ready(self, record: Record) -> None:
         self.history.hosts.setdefault(record.host, 0)
         self.history.ready.add(record.host)
+        self.history.began[record.host] = record.t
 
     def _on_host_error(self, record: Record) -> None:
         self.history.errors.append((record.host, record.text("message")))
@@ -269,17 +274,17 @@ class Historian:
             case "lost":
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += 1
-                self._tell_bodies(key, record.t, about["worker"] if led else None)
+                self._tell_bodies(key, record, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")
 
-    def _tell_bodies(self, key: Key, t: float, leader: int | None) -> None:
+    def _tell_bodies(self, key: Key, record: Record, leader: int | None) -> None:
         """Note a loss for the bodies that are told of it: for a listener's lock all bodies of its worker."""
         for each, bodies in self.bodies.items():
             told = each == key if leader is None else each[:2] == key[:2]
             for body in bodies if told else ():
                 if leader is None or (body.mode == "listener" and body.worker == leader):
-                    body.told = t
+                    body.told, body.why = record.t, record.text("reason")
 
     def _bury(self, record: Record, ending: Ending) -> None:
         """Note that a host died."""

@@ -58,6 +58,12 @@ class Strikes:
             if fault.id == number:
                 faults[place] = replace(fault, end=record.t, hits=hits)
 
+    def _on_queue_unreachable(self, record: Record) -> None:
+        self._history.unreachable.setdefault((record.host, record.text("queue")), record.t)
+
+    def _on_queue_reached(self, record: Record) -> None:
+        self._history.unreachable.pop((record.host, record.text("queue")), None)
+
     def _on_healed(self, record: Record) -> None:
         self._history.healed = record.t
 
