@@ -20,6 +20,9 @@ from simulator.azurite.server import Azurite
 from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
+from simulator.nemesis.nemesis import Nemesis
+from simulator.nemesis.wires import WireError, Wires
+from simulator.real.field import RealField, Wiring
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
 from simulator.real.hosts import TEMPORARY
 from simulator.real.settle import hopeless, multiplying, outstanding
@@ -28,6 +31,7 @@ from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.report.reporter import Phase, Progress, Reporter
 from simulator.work.apps import App, describe, described, end_describing
 from simulator.work.feed import Feeder, read_messages
+from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:
     import subprocess
@@ -42,6 +46,7 @@ AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's loc
 KILL_PATIENCE: Final = 30.0
 CHECK: Final = 1.0
 HURRIED_GRACE: Final = 3.0
+HEALED_WITHIN: Final = 90.0
 
 
 class Trouble(Exception):
@@ -68,6 +73,8 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
     course = _Course(scenario, folder, reporter, signals)
     try:
         return Outcome(course.run(), folder if keep else None)
+    except WireError as error:
+        raise ScenarioError(f"--storage: {error}") from error
     except (AzuriteError, StorageTrouble, FleetTrouble) as error:
         raise Trouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
     except Exception as error:
@@ -100,6 +107,7 @@ class _Course:
         self._app: App
         self._storage: Storage
         self._fleet: Fleet
+        self._nemesis: Nemesis | None = None
         self._started = 0.0
         self._checked = 0.0
         self._decided = False
@@ -160,7 +168,14 @@ class _Course:
         """Start the hosts and wait until all are ready."""
         scenario = self._scenario
         lock_host_id = "fleet" if self._azurite else f"simulated-{secrets.token_hex(4)}"
-        fleet = self._fleet = Fleet(scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id)
+        wiring = self._wire() if scenario.struck else None
+        fleet = self._fleet = Fleet(
+            scenario,
+            self._folder,
+            storage=self._connection,
+            lock_host_id=lock_host_id,
+            way=None if wiring is None else wiring.open,
+        )
         self._undo.callback(fleet.journal.close)
         self._undo.callback(fleet.end_at_once)
         if self._azurite is None:
@@ -176,10 +191,23 @@ class _Course:
             same_app=scenario.same_app,
             app=str(scenario.app),
             queues=self._app.queues,
+            faults=scenario.kinds(),
+            fault_every=scenario.fault_every,
         )
+        if wiring is not None:
+            plan = scenario.nemesis()
+            fleet.journal.write("fault_plan", faults=[fault.to_dict() for fault in plan])
+            self._nemesis = Nemesis(plan, RealField(fleet, wiring, self._storage), seed=scenario.seed)
         self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
+
+    def _wire(self) -> Wiring:
+        """Put proxies between the hosts and the storage."""
+        wires = Wires()
+        self._undo.callback(wires.stop)
+        wires.start()
+        return Wiring(wires, self._connection)
 
     # -- while it runs -----------------------------------------------------------------------------------
 
@@ -188,11 +216,14 @@ class _Course:
         fleet, duration = self._fleet, self._scenario.duration
         feeder = Feeder(self._app, seed=self._scenario.seed, duration=duration, own=self._own)
         strikes = _strikes(self._scenario)
+        if self._nemesis is not None:
+            self._nemesis.start()
         while True:
             now = clock() - self._started
             fleet.look()
             if strikes or fleet.asleep:
                 feeder.extend(now + STEP)  # nobody can be caught where nobody works
+            hurt = self._nemesis is not None and self._be_struck(self._nemesis, now, feeder)
             for message in feeder.due(now, fleet.board.under_way()):
                 name = self._storage.send(message.queue, message.body)
                 fleet.journal.write("message_sent", queue=message.queue, id=name, key=message.key)
@@ -202,11 +233,28 @@ class _Course:
                 feeder.extend(now + AFTERMATH)
             elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
                 return  # nobody can be caught: the verdict will say so
-            if self._decided or (now >= duration and feeder.finished(now) and not strikes and not fleet.asleep):
+            disturbed = strikes or fleet.asleep or hurt
+            if self._decided or (now >= duration and feeder.finished(now) and not disturbed):
                 return
             self._watch()
             self._show("working")
-            time.sleep(KILLING_STEP if due else STEP)
+            time.sleep(KILLING_STEP if due or (hurt and self._nemesis is not None and self._nemesis.aims) else STEP)
+
+    def _be_struck(self, nemesis: Nemesis, now: float, feeder: Feeder) -> bool:
+        """Let the nemesis do what is due, and heal when the time is over; tell whether it is at work."""
+        duration = self._scenario.duration
+        if nemesis.healed is not None:
+            return False
+        with self._signals.held():
+            if now < duration:
+                nemesis.step()
+            elif nemesis.heal():
+                feeder.extend(now + AFTERMATH)
+            else:
+                feeder.extend(now + STEP)
+        if now > duration + HEALED_WITHIN:
+            raise FleetTrouble(f"a host that was started again was not ready within {HEALED_WITHIN:.0f} s")
+        return True
 
     def _strike(self, what: str, *, wanted: bool) -> bool:
         strike = self._fleet.kill_one if what == "kill" else self._fleet.pause_one
@@ -252,6 +300,8 @@ class _Course:
     def _end(self, *, interrupted: bool) -> Verdict:
         """Stop the hosts, write down what is left, and judge."""
         fleet = self._fleet
+        if self._nemesis is not None:
+            self._nemesis.undo()
 
         def hurry() -> bool:
             self._show("stopping")

@@ -137,6 +137,15 @@ class Board(Historian):
     def _tell_resume(self, record: Record) -> None:
         self.tell(record, f"{record.host} goes on", "faint")
 
+    def _tell_fault(self, record: Record) -> None:
+        self.tell(record, record.text("what"), "bad")
+
+    def _tell_healed(self, record: Record) -> None:
+        self.tell(record, "all faults are undone: now everybody must get their turn", "good")
+
+    def _tell_host_restarted(self, record: Record) -> None:
+        self.tell(record, f"{record.text('after')} is started again as {record.host}", "faint")
+
     def _tell_host_exited(self, record: Record) -> None:
         if record.get("expected"):
             self.hosts[record.host] = "stopped"

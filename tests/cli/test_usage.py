@@ -32,7 +32,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--hosts", "0"), ["--hosts 0", "1 to 64"]),
+        (("--hosts", "0"), ["--hosts 0", "1 to 100"]),
         (("--hosts", "five"), ["--hosts", "'five'"]),
         (("--kill", "9", "--hosts", "5"), ["--kill 9 --hosts 5", "0 to 4", "--hosts 10 or more"]),
         (("--kill", "-1"), ["--kill -1", "0 to 4"]),

@@ -27,9 +27,9 @@ def test_a_scenario_of_good_values_is_made(app: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"hosts": 0}, ["--hosts 0", "from 1 to 64"]),
-        ({"hosts": -3}, ["--hosts -3", "from 1 to 64"]),
-        ({"hosts": 65}, ["--hosts 65", "from 1 to 64"]),
+        ({"hosts": 0}, ["--hosts 0", "from 1 to 100"]),
+        ({"hosts": -3}, ["--hosts -3", "from 1 to 100"]),
+        ({"hosts": 101}, ["--hosts 101", "from 1 to 100"]),
         ({"kill": -1}, ["--kill -1", "from 0 to 4"]),
         ({"kill": 9}, ["--kill 9 --hosts 5", "--kill 0 to 4", "--hosts 10 or more"]),
         ({"kill": 5}, ["--kill 5 --hosts 5", "one host must survive"]),

@@ -1,0 +1,167 @@
+"""The nemesis: strikes when a fault of the plan is due and its victim is where it hurts, and undoes it in time.
+
+At least two hosts can always do their work. A host that suffers from one fault is not struck by another, but for those
+that strike everybody. What ended is started again; at the end all that can be undone is undone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from simulator.nemesis.aims import Aiming
+from simulator.nemesis.fault import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.nemesis.fault import Fault, Mark, Ongoing
+    from simulator.nemesis.field import Field
+
+WORKING: Final = 2
+"""How many hosts can always do their work."""
+PATIENCE: Final = 4.0
+"""Seconds for which a fault waits for the moment at which it aims; then it strikes anybody."""
+GIVEN_UP: Final = 15.0
+"""Seconds after which a fault is given up that nobody can be struck with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A fault that has begun: under which number, on whom, and until when."""
+
+    id: int
+    fault: Fault
+    mark: Mark
+    ongoing: Ongoing
+    until: float
+
+
+class Nemesis:
+    """Carries a plan out, step by step; the caller makes the steps."""
+
+    def __init__(self, plan: Sequence[Fault], field: Field, *, seed: int) -> None:
+        """Prepare; ``start`` begins."""
+        self._plan = list(plan)
+        self._field = field
+        self._random = random.Random(f"victims {seed}")
+        self._underway: list[Underway] = []
+        self._aiming: Aiming | None = None
+        self._since = 0.0
+        self._number = 0
+        self._started = 0.0
+        self.healed: float | None = None
+
+    def start(self) -> None:
+        """Count the plan's times from now on."""
+        self._started = self._field.now()
+
+    @property
+    def aims(self) -> bool:
+        """Whether it waits for its moment: then steps should be short."""
+        return self._aiming is not None
+
+    def step(self) -> None:
+        """Do what is due: end faults, choose the next one, strike."""
+        self._field.tend()
+        now = self._field.now()
+        for each in [*self._underway]:
+            if now >= each.until or each.ongoing.is_over():
+                self._end(each)
+        if self._aiming is None:
+            self._choose(now)
+        if self._aiming is not None:
+            self._aim(self._aiming, now)
+
+    def heal(self) -> bool:
+        """Undo what can be undone, and strike no more; True when all hosts work again. Called until it is."""
+        self.undo()
+        self._field.tend()
+        for each in [*self._underway]:
+            if each.ongoing.is_over():
+                self._end(each)
+        if self._underway or self._field.absent():
+            return False
+        if self.healed is None:
+            self.healed = self._field.now()
+            self._field.write("healed")
+        return True
+
+    def undo(self) -> None:
+        """Strike no more, and end all faults that can be ended."""
+        self._plan = []
+        if self._aiming is not None:
+            self._aiming.end()
+            self._aiming = None
+        for each in [*self._underway]:
+            if each.until < math.inf:
+                self._end(each)
+
+    def _choose(self, now: float) -> None:
+        """Take the first fault that is due and can strike somebody."""
+        room = self._room()
+        for fault in self._plan:
+            if now < self._started + fault.at:
+                return
+            if room >= 1 or not fault.disabling:
+                self._plan.remove(fault)
+                self._aiming, self._since = Aiming(fault, self._field, self._random), now
+                return
+
+    def _aim(self, aiming: Aiming, now: float) -> None:
+        mark = aiming.look(self._spared(), self._room())
+        if mark is not None and self._strike(aiming, mark, now):
+            self._aiming = None
+        elif now - self._since > GIVEN_UP:
+            aiming.end()
+            self._aiming = None
+        elif now - self._since > PATIENCE and aiming.aim != aiming.fault.easiest:
+            aiming.lower(aiming.fault.easiest)
+
+    def _strike(self, aiming: Aiming, mark: Mark, now: float) -> bool:
+        fault, seconds = aiming.fault, aiming.fault.length(self._field)
+        self._number += 1
+        number = self._number
+
+        def tell() -> None:
+            self._field.write(
+                "fault",
+                host=mark.hosts[0],
+                id=number,
+                kind=fault.kind,
+                hosts=list(mark.hosts),
+                lock=mark.lock,
+                way=fault.way,
+                aim=mark.aim,
+                seconds=seconds,
+                what=fault.words(mark, seconds),
+            )
+
+        ongoing = fault.begin(self._field, mark, tell)
+        if ongoing is None:
+            self._number -= 1
+            if mark.aim not in {"holder", "anybody"}:
+                aiming.lower(fault.easiest)  # the moment is over
+            return False
+        aiming.end(drop=fault.stops)
+        until = math.inf if seconds is None else now + seconds
+        begun = Underway(number, fault, mark, ongoing, until)
+        self._underway.append(begun)
+        if isinstance(ongoing, Done):
+            self._end(begun)
+        return True
+
+    def _end(self, each: Underway) -> None:
+        self._underway.remove(each)
+        each.ongoing.end()
+        self._field.write("fault_ended", host=each.mark.hosts[0], id=each.id, hits=each.ongoing.hits)
+
+    def _spared(self) -> frozenset[str]:
+        return frozenset(host for each in self._underway if not each.fault.everybody for host in each.mark.hosts)
+
+    def _room(self) -> int:
+        """How many more hosts may be disabled."""
+        disabled = {host for each in self._underway if each.fault.disabling for host in each.mark.hosts}
+        return len([host for host in self._field.working() if host not in disabled]) - WORKING
