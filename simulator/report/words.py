@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Mark = Literal["good", "bad", "open", "note"]
 OVERLAPS_SHOWN: Final = 5
 TROUBLES_SHOWN: Final = 5
+EXCUSED_SHOWN: Final = 5
 LONGEST: Final = 100
 
 
@@ -34,7 +35,8 @@ def headline(verdict: Verdict) -> Line:
         if verdict.untried:
             return Line("open", f"HOLDS, as far as it was tried: {'; '.join(verdict.untried)}.")
         taken = " and failover was in time" if verdict.kills else ""
-        return Line("good", f"HOLDS: never two at once{taken}.")
+        faults = f"; {_number_of(verdict)}" if verdict.faults else ""
+        return Line("good", f"HOLDS: never two at once{taken}{faults}.")
     if verdict.verdict == "violated":
         return Line("bad", "VIOLATED: " + ("two were inside at once." if verdict.overlaps else "a promise was broken."))
     if verdict.interrupted:
@@ -47,6 +49,7 @@ def summary(verdict: Verdict) -> list[Line]:
     return [
         Line("note", fleet_of(len(verdict.hosts), same_app=verdict.same_app)),
         *_exclusion(verdict),
+        *_faults(verdict),
         *_pauses(verdict),
         *_failovers(verdict),
         *_messages(verdict),
@@ -72,8 +75,28 @@ def _exclusion(verdict: Verdict) -> Iterator[Line]:
         )
 
 
+def _number_of(verdict: Verdict) -> str:
+    kinds = {fault.kind for fault in verdict.faults}
+    return f"{count(len(verdict.faults), 'fault')} of {count(len(kinds), 'kind')}"
+
+
+def _faults(verdict: Verdict) -> Iterator[Line]:
+    """Say what a nemesis did, and what of the run its faults excused."""
+    if not verdict.faults:
+        return
+    kinds = Counter(fault.kind for fault in verdict.faults)
+    each = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+    hits = count(sum(fault.hits for fault in verdict.faults), "request")
+    yield Line("good", f"{_number_of(verdict)}: {each}; {hits} hit")
+    excused = [fault for fault in verdict.faults if fault.excused]
+    if excused:
+        yield Line("note", f"{count(len(excused), 'fault')} explained what went wrong, and all of it; such as:")
+    for fault in excused[:EXCUSED_SHOWN]:
+        yield Line("note", _cut(f"  {fault.at:.0f} s, {fault.what}: {fault.excused}"))
+
+
 def _pauses(verdict: Verdict) -> Iterator[Line]:
-    if not verdict.pauses:
+    if not verdict.pauses or verdict.faults:
         return
     late = {(overlap.first.host, overlap.first.owner) for overlap in verdict.caught}
     woke = (

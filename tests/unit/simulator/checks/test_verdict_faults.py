@@ -1,0 +1,517 @@
+"""What a fault of a nemesis excuses, and that nothing else does.
+
+Each story is judged with its fault, without it, and with the same fault on another host, on another lock, at another
+time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from simulator.checks.excuses.statements import STATEMENTS
+from simulator.checks.verdict import Verdict, judge
+from simulator.history.faults import FAULT_KINDS
+from tests.support.journals import TIMER, Story, key_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+A, B = key_lock("a"), key_lock("b")
+NETWORK: Final = ("partition", "lose", "delay", "throttle", "error")
+
+
+def fleet(**known: Any) -> Story:
+    """Begin a run with a nemesis, which is healed in the end."""
+    return Story(faults=["partition"]).know(**known)
+
+
+def ended(story: Story, t: float = 60.0) -> Verdict:
+    """End the run and judge it. The nemesis heals all that it did just before."""
+    if not any(record.event == "fault" for record in story.records):
+        story.fault(0.5, 0.6, "duplicate", "host-3")
+    story.fleet(t - 1, "healed")
+    return judge(story.end(t))
+
+
+def lost_body(
+    story: Story,
+    host: str,
+    start: float,
+    told: float,
+    end: float,
+    lock: str = A,
+    *,
+    why: str = "expired",
+    token: int = 1,
+) -> None:
+    """Tell of a body that lost its lock and ended later, so that its invocation failed."""
+    owner = f"lost by {host} at {told}"
+    function = "ship" if "ship" in lock else "import_eligibility"
+    story.add(start, host, "invocation_started", function=function, invocation=owner)
+    story.lock(start, host, "waiting", lock, owner)
+    story.lock(start, host, "acquired", lock, owner, token=token)
+    story.lock(start, host, "body_started", lock, owner, token=token)
+    story.lock(told, host, "lost", lock, owner, reason=why)
+    story.lock(end, host, "body_ended", lock, owner, token=token, reason="lost")
+    error = {"outcome": "error", "error": "LockLost: lost", "blames": "LockLost"}
+    story.add(end, host, "invocation_ended", function=function, invocation=owner, **error)
+
+
+# --- the cut-off host -------------------------------------------------------------------------------------------------
+
+
+def cut_off_thread(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a thread that was told at its deadline and went on beside the next holder."""
+    story = fleet(**{"async": False})
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    lost_body(story, "host-1", 1.0, 15.0, 25.0)
+    story.body("host-2", 16.0, 20.0, A, token=2, asked=5.0)
+    return ended(story)
+
+
+@pytest.mark.parametrize("kind", NETWORK)
+def test_a_thread_that_was_told_may_overlap_if_its_host_was_cut_off_for_long_enough(kind: str) -> None:
+    verdict = cut_off_thread((3.0, 18.0, kind, "host-1"))
+    assert (verdict.violations, verdict.overlaps, len(verdict.caught)) == ((), (), 1)
+    assert "1 overlap that a fault explains: the body without the lock is told, and ends" in verdict.notes
+    assert verdict.faults[0].excused == "1 overlap, 1 lost hold, 1 failed invocation"
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param((), id="no fault"),
+        pytest.param(((3.0, 18.0, "partition", "host-2"),), id="another host"),
+        pytest.param(((30.0, 45.0, "partition", "host-1"),), id="later"),
+        pytest.param(((3.0, 3.5, "partition", "host-1"),), id="too short"),
+        pytest.param(((3.0, 18.0, "duplicate", "host-1"),), id="duplicate"),
+        pytest.param(((3.0, 18.0, "drain", "host-1"),), id="drain"),
+        pytest.param(((3.0, 18.0, "earthquake", "host-1"),), id="unknown kind"),
+    ],
+)
+def test_nothing_else_explains_that_thread(faults: tuple[tuple[float, float, str, str], ...]) -> None:
+    verdict = cut_off_thread(*faults)
+    assert len(verdict.overlaps) == 1
+    assert "1 invocation of 'ship' failed with LockLost, which nothing in this run caused" in verdict.violations
+    assert all(not fault.excused for fault in verdict.faults)
+
+
+@pytest.mark.parametrize("kind", sorted(FAULT_KINDS - {"break", "pause"}))
+def test_no_fault_excuses_an_overlap_in_which_the_first_was_told_after_the_second_began(kind: str) -> None:
+    story = fleet(**{"async": False})
+    story.fault(2.0, 30.0, kind, "host-1", "host-2", lock=A)
+    lost_body(story, "host-1", 1.0, 16.5, 25.0)
+    story.body("host-2", 16.0, 20.0, A, token=2, asked=5.0)
+    assert len(ended(story).overlaps) == 1
+
+
+def test_an_async_body_that_was_told_has_a_moment_to_end_and_no_more() -> None:
+    def told(end: float) -> Verdict:
+        story = fleet(**{"async": True})
+        story.fault(3.0, 18.0, "partition", "host-1")
+        lost_body(story, "host-1", 1.0, 15.0, end)
+        story.body("host-2", 16.0, 30.0, A, token=2, asked=5.0)
+        return ended(story)
+
+    assert (len(told(16.5).overlaps), len(told(16.5).caught)) == (0, 1)
+    assert (len(told(22.0).overlaps), len(told(22.0).caught)) == (1, 0)
+
+
+def unavailable(policy: str, start: float, end: float, *, fault: tuple[float, float], host: str = "host-1") -> Verdict:
+    """Judge an invocation that failed because the storage gave no answer."""
+    story = Story(policy=policy, faults=["throttle"])
+    story.fault(*fault, "throttle", host)
+    story.body("host-2", 0.5, 0.9, B)
+    story.add(start, "host-1", "invocation_started", function="ship", invocation="call-1")
+    story.lock(start, "host-1", "waiting", A, "call-1")
+    error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+    story.add(end, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+    return ended(story, 120.0)
+
+
+def test_a_single_attempt_may_fail_where_its_patience_ends_under_a_fault() -> None:
+    assert unavailable("skip", 5.0, 15.0, fault=(4.0, 14.0)).holds
+    assert unavailable("wait", 5.0, 66.0, fault=(4.0, 70.0)).holds
+
+
+@pytest.mark.parametrize(
+    ("policy", "end", "fault", "host"),
+    [
+        pytest.param("skip", 15.0, (4.0, 6.0), "host-1", id="the fault was over long before"),
+        pytest.param("skip", 15.0, (30.0, 40.0), "host-1", id="later"),
+        pytest.param("skip", 15.0, (4.0, 14.0), "host-2", id="another host"),
+        pytest.param("skip", 6.0, (4.0, 14.0), "host-1", id="without patience"),
+        pytest.param("wait", 20.0, (4.0, 24.0), "host-1", id="a wait has more patience"),
+    ],
+)
+def test_an_invocation_that_fails_without_need_is_a_violation(
+    policy: str, end: float, fault: tuple[float, float], host: str
+) -> None:
+    said = unavailable(policy, 5.0, end, fault=fault, host=host).violations
+    assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
+
+
+# --- a lock that stays leased -----------------------------------------------------------------------------------------
+
+
+def lost_release(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a lock that was released, and that a waiter got only a lease later."""
+    story = fleet()
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-1", 1.0, 10.0, A, token=1)
+    story.body("host-2", 27.0, 28.0, A, token=2, asked=5.0)
+    return ended(story)
+
+
+@pytest.mark.parametrize("kind", [*NETWORK, "duplicate"])
+def test_a_lock_whose_release_was_lost_stays_leased_for_one_more_lease(kind: str) -> None:
+    assert lost_release((9.0, 11.0, kind, "host-1")).holds
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param((), id="no fault"),
+        pytest.param(((9.0, 11.0, "lose", "host-3"),), id="another host"),
+        pytest.param(((18.0, 20.0, "lose", "host-1"),), id="later"),
+        pytest.param(((9.0, 11.0, "drain", "host-1"),), id="drain"),
+        pytest.param(((9.0, 11.0, "break", "host-1"),), id="break of another lock"),
+    ],
+)
+def test_without_it_the_lock_is_free_at_once(faults: tuple[tuple[float, float, str, str], ...]) -> None:
+    assert lost_release(*faults).violations == ("ship.a was free for 17.0 s while host-2 waited for it",)
+
+
+def test_a_waiter_that_is_cut_off_waits_as_much_longer_and_no_more() -> None:
+    def waited(until: float) -> Verdict:
+        story = fleet()
+        story.body("host-1", 1.0, 4.0, A, token=1)
+        story.fault(8.0, 14.0, "throttle", "host-2")
+        story.body("host-2", until, until + 1, A, token=2, asked=3.0)
+        return ended(story)
+
+    assert waited(20.0).holds  # 6 s of the fault and 5 s after it excuse what is more than a poll
+    # Whoever was asking may have been given the lease unseen: one more lease after the fault.
+    assert waited(50.0).violations == ("ship.a was free for 16.0 s while host-2 waited for it",)
+
+
+# --- an operator ------------------------------------------------------------------------------------------------------
+
+
+def broken_lease(
+    *, lock: str = A, at: float = 10.0, second: float = 11.0, told: float | None = 14.0, victim: str = "host-1"
+) -> Verdict:
+    """Judge two bodies of one lock, after an operator has broken a lease."""
+    story = fleet()
+    story.fault(at, at, "break", victim, lock=lock)
+    story.fleet(at, "operator", lock=lock, action="break")
+    if told is None:
+        story.body("host-1", 1.0, 20.0, A, token=1)
+    else:
+        lost_body(story, "host-1", 1.0, told, told + 0.5, why="stolen")
+    story.body("host-2", second, 22.0, A, token=2, asked=5.0)
+    return ended(story)
+
+
+def test_after_a_break_two_are_inside_until_the_next_renewal() -> None:
+    verdict = broken_lease()
+    assert (verdict.overlaps, len(verdict.caught), verdict.violations) == ((), 1, ())
+    assert verdict.faults[0].excused == "1 overlap, 1 lost hold, 1 failed invocation"
+
+
+@pytest.mark.parametrize(
+    "break_",
+    [
+        pytest.param({"lock": B}, id="another lock"),
+        pytest.param({"at": 30.0}, id="later"),
+        pytest.param({"at": 0.5}, id="before it was acquired"),
+        pytest.param({"second": 15.0, "told": 18.0, "at": 2.0}, id="long before"),
+    ],
+)
+def test_a_break_excuses_its_own_lock_and_its_own_time_only(break_: dict[str, Any]) -> None:
+    verdict = broken_lease(**break_)
+    assert (len(verdict.overlaps), len(verdict.caught)) == (1, 0)
+
+
+def test_a_holder_that_is_never_told_of_a_break_is_a_violation() -> None:
+    story = fleet()
+    story.fault(3.0, 3.0, "break", "host-1", lock=A)
+    story.body("host-1", 1.0, 40.0, A, token=1)
+    said = ended(story).violations
+    assert "host-1 was not told for 37.0 s that the lease of ship.a was gone (fault 1)" in said
+
+
+def test_a_holder_that_is_cut_off_after_a_break_is_told_at_its_deadline() -> None:
+    def cut(host: str) -> Verdict:
+        story = fleet()
+        story.fault(3.0, 3.0, "break", "host-1", lock=A)
+        story.fault(4.0, 30.0, "partition", host)
+        lost_body(story, "host-1", 1.0, 18.5, 18.6)
+        return ended(story)
+
+    assert cut("host-1").holds
+    assert any("was not told" in text for text in cut("host-2").violations)
+
+
+def test_the_stale_token_of_a_broken_hold_is_refused_and_the_verdict_names_it() -> None:
+    story = fleet()
+    story.fault(10.0, 10.0, "break", "host-1", lock=A)
+    owner = story.body("host-1", 1.0, 13.0, A, token=1, outcome="error")
+    sees = {"token": 1}
+    story.sight("host-1", 1.0, 13.0, invocation=owner, sees=sees, error="StaleToken")
+    story.body("host-2", 11.0, 22.0, A, token=2, asked=5.0)
+    verdict = ended(story)
+    assert [overlap.refused for overlap in verdict.caught] == ["StaleToken"]
+    assert "1 stale write refused by the token (StaleToken)" in verdict.notes
+    assert verdict.to_dict()["caught"][0]["refused"] == "StaleToken"
+
+
+def stale_token(*, lock: str, at: float) -> Verdict:
+    """Judge a hold that was handed on within its process after its lease was gone."""
+    story = fleet()
+    story.fault(at, at, "break", "host-1", lock=lock)
+    story.body("host-1", 1.0, 10.5, A, token=1001)
+    story.body("host-2", 11.0, 30.0, A, token=2001, asked=5.0)
+    story.body("host-1", 12.0, 12.5, A, token=1002, asked=9.0)
+    return ended(story)
+
+
+def test_a_token_is_out_of_order_only_where_its_lease_was_broken() -> None:
+    assert stale_token(lock=A, at=10.0).tokens.increasing
+    assert not stale_token(lock=B, at=10.0).tokens.increasing
+    assert not stale_token(lock=A, at=20.0).tokens.increasing
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def run_again(*faults: tuple[float, float, str, str], first_end: float = 6.0) -> Verdict:
+    """Judge a message that was delivered again, to another host."""
+    story = fleet()
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.sent(3.0, "m1")
+    story.received(4.0, "host-1", "m1")
+    story.body("host-1", 5.0, first_end, A, token=1, message="m1")
+    story.received(24.0, "host-2", "m1", 2)
+    story.body("host-2", 25.0, 26.0, B, token=1, message="m1")
+    story.completed(26.1, "host-2", "m1")
+    return ended(story)
+
+
+@pytest.mark.parametrize("kind", NETWORK)
+def test_a_message_runs_again_whose_deletion_a_fault_prevented(kind: str) -> None:
+    verdict = run_again((5.5, 7.0, kind, "host-1"))
+    assert verdict.violations == ()
+    assert verdict.messages.duplicated == 1
+    assert verdict.faults[0].excused == "1 repeated message"
+
+
+@pytest.mark.parametrize("kind", NETWORK)
+def test_a_message_runs_twice_at_once_if_its_host_could_not_renew_it(kind: str) -> None:
+    assert run_again((5.5, 24.0, kind, "host-1"), first_end=30.0).violations == ()
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param((), id="no fault"),
+        pytest.param(((5.5, 7.0, "partition", "host-2"),), id="another host"),
+        pytest.param(((15.0, 17.0, "partition", "host-1"),), id="later"),
+        pytest.param(((5.5, 7.0, "duplicate", "host-1"),), id="duplicate"),
+        pytest.param(((5.5, 5.5, "break", "host-1"),), id="break"),
+    ],
+)
+def test_a_message_that_runs_again_without_such_a_fault_is_a_violation(
+    faults: tuple[tuple[float, float, str, str], ...],
+) -> None:
+    assert "1 message ran twice although nobody had been killed" in run_again(*faults).violations
+
+
+@pytest.mark.parametrize("kind", sorted(FAULT_KINDS))
+def test_no_fault_excuses_a_message_that_is_lost_or_stuck(kind: str) -> None:
+    def left(ids: list[str]) -> tuple[str, ...]:
+        story = fleet()
+        story.fault(2.0, 30.0, kind, "host-1", lock=A)
+        story.sent(3.0, "m1")
+        story.received(4.0, "host-1", "m1")
+        story.body("host-1", 5.0, 6.0, A, token=1, message="m1", outcome="error")
+        story.fleet(58.0, "queue_left", queue="orders", ready=len(ids), invisible=0, ids=ids)
+        if not ids:
+            story.completed(6.1, "host-1", "m1")
+        return ended(story).violations
+
+    assert any("lost: gone from the queue" in text for text in left([]))
+    assert any("stuck: still in the queue" in text for text in left(["m1"]))
+
+
+# --- kills, pauses, drains --------------------------------------------------------------------------------------------
+
+
+def never_woke(*, paused: tuple[float, float], killed: float) -> Verdict:
+    story = fleet()
+    story.fault(paused[0], paused[1], "pause", "host-1")
+    story.add(paused[0], "host-1", "pause")
+    story.add(paused[1], "host-1", "resume")
+    story.body("host-1", 1.0, None, A, token=1)
+    story.kill(killed, "host-1", A)
+    story.body("host-2", 18.0, 30.0, A, token=2, asked=5.0)
+    return ended(story)
+
+
+def test_a_host_that_was_killed_while_it_stood_still_past_its_lease_can_not_be_told() -> None:
+    assert len(never_woke(paused=(2.0, 25.0), killed=25.1).caught) == 1
+    assert len(never_woke(paused=(2.0, 20.0), killed=25.0).overlaps) == 1
+    assert len(never_woke(paused=(20.0, 25.0), killed=25.1).overlaps) == 1
+
+
+def drained(*, asked: bool, freed: float) -> Verdict:
+    """Judge a host that ended, and whose lock was acquired by another some time after."""
+    story = fleet()
+    if asked:
+        story.fault(3.0, 13.0, "drain", "host-1")
+        story.add(3.0, "host-1", "host_draining", holds=[])
+    story.sent(0.8, "m1")
+    story.received(0.9, "host-1", "m1")
+    story.body("host-1", 1.0, None, A, token=1, message="m1")
+    story.add(13.0, "host-1", "host_exited", code=0, expected=asked)
+    story.received(25.0, "host-2", "m1", 2)
+    story.body("host-2", freed, freed + 1, A, token=2, asked=25.1, message="m1")
+    story.completed(freed + 1.1, "host-2", "m1")
+    return ended(story)
+
+
+def test_a_drained_host_is_cut_as_by_a_kill_and_its_lock_is_free_a_lease_later() -> None:
+    verdict = drained(asked=True, freed=28.5)
+    assert verdict.violations == ()
+    assert verdict.hosts[0].ended == "drained"
+    assert verdict.faults[0].excused == "1 body cut, 1 repeated message"
+
+
+def test_a_host_that_ends_without_being_asked_and_a_lock_that_is_late_are_violations() -> None:
+    assert "host-1 ended by itself with exit code 0" in drained(asked=False, freed=28.5).violations
+    assert any("was free for" in text for text in drained(asked=True, freed=45.0).violations)
+
+
+def test_a_nemesis_may_kill_a_host_that_holds_nothing() -> None:
+    story = fleet()
+    story.fault(3.0, 3.0, "kill", "host-3")
+    story.kill(3.0, "host-3")
+    story.body("host-1", 1.0, 2.0, A)
+    assert ended(story).holds
+
+
+def taken_over(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a failover that took 40 seconds; 20 are the bound."""
+    story = fleet()
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-1", 1.0, None, A, token=1)
+    story.kill(4.0, "host-1", A)
+    story.body("host-2", 44.0, 45.0, A, token=2, asked=3.0)
+    return ended(story)
+
+
+def test_a_take_over_may_be_late_only_if_a_fault_hit_who_waited_for_it() -> None:
+    assert taken_over((10.0, 30.0, "partition", "host-2")).violations == ()
+    for faults in ((), ((10.0, 30.0, "partition", "host-3"),), ((50.0, 55.0, "partition", "host-2"),)):
+        assert any("was taken over after 40.0 s" in text for text in taken_over(*faults).violations)
+
+
+# --- after the faults -------------------------------------------------------------------------------------------------
+
+
+def quiet_after(tell: Callable[[Story], None], *, healed: float | None = 10.0) -> Verdict:
+    story = fleet()
+    story.fault(5.0, 9.0, "partition", "host-2")
+    story.body("host-1", 1.0, 2.0, A)
+    if healed is not None:
+        story.fleet(healed, "healed")
+    tell(story)
+    return judge(story.end(200.0))
+
+
+def ticks(story: Story, *hosts: str) -> None:
+    for host in hosts:
+        story.add(20.0, host, "tick", function="import_eligibility")
+
+
+def test_every_timer_ticks_on_every_host_after_the_faults() -> None:
+    assert quiet_after(lambda story: ticks(story, "host-1", "host-2", "host-3")).holds
+    said = quiet_after(lambda story: ticks(story, "host-1", "host-3")).violations
+    assert said == ("the timer 'import_eligibility' did not tick on host-2 in the 190 s after all faults were over",)
+
+
+def test_every_queue_is_polled_again_after_the_faults() -> None:
+    def polled(story: Story, *, again: bool) -> None:
+        ticks(story, "host-1", "host-2", "host-3")
+        story.add(6.0, "host-2", "queue_unreachable", queue="orders", reason="no answer")
+        if again:
+            story.add(12.0, "host-2", "queue_reached", queue="orders")
+
+    assert quiet_after(lambda story: polled(story, again=True)).holds
+    said = quiet_after(lambda story: polled(story, again=False)).violations
+    assert said == ("host-2 could not poll 'orders' for 190 s after all faults were over",)
+
+
+def test_who_waits_acquires_after_the_faults() -> None:
+    def waits(story: Story, busy: float) -> None:
+        ticks(story, "host-1", "host-2", "host-3")
+        story.body("host-1", 3.0, 3.0 + busy, B, token=1)
+        story.body("host-2", 3.0 + busy, 199.0, B, token=2, asked=2.9)
+        story.body("host-3", 199.0, 199.5, B, token=3, asked=12.0)
+
+    assert quiet_after(lambda story: waits(story, 150.0)).holds
+
+    def starves(story: Story) -> None:
+        ticks(story, "host-1", "host-2", "host-3")
+        for number, start in enumerate(range(12, 190, 16), 1):  # each hold is cut by a worker's end, and lapses
+            story.lock(start, "host-1", "acquired", B, f"call-{number}", token=number)
+            story.lock(start + 1, "host-1", "released", B, f"call-{number}")
+        story.body("host-3", 199.0, 199.5, B, token=30, asked=12.0)
+
+    said = quiet_after(starves).violations
+    assert "host-3 waited for ship.b for 187 s after all faults were over" in said
+
+
+def test_faults_that_were_not_undone_prove_nothing() -> None:
+    verdict = quiet_after(lambda story: ticks(story, "host-1", "host-2", "host-3"), healed=None)
+    assert verdict.reasons == ("the faults were not undone before the run ended: nobody had to get on",)
+
+
+def test_faults_that_were_asked_for_and_did_not_strike_prove_nothing() -> None:
+    story = Story(faults=["kill", "pause"])
+    story.body("host-1", 1.0, 2.0, A)
+    story.fleet(10.0, "healed")
+    assert judge(story.end(20.0)).reasons == ("2 kinds of faults asked for, and no fault struck",)
+
+
+# --- the statements ---------------------------------------------------------------------------------------------------
+
+
+def test_each_kind_has_a_statement() -> None:
+    assert set(STATEMENTS) == {*FAULT_KINDS, "unknown"}
+
+
+def test_the_verdict_has_a_report_of_each_fault() -> None:
+    story = fleet()
+    story.fault(3.0, 9.5, "delay", "host-2", lock=TIMER, what="host-2 is late", hits=4)
+    story.fault(4.0, None, "break", "host-1", lock=A, what="an operator")
+    story.body("host-1", 1.0, 2.0, B)
+    first, second = ended(story).to_dict()["faults"]
+    assert first == {
+        "id": 1,
+        "kind": "delay",
+        "at": 3.0,
+        "seconds": 6.5,
+        "hosts": ["host-2"],
+        "lock": TIMER,
+        "what": "host-2 is late",
+        "hits": 4,
+        "excused": "",
+    }
+    assert (second["seconds"], second["kind"]) == (None, "break")
