@@ -21,17 +21,17 @@ from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.nemesis.nemesis import Nemesis
-from simulator.nemesis.wires import WireError, Wires
+from simulator.nemesis.wires import Wires
 from simulator.real.field import RealField, Wiring
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
 from simulator.real.hosts import TEMPORARY
+from simulator.real.refusals import refuse
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.report.reporter import Phase, Progress, Reporter
 from simulator.work.apps import App, describe, described, end_describing
 from simulator.work.feed import Feeder, read_messages
-from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:
     import subprocess
@@ -69,13 +69,12 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
         ScenarioError: an option, the app or its messages can't be used.
         Trouble: storage or processes don't work.
     """
+    refuse(scenario)
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)
     try:
         return Outcome(course.run(), folder if keep else None)
-    except WireError as error:
-        raise ScenarioError(f"--storage: {error}") from error
     except (AzuriteError, StorageTrouble, FleetTrouble) as error:
         raise Trouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
     except Exception as error:
