@@ -38,6 +38,10 @@ class Field(Protocol):
     def wires(self) -> Mapping[str, Wire]:
         """The way to the storage of each host that was started and has not ended."""
 
+    @property
+    def locking(self) -> bool:
+        """Whether the functions are locked at all."""
+
     def now(self) -> float:
         """Return the time of the journals' clock."""
 

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from simulator.nemesis.aims import Aiming
+from simulator.nemesis.aims import REQUESTS, Aiming
 from simulator.nemesis.fault import Done
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 WORKING: Final = 2
 """How many hosts can always do their work."""
 PATIENCE: Final = 8.0
-"""Seconds for which a fault waits for the moment at which it aims; then it strikes anybody."""
-GIVEN_UP: Final = 20.0
-"""Seconds after which a fault is given up that nobody can be struck with."""
+"""Seconds for which a fault waits for the moment at which it aims, at most; then it strikes anybody."""
+GIVEN_UP: Final = 12.0
+"""Seconds after that in which a fault is given up that nobody can be struck with."""
 
 AT_A_TIME: Final = 3
 """How many faults may wait for their moments at a time."""
@@ -45,8 +45,9 @@ class Underway:
 class Nemesis:
     """Carries a plan out, step by step; the caller makes the steps."""
 
-    def __init__(self, plan: Sequence[Fault], field: Field, *, seed: int) -> None:
-        """Prepare; ``start`` begins."""
+    def __init__(self, plan: Sequence[Fault], field: Field, *, seed: int, every: float = PATIENCE) -> None:
+        """Prepare; ``start`` begins. Where faults come ``every`` second or so, none waits for its moment for long."""
+        self._patience = min(PATIENCE, 2 * every)
         self._plan = list(plan)
         self._field = field
         self._random = random.Random(f"victims {seed}")
@@ -109,17 +110,23 @@ class Nemesis:
                 return
             if room >= 1 or not fault.disabling:
                 self._plan.remove(fault)
-                self._aiming[Aiming(fault, self._field, self._random)] = now
+                self._aiming[self._aiming_at(fault)] = now
+
+    def _aiming_at(self, fault: Fault) -> Aiming:
+        aiming = Aiming(fault, self._field, self._random)
+        if fault.aim in REQUESTS and not self._field.locking:
+            aiming.lower(fault.easiest)  # nobody sends such requests
+        return aiming
 
     def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
         """Strike if it is the moment; tell whether nothing is left to do."""
         mark = aiming.look(self._spared(), self._room())
         if mark is not None and self._strike(aiming, mark, now):
             return True
-        if waited > GIVEN_UP:
+        if waited > self._patience + GIVEN_UP:
             aiming.end()
             return True
-        if waited > PATIENCE and aiming.aim != aiming.fault.easiest:
+        if waited > self._patience and aiming.aim != aiming.fault.easiest:
             aiming.lower(aiming.fault.easiest)
         return False
 

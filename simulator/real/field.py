@@ -64,6 +64,11 @@ class RealField(Field):
         """The wires of the hosts."""
         return self._wiring.by_host
 
+    @property
+    def locking(self) -> bool:
+        """Whether the functions are locked at all."""
+        return self._fleet.scenario.singleton
+
     def now(self) -> float:
         """Return the time of the journals' clock."""
         return clock()

@@ -198,7 +198,9 @@ class _Course:
         if wiring is not None:
             plan = scenario.nemesis()
             fleet.journal.write("fault_plan", faults=[fault.to_dict() for fault in plan])
-            self._nemesis = Nemesis(plan, RealField(fleet, wiring, self._storage), seed=scenario.seed)
+            field = RealField(fleet, wiring, self._storage)
+            every = scenario.fault_every
+            self._nemesis = Nemesis(plan, field, seed=scenario.seed, every=every)
         self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()

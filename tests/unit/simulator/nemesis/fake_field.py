@@ -59,6 +59,11 @@ class FakeField(Field):
         self.done: list[tuple[Any, ...]] = []
         self.records: list[tuple[str, dict[str, Any]]] = []
         self.refuses = False
+        self.locked = True
+
+    @property
+    def locking(self) -> bool:
+        return self.locked
 
     @property
     def wires(self) -> dict[str, Wire]:

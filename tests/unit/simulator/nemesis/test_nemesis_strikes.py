@@ -106,10 +106,17 @@ def test_a_moment_that_does_not_come_is_waited_for_no_longer_and_the_record_says
     assert (record["aim"], record["meant"]) == ("anybody", "renewal")
 
 
+def test_nobody_waits_for_requests_where_nothing_is_locked() -> None:
+    field = FakeField()
+    field.locked = False
+    go_on(field, striking(field, fault("drain", aim="renewal")), 1.2)
+    assert [record["aim"] for record in field.told("fault")] == ["anybody"]
+
+
 def test_a_break_without_any_lock_is_given_up() -> None:
     field = FakeField()
     nemesis = striking(field, fault("break", aim="renewal"))
-    go_on(field, nemesis, GIVEN_UP + 2)
+    go_on(field, nemesis, PATIENCE + GIVEN_UP + 2)
     assert (field.records, nemesis.aims) == ([], False)
 
 
