@@ -48,7 +48,7 @@ class Nemesis:
     def __init__(self, plan: Sequence[Fault], field: Field, *, seed: int, every: float = PATIENCE) -> None:
         """Prepare; ``start`` begins. Where faults come ``every`` second or so, none waits for its moment for long."""
         self._patience = min(PATIENCE, 2 * every)
-        self._plan = list(plan)
+        self._plan = sorted(plan, key=lambda fault: fault.at)
         self._field = field
         self._random = random.Random(f"victims {seed}")
         self._underway: list[Underway] = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from simulator.faults.rules import Hang
 from simulator.nemesis.aims import lock_in
 from simulator.nemesis.fault import KINDS
 from simulator.nemesis.field import Holding, Wanting
@@ -62,6 +63,9 @@ def test_replies_to_earlier_requests_are_lost_unless_only_requests_are(way: str,
     nemesis = striking(field, fault("partition", seconds=3.0, way=way, host="host-1"))
     go_on(field, nemesis, 1.2)
     assert field.wire("host-1").cuts == cuts
+    rule = field.wire("host-1").blobs.rule_for(asked("renew"))
+    assert rule is not None
+    assert rule.action == Hang(forward=way == "replies")
     go_on(field, nemesis, 3.2)
     assert field.wire("host-1").cuts == cuts + 1  # nobody hangs for longer
 
@@ -146,6 +150,7 @@ async def caught_by(field: FakeField, nemesis: Nemesis, host: str, operation: st
     task = asyncio.ensure_future(rule.action(cast("Exchange", held)))
     await asyncio.sleep(0)
     assert held.fate == ""
+    assert {field.wire(other).fate(operation) for other in field.names} == {""}  # one is enough
     go_on(field, nemesis, 0.1)
     await asyncio.wait_for(task, 1.0)
     return held
@@ -208,11 +213,18 @@ def test_two_hosts_can_always_work(hosts: int) -> None:
     assert len(field.told("fault")) >= 3
 
 
+def test_a_host_that_suffers_already_is_not_struck_again_before_that_is_over() -> None:
+    field = FakeField()
+    go_on(field, striking(field, *(fault("delay", seconds=3.0, host="host-1") for _ in range(2))), 3.5)
+    assert len(field.told("fault")) == 1
+    field = FakeField()
+    go_on(field, striking(field, *(fault("delay", seconds=3.0, host="host-1") for _ in range(2))), 4.5)
+    assert len(field.told("fault")) == 2
+
+
 def test_what_harms_no_work_does_not_wait_for_room() -> None:
     field = FakeField(3)
-    go_on(
-        field, striking(field, fault("pause", seconds=9.0), fault("pause", seconds=9.0), fault("delay", seconds=3.0)), 3
-    )
+    go_on(field, striking(field, fault("pause", seconds=9.0), fault("delay", at=2.0, seconds=3.0)), 3)
     assert [record["kind"] for record in field.told("fault")] == ["pause", "delay"]
 
 
@@ -243,6 +255,7 @@ def test_healing_undoes_everything_and_waits_until_all_hosts_are_back() -> None:
     nemesis = striking(field, *faults)
     go_on(field, nemesis, 3.0)
     assert len(field.told("fault")) == 3
+    assert field.wire("host-4").fate("renew") == "ambush"
     assert not nemesis.heal()
     assert field.working() == ["host-1", "host-2", "host-4", "host-5"]
     assert {name: field.wire(name).fate("renew") for name in field.names} == dict.fromkeys(field.names, "")
