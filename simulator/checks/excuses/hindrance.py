@@ -29,6 +29,14 @@ def hindered(history: History, host: str, start: float, end: float) -> float:
     return covered([span(fault) for fault in hindering(history, host, start, end)], start, end)
 
 
+def by_when(history: History, host: str, start: float, seconds: float) -> float:
+    """Return when so many seconds have passed since ``start`` in which the requests of a host were not hindered."""
+    end = start + seconds
+    while end < history.end and (later := start + seconds + hindered(history, host, start, end)) > end:
+        end = later
+    return end
+
+
 def span(fault: Fault) -> tuple[float, float]:
     """Return from when to when a fault may have effects."""
     return fault.start, fault.end + STATEMENTS[fault.kind].after

@@ -21,7 +21,7 @@ class Statement:
         still: what is a violation all the same, in words.
         hinders: requests fail or come late: whoever waits for an answer may wait longer. If that lasts for a third of a
             lease, a hold may be lost; if it lasts for the lock's patience, an invocation may fail with
-            StorageUnavailable; and a message may come back.
+            StorageUnavailable, and at once if it puts its message back; and a message may come back.
         leases: a release may not be carried out, or a request for a lease after it: a lock that its host had may stay
             leased for one more lease.
         unseen: a request may be carried out without its host knowing: a lock that it only asked for may be leased, too.

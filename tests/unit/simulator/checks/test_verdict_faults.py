@@ -154,6 +154,27 @@ def test_an_invocation_that_fails_without_need_is_a_violation(
     assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
 
 
+def not_put_back(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a message that was to be put back, and whose put-back failed at once."""
+    story = Story(policy="defer", faults=["error"])
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-2", 1.0, 4.0, A, token=1)
+    story.add(2.0, "host-1", "invocation_started", function="ship", invocation="call-1")
+    story.lock(2.0, "host-1", "waiting", A, "call-1")
+    story.lock(2.1, "host-1", "contended", A, "call-1", reason="defer")
+    error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+    story.add(3.0, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+    return ended(story)
+
+
+def test_a_put_back_has_no_patience_with_a_queue_that_fails() -> None:
+    assert not_put_back((2.5, 4.0, "error", "host-1")).violations == ()
+    for faults in ((), ((2.5, 4.0, "error", "host-2"),), ((5.0, 6.0, "error", "host-1"),)):
+        said = not_put_back(*faults).violations
+        assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
+
+
 # --- a lock that stays leased -----------------------------------------------------------------------------------------
 
 
@@ -546,14 +567,14 @@ def test_a_nemesis_may_kill_a_host_that_holds_nothing() -> None:
     assert ended(story).holds
 
 
-def taken_over(*faults: tuple[float, float, str, str]) -> Verdict:
-    """Judge a failover that took 40 seconds; 20 are the bound."""
+def taken_over(*faults: tuple[float, float, str, str], at: float = 44.0) -> Verdict:
+    """Judge a failover that took 40 seconds, or as told; 20 are the bound."""
     story = fleet()
     for start, end, kind, host in faults:
         story.fault(start, end, kind, host)
     story.body("host-1", 1.0, None, A, token=1)
     story.kill(4.0, "host-1", A)
-    story.body("host-2", 44.0, 45.0, A, token=2, asked=3.0)
+    story.body("host-2", at, at + 1, A, token=2, asked=3.0)
     return ended(story)
 
 
@@ -561,6 +582,12 @@ def test_a_take_over_may_be_late_only_if_a_fault_hit_who_waited_for_it() -> None
     assert taken_over((10.0, 30.0, "partition", "host-2")).violations == ()
     for faults in ((), ((10.0, 30.0, "partition", "host-3"),), ((50.0, 55.0, "partition", "host-2"),)):
         assert any("was taken over after 40.0 s" in text for text in taken_over(*faults).violations)
+
+
+def test_the_bound_of_a_take_over_grows_by_the_time_for_which_its_waiter_was_refused() -> None:
+    assert taken_over((18.0, 24.0, "throttle", "host-2"), at=30.0).violations == ()
+    for faults in ((), ((18.0, 24.0, "throttle", "host-3"),), ((10.0, 11.0, "throttle", "host-2"),)):
+        assert any("was taken over after 26.0 s" in text for text in taken_over(*faults, at=30.0).violations)
 
 
 def ticked(*faults: tuple[float, float, str, str]) -> tuple[str, ...]:
