@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 WORKING: Final = 2
 """How many hosts can always do their work."""
-PATIENCE: Final = 4.0
+PATIENCE: Final = 8.0
 """Seconds for which a fault waits for the moment at which it aims; then it strikes anybody."""
-GIVEN_UP: Final = 15.0
+GIVEN_UP: Final = 20.0
 """Seconds after which a fault is given up that nobody can be struck with."""
+
+AT_A_TIME: Final = 3
+"""How many faults may wait for their moments at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,7 @@ class Nemesis:
         self._field = field
         self._random = random.Random(f"victims {seed}")
         self._underway: list[Underway] = []
-        self._aiming: Aiming | None = None
-        self._since = 0.0
+        self._aiming: dict[Aiming, float] = {}  # and since when
         self._number = 0
         self._started = 0.0
         self.healed: float | None = None
@@ -60,8 +62,8 @@ class Nemesis:
 
     @property
     def aims(self) -> bool:
-        """Whether it waits for its moment: then steps should be short."""
-        return self._aiming is not None
+        """Whether it waits for a moment: then steps should be short."""
+        return bool(self._aiming)
 
     def step(self) -> None:
         """Do what is due: end faults, choose the next one, strike."""
@@ -70,10 +72,10 @@ class Nemesis:
         for each in [*self._underway]:
             if now >= each.until or each.ongoing.is_over():
                 self._end(each)
-        if self._aiming is None:
-            self._choose(now)
-        if self._aiming is not None:
-            self._aim(self._aiming, now)
+        self._choose(now)
+        for aiming, since in [*self._aiming.items()]:
+            if self._aim(aiming, now, now - since):
+                del self._aiming[aiming]
 
     def heal(self) -> bool:
         """Undo what can be undone, and strike no more; True when all hosts work again. Called until it is."""
@@ -92,33 +94,34 @@ class Nemesis:
     def undo(self) -> None:
         """Strike no more, and end all faults that can be ended."""
         self._plan = []
-        if self._aiming is not None:
-            self._aiming.end()
-            self._aiming = None
+        for aiming in self._aiming:
+            aiming.end()
+        self._aiming = {}
         for each in [*self._underway]:
             if each.until < math.inf:
                 self._end(each)
 
     def _choose(self, now: float) -> None:
-        """Take the first fault that is due and can strike somebody."""
+        """Take the faults that are due and can strike somebody."""
         room = self._room()
-        for fault in self._plan:
-            if now < self._started + fault.at:
+        for fault in [*self._plan]:
+            if now < self._started + fault.at or len(self._aiming) >= AT_A_TIME:
                 return
             if room >= 1 or not fault.disabling:
                 self._plan.remove(fault)
-                self._aiming, self._since = Aiming(fault, self._field, self._random), now
-                return
+                self._aiming[Aiming(fault, self._field, self._random)] = now
 
-    def _aim(self, aiming: Aiming, now: float) -> None:
+    def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
+        """Strike if it is the moment; tell whether nothing is left to do."""
         mark = aiming.look(self._spared(), self._room())
         if mark is not None and self._strike(aiming, mark, now):
-            self._aiming = None
-        elif now - self._since > GIVEN_UP:
+            return True
+        if waited > GIVEN_UP:
             aiming.end()
-            self._aiming = None
-        elif now - self._since > PATIENCE and aiming.aim != aiming.fault.easiest:
+            return True
+        if waited > PATIENCE and aiming.aim != aiming.fault.easiest:
             aiming.lower(aiming.fault.easiest)
+        return False
 
     def _strike(self, aiming: Aiming, mark: Mark, now: float) -> bool:
         fault, seconds = aiming.fault, aiming.fault.length(self._field)
@@ -135,6 +138,7 @@ class Nemesis:
                 lock=mark.lock,
                 way=fault.way,
                 aim=mark.aim,
+                meant=fault.aim,
                 seconds=seconds,
                 what=fault.words(mark, seconds),
             )

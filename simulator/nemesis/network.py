@@ -121,9 +121,9 @@ class Partition(NetworkFault, kind="partition"):
         return Hang(forward=self.way == "replies")
 
     def words(self, mark: Mark, seconds: float | None) -> str:
-        ways = {"requests": "its requests are lost", "replies": "its requests arrive, and their replies are lost"}
         are = "is" if len(mark.hosts) == 1 else "are"
-        return f"{mark.who} {are} cut off from the storage for {seconds:g} s, {ways.get(self.way, 'both ways')}"
+        ways = {"requests": ": requests are lost", "replies": ": requests are carried out, and replies are lost"}
+        return f"{mark.who} {are} cut off from the storage for {seconds:g} s{ways.get(self.way, ', both ways')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,4 +35,9 @@ class Break(Fault, kind="break"):
         return Done() if mark.lock and field.operate(mark.lock, self.action, tell) else None
 
     def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - an instant
-        return f"an operator {ACTIONS[self.action]} of the lock {mark.lock}, which {mark.who} has"
+        return f"an operator {ACTIONS[self.action]} of {_short(mark.lock)}, which {mark.who} has"
+
+
+def _short(lock: str) -> str:
+    """Return a lock's name without the folder of the app."""
+    return lock.split("/", 2)[-1] if lock.startswith("locks/") else lock

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.nemesis import hosts, network, operator
 from simulator.nemesis.fault import AIMS, KINDS, Fault
-from singleton.base.words import did_you_mean, listed, quoted
+from singleton.base.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,8 +47,8 @@ def chosen(text: str) -> tuple[str, ...]:
     for word in words:
         if word not in {*ALL, "all"}:
             raise PlanError(
-                f"{quoted(word)} is no kind of faults{did_you_mean(word, [*ALL, 'all'])}; "
-                f"the kinds are {', '.join(ALL)}, and all"
+                f"{quoted(word)} is no kind of faults; the kinds are {', '.join(ALL)}, and all"
+                f"{did_you_mean(word, [*ALL, 'all'])}"
             )
     if not words:
         raise PlanError(f"no kind is named; the kinds are {', '.join(ALL)}, and all")
@@ -144,8 +144,3 @@ def kinds_of(plan: Iterable[Fault]) -> tuple[str, ...]:
     """Return the kinds in a plan."""
     found = {fault.kind for fault in plan}
     return tuple(kind for kind in ALL if kind in found)
-
-
-def shown(names: Iterable[str]) -> str:
-    """Return names for an error message."""
-    return listed(names)

@@ -103,6 +103,11 @@ class Wires:
         """Start the thread."""
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
     def open(self, connection: str) -> Wire:
         """Open a wire to the storage of this connection string.
 
@@ -120,7 +125,7 @@ class Wires:
 
     def stop(self) -> None:
         """Close all wires, and end the thread."""
-        if not self._thread.is_alive():
+        if not self.is_running:
             self._loop.close()
             return
         with contextlib.suppress(TimeoutError):

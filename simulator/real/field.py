@@ -54,7 +54,7 @@ class RealField(Field):
         self._random = random.Random(f"back {fleet.scenario.seed}")
         self._draining: dict[Host, float] = {}
         self._ended: dict[str, float] = {}  # to be started again, and when
-        self._locks: set[str] = set()
+        self._locks: frozenset[str] = frozenset()
         self._read = 0
 
     # -- what there is ---------------------------------------------------------------------------------
@@ -102,9 +102,10 @@ class RealField(Field):
     def locks(self) -> frozenset[str]:
         """Return the blobs of all locks of the run so far."""
         acquisitions = self._fleet.board.history.acquisitions
-        self._locks.update(got.blob or got.lock for got in acquisitions[self._read :])
-        self._read = len(acquisitions)
-        return frozenset(self._locks)
+        if new := acquisitions[self._read :]:
+            self._locks |= {got.blob or got.lock for got in new}
+            self._read = len(acquisitions)
+        return self._locks
 
     def lease(self) -> float:
         """Return the seconds of the longest lease of the app's functions."""

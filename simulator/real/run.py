@@ -21,17 +21,17 @@ from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
 from simulator.nemesis.nemesis import Nemesis
-from simulator.nemesis.wires import WireError, Wires
+from simulator.nemesis.wires import Wires
 from simulator.real.field import RealField, Wiring
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
 from simulator.real.hosts import TEMPORARY
+from simulator.real.refusals import refuse
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
 from simulator.report.reporter import Phase, Progress, Reporter
 from simulator.work.apps import App, describe, described, end_describing
 from simulator.work.feed import Feeder, read_messages
-from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:
     import subprocess
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 STEP: Final = 0.05
 KILLING_STEP: Final = 0.005
+AIMING_STEP: Final = 0.02
 PICKY: Final = 5.0  # seconds for which a victim must hold something that others want
 AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's locks are asked for
 KILL_PATIENCE: Final = 30.0
@@ -68,13 +69,12 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
         ScenarioError: an option, the app or its messages can't be used.
         Trouble: storage or processes don't work.
     """
+    refuse(scenario)
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)
     try:
         return Outcome(course.run(), folder if keep else None)
-    except WireError as error:
-        raise ScenarioError(f"--storage: {error}") from error
     except (AzuriteError, StorageTrouble, FleetTrouble) as error:
         raise Trouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
     except Exception as error:
@@ -191,6 +191,7 @@ class _Course:
             same_app=scenario.same_app,
             app=str(scenario.app),
             queues=self._app.queues,
+            aimed=not scenario.struck,
             faults=scenario.kinds(),
             fault_every=scenario.fault_every,
         )
@@ -238,7 +239,8 @@ class _Course:
                 return
             self._watch()
             self._show("working")
-            time.sleep(KILLING_STEP if due or (hurt and self._nemesis is not None and self._nemesis.aims) else STEP)
+            aiming = self._nemesis is not None and self._nemesis.aims
+            time.sleep(KILLING_STEP if due else AIMING_STEP if aiming else STEP)
 
     def _be_struck(self, nemesis: Nemesis, now: float, feeder: Feeder) -> bool:
         """Let the nemesis do what is due, and heal when the time is over; tell whether it is at work."""

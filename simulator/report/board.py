@@ -210,8 +210,10 @@ class Board(Historian):
     def _is_beside(self, other: Section, entered: Section) -> bool:
         led = entered.mode == "listener" and other.host == entered.host
         slept = self.history.paused(other.host, other.start, math.inf)
-        outlived = other.told is not None and self.history.function(other.function).max_hold is not None
-        return other.lock == entered.lock and not (led or slept or outlived)
+        struck = bool(self.history.setup.get("faults"))  # a fault may end a hold, and a thread goes on
+        outlived = other.told is not None and (struck or self.history.function(other.function).max_hold is not None)
+        broken = self.history.operated_before(other, entered.start)  # its holder does not know that yet
+        return other.lock == entered.lock and not (led or slept or outlived or broken)
 
 
 def _first(record: Record) -> str:

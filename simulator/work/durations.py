@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
-_SPAN: Final = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[0-9]+)?)\s*(ms|s|sec|seconds?|m|min|minutes?|h)?\s*", re.IGNORECASE)
+_SPAN: Final = re.compile(r"\s*(-?[0-9]*\.?[0-9]+)\s*(ms|s|sec|seconds?|m|min|minutes?|h)\s*", re.IGNORECASE)
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -18,8 +19,10 @@ def in_seconds(text: str) -> float:
     Raises:
         ValueError: it is no duration; the message says what one looks like.
     """
+    with suppress(ValueError):
+        return float(text)  # what is out of range is refused by the option, in its own words
     found = _SPAN.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no duration: write seconds, as in 30 or 30s, or 2m, or 500ms")
-    number, unit = float(found[1]), (found[2] or "s").lower()
+    number, unit = float(found[1]), found[2].lower()
     return number * _UNITS["ms" if unit == "ms" else unit[0]]

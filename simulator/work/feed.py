@@ -165,15 +165,25 @@ def read_messages(path: Path, app: App) -> dict[str, list[str]]:
     Raises:
         ScenarioError: the file can't be read, or one of its messages can't be sent; the message says where.
     """
+    found: dict[str, list[str]] = {}
+    for where, queue, body in check_messages(path):
+        found.setdefault(_queue(queue, app, where), []).append(body)
+    return found
+
+
+def check_messages(path: Path) -> list[tuple[str, object, str]]:
+    """Read a file of messages without looking at any app: the place, the queue and the body of each.
+
+    Raises:
+        ScenarioError: it can't be read, has no messages, or one of them can't be sent.
+    """
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ScenarioError(f"--messages {path}: it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise ScenarioError(f"--messages {path}: {error.strerror or error}") from error
-    found: dict[str, list[str]] = {}
-    for where, queue, body in _entries(text, f"--messages {path}"):
-        found.setdefault(_queue(queue, app, where), []).append(_body(body, where))
+    found = [(where, queue, _body(body, where)) for where, queue, body in _entries(text, f"--messages {path}")]
     if not found:
         raise ScenarioError(f'--messages {path}: it is empty; write a line {{"queue": "NAME", "body": …}} a message')
     return found

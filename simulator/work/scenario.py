@@ -151,8 +151,9 @@ class Scenario:
         except PlanError as error:
             raise ScenarioError(f"--faults {self.faults}: {error}") from error
         possible = tuple(kind for kind in named if kind not in self._impossible())
-        for kind in set(named) - set(possible) if len(named) < len(ALL) else ():
-            raise ScenarioError(f"--faults {self.faults}: {self._impossible()[kind]}: leave {kind} out")
+        if not possible:
+            why = "; ".join(f"{kind}: {self._impossible()[kind]}" for kind in named)
+            raise ScenarioError(f"--faults {self.faults}: nothing of it can happen ({why}): name other kinds")
         return possible
 
     def _impossible(self) -> dict[str, str]:
