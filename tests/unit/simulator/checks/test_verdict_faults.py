@@ -6,6 +6,7 @@ time.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -690,11 +691,23 @@ def test_faults_that_were_asked_for_and_did_not_strike_prove_nothing() -> None:
     assert judge(story.end(20.0)).reasons == ("2 kinds of faults asked for, and no fault struck",)
 
 
+def test_kinds_that_did_not_strike_are_named() -> None:
+    story = Story(faults=["kill", "pause", "duplicate"])
+    story.body("host-1", 1.0, 2.0, A)
+    assert "asked for, but none struck: kill, pause" in ended(story).notes
+
+
 # --- the statements ---------------------------------------------------------------------------------------------------
 
 
 def test_each_kind_has_a_statement() -> None:
     assert set(STATEMENTS) == {*FAULT_KINDS, "unknown"}
+
+
+def test_the_docs_say_what_each_kind_excuses_in_the_same_words() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "how-to" / "faults.md").read_text("utf-8")
+    for kind in FAULT_KINDS:
+        assert f"| `{kind}` | {STATEMENTS[kind].may} | {STATEMENTS[kind].still} |" in page  # type: ignore[index]
 
 
 def test_the_verdict_has_a_report_of_each_fault() -> None:
