@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from simulator.checks.excuses.hindrance import ASKED, free_later, hindered, hindering
+from simulator.checks.excuses.hindrance import ASKED, by_when, free_later, hindering
 from simulator.checks.findings import Finding, label, unproven, violation
 
 if TYPE_CHECKING:
@@ -194,8 +194,7 @@ def _demands(history: History, held: Held, free: float, until: float) -> Iterato
 
 def _deadline(history: History, wait: Wait, free: float, asked: float, *, shared: bool) -> float | None:
     function = history.function(wait.function)
-    deadline = max(free, wait.start) + function.poll_in(wait.mode)
-    deadline += hindered(history, wait.host, wait.start, deadline)
+    deadline = by_when(history, wait.host, max(free, wait.start), function.poll_in(wait.mode))
     if wait.ending in {"killed", "crashed"} or history.paused(wait.host, wait.start, deadline):
         return None  # it could not acquire it: the next caller that can does
     polls = function.on_contention == "wait" or wait.mode == "listener"

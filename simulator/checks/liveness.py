@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.breaking import untold
-from simulator.checks.findings import Finding, count, label, unproven, violation
+from simulator.checks.findings import Finding, count, label, note, unproven, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,3 +115,5 @@ def judge_faults(history: History) -> Iterator[Finding]:
     asked = history.setup.get("faults") or ()
     if asked and not history.faults and not history.interrupted:
         yield unproven(f"{count(len(asked), 'kind')} of faults asked for, and no fault struck")
+    elif missing := sorted(set(asked) - {fault.kind for fault in history.faults}):
+        yield note(f"asked for, but none struck: {', '.join(missing)}")

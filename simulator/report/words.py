@@ -18,6 +18,7 @@ Mark = Literal["good", "bad", "open", "note"]
 OVERLAPS_SHOWN: Final = 5
 TROUBLES_SHOWN: Final = 5
 EXCUSED_SHOWN: Final = 5
+NAMED: Final = 2
 LONGEST: Final = 100
 
 
@@ -90,9 +91,15 @@ def _faults(verdict: Verdict) -> Iterator[Line]:
     yield Line("good", f"{_number_of(verdict)}: {each}; {hits} hit")
     excused = [fault for fault in verdict.faults if fault.excused]
     if excused:
-        yield Line("note", f"{count(len(excused), 'fault')} explained what went wrong, and all of it; such as:")
+        shown = "" if len(excused) <= EXCUSED_SHOWN else f"; the first {EXCUSED_SHOWN}"
+        yield Line("note", f"{len(excused):,} of them explain what went wrong{shown}:")
     for fault in excused[:EXCUSED_SHOWN]:
-        yield Line("note", _cut(f"  {fault.at:.0f} s, {fault.what}: {fault.excused}"))
+        whom = label(fault.lock) if fault.kind == "break" else _whom(fault.hosts)
+        yield Line("note", _cut(f"  {fault.kind} of {whom} at {fault.at:.0f} s: {fault.excused}"))
+
+
+def _whom(hosts: tuple[str, ...]) -> str:
+    return " and ".join(hosts) if len(hosts) <= NAMED else f"{len(hosts)} hosts"
 
 
 def _pauses(verdict: Verdict) -> Iterator[Line]:
@@ -168,8 +175,8 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
     if messages.deferred:
         times = count(messages.deferrals, "time")
         yield Line("note", f"{count(messages.deferred, 'message')} put back for later, {times} in all")
-    if messages.duplicated and verdict.kills:
-        after = "after the kill" if verdict.kills == 1 else "after a kill"
+    if messages.duplicated and (verdict.kills or verdict.faults):
+        after = "after a fault" if verdict.faults else "after the kill" if verdict.kills == 1 else "after a kill"
         yield Line("note", f"{count(messages.duplicated, 'message')} ran again {after}: queues deliver at least once")
     alike = Counter((trouble.queue, _cut(trouble.what)) for trouble in messages.troubles)
     for (queue, what), number in alike.most_common(TROUBLES_SHOWN):

@@ -54,6 +54,10 @@ def behind_failure(history: History, call: Invocation) -> list[Fault]:
         return [fault for section in mine for fault in behind_loss(history, section)]
     if call.blames != "StorageUnavailable":
         return []
+    refused = [each for each in history.refusals if (each.host, each.owner) == (call.host, call.id)]
+    if any(refusal.reason == "defer" for refusal in refused):
+        # Then its message was to be put back. A request of that is not repeated if nobody knows what became of it.
+        return hindering(history, call.host, refused[-1].t, call.end)
     faults = hindering(history, call.host, call.start, call.end)
     silent = covered([span(fault) for fault in faults], call.start, call.end)
     return faults if silent >= _patience(history, call) - _SPARE else []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.statements import STATEMENTS
+from simulator.checks.excuses.statements import STATEMENTS, Statement
+from simulator.history.facts import Wait
 from simulator.history.stops import covered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Deed, History, Wait
+    from simulator.history.facts import Acquisition, History
     from simulator.history.faults import Fault
 
 ASKED: Final = 2.0
@@ -28,6 +29,14 @@ def hindered(history: History, host: str, start: float, end: float) -> float:
     return covered([span(fault) for fault in hindering(history, host, start, end)], start, end)
 
 
+def by_when(history: History, host: str, start: float, seconds: float) -> float:
+    """Return when so many seconds have passed since ``start`` in which the requests of a host were not hindered."""
+    end = start + seconds
+    while end < history.end and (later := start + seconds + hindered(history, host, start, end)) > end:
+        end = later
+    return end
+
+
 def span(fault: Fault) -> tuple[float, float]:
     """Return from when to when a fault may have effects."""
     return fault.start, fault.end + STATEMENTS[fault.kind].after
@@ -40,10 +49,11 @@ def leased_until(history: History, deed: Acquisition | Wait, start: float, end: 
     last such moment.
     """
     lease = history.function(deed.function).lease_in(deed.mode)
+    asked = isinstance(deed, Wait)
     late = [
         min(span(fault)[1], end + STATEMENTS[fault.kind].after)
         for fault in _of(history, deed.host)
-        if STATEMENTS[fault.kind].leases and _meets(fault, start, end)
+        if _may_lease(STATEMENTS[fault.kind], asked=asked) and _meets(fault, start, end)
     ]
     return max(late) + lease if late else -math.inf
 
@@ -64,10 +74,8 @@ def free_later(history: History, lock: str, start: float, end: float) -> float:
     )
 
 
-def was_asking(history: History, deed: Deed, t: float) -> Iterator[Wait]:
-    """Yield the waits of whoever did this that began before a time."""
-    who = (deed.host, deed.lock, deed.owner)
-    yield from (wait for wait in history.waits if (wait.host, wait.lock, wait.owner) == who and wait.start <= t)
+def _may_lease(statement: Statement, *, asked: bool) -> bool:
+    return statement.unseen if asked else statement.leases
 
 
 def _of(history: History, host: str) -> Iterator[Fault]:

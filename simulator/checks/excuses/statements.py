@@ -21,9 +21,10 @@ class Statement:
         still: what is a violation all the same, in words.
         hinders: requests fail or come late: whoever waits for an answer may wait longer. If that lasts for a third of a
             lease, a hold may be lost; if it lasts for the lock's patience, an invocation may fail with
-            StorageUnavailable; and a message may come back.
-        leases: a request may be carried out without its host knowing, or not be carried out: a lock may stay leased for
-            one more lease.
+            StorageUnavailable, and at once if it puts its message back; and a message may come back.
+        leases: a release may not be carried out, or a request for a lease after it: a lock that its host had may stay
+            leased for one more lease.
+        unseen: a request may be carried out without its host knowing: a lock that it only asked for may be leased, too.
         after: seconds after its end until which its effects may begin: its last requests are under way, or whoever was
             told to wait waits.
     """
@@ -32,6 +33,7 @@ class Statement:
     still: str
     hinders: bool = False
     leases: bool = False
+    unseen: bool = False
     after: float = 0.0
 
 
@@ -54,6 +56,7 @@ STATEMENTS: Final[dict[FaultKind, Statement]] = {
         still=f"{_NEVER}; a hold that is lost by a cut of less than a third of a lease",
         hinders=True,
         leases=True,
+        unseen=True,
         after=5.0,
     ),
     "lose": Statement(
@@ -62,6 +65,7 @@ STATEMENTS: Final[dict[FaultKind, Statement]] = {
         still=_NEVER,
         hinders=True,
         leases=True,
+        unseen=True,
         after=5.0,
     ),
     "delay": Statement(
@@ -70,17 +74,20 @@ STATEMENTS: Final[dict[FaultKind, Statement]] = {
         still=_NEVER,
         hinders=True,
         leases=True,
+        unseen=True,
         after=5.0,
     ),
     "duplicate": Statement(
         may="a second request for a lease arrives after the release, and the lock stays leased for one more lease",
         still="everything else: an overlap, a lost hold, a failed invocation, a message that runs again",
         leases=True,
+        unseen=True,
         after=5.0,
     ),
     "throttle": Statement(
         may="waits are longer, by as long as it lasts and 5 seconds; where the patience of a wait ends, its invocation "
-        "fails with StorageUnavailable; the same as a partition, if it lasts for a third of a lease",
+        "fails with StorageUnavailable; a lock whose release was refused stays leased for one more lease; the same as "
+        "a partition, if it lasts for a third of a lease",
         still=_NEVER,
         hinders=True,
         leases=True,

@@ -6,6 +6,7 @@ time.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -154,6 +155,27 @@ def test_an_invocation_that_fails_without_need_is_a_violation(
     assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
 
 
+def not_put_back(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a message that was to be put back, and whose put-back failed at once."""
+    story = Story(policy="defer", faults=["error"])
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-2", 1.0, 4.0, A, token=1)
+    story.add(2.0, "host-1", "invocation_started", function="ship", invocation="call-1")
+    story.lock(2.0, "host-1", "waiting", A, "call-1")
+    story.lock(2.1, "host-1", "contended", A, "call-1", reason="defer")
+    error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+    story.add(3.0, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+    return ended(story)
+
+
+def test_a_put_back_has_no_patience_with_a_queue_that_fails() -> None:
+    assert not_put_back((2.5, 4.0, "error", "host-1")).violations == ()
+    for faults in ((), ((2.5, 4.0, "error", "host-2"),), ((5.0, 6.0, "error", "host-1"),)):
+        said = not_put_back(*faults).violations
+        assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
+
+
 # --- a lock that stays leased -----------------------------------------------------------------------------------------
 
 
@@ -186,17 +208,97 @@ def test_without_it_the_lock_is_free_at_once(faults: tuple[tuple[float, float, s
     assert lost_release(*faults).violations == ("ship.a was free for 17.0 s while host-2 waited for it",)
 
 
-def test_a_waiter_that_is_cut_off_waits_as_much_longer_and_no_more() -> None:
-    def waited(until: float) -> Verdict:
-        story = fleet()
-        story.body("host-1", 1.0, 4.0, A, token=1)
-        story.fault(8.0, 14.0, "throttle", "host-2")
-        story.body("host-2", until, until + 1, A, token=2, asked=3.0)
-        return ended(story)
+def cut_off_waiter(kind: str, got: float, host: str = "host-2") -> tuple[str, ...]:
+    story = fleet()
+    story.body("host-1", 1.0, 4.0, A, token=1)
+    story.fault(8.0, 14.0, kind, host)
+    story.body("host-2", got, got + 1, A, token=2, asked=3.0)
+    return ended(story).violations
 
-    assert waited(20.0).holds  # 6 s of the fault and 5 s after it excuse what is more than a poll
-    # Whoever was asking may have been given the lease unseen: one more lease after the fault.
-    assert waited(50.0).violations == ("ship.a was free for 16.0 s while host-2 waited for it",)
+
+@pytest.mark.parametrize("kind", ["throttle", "error"])
+def test_a_waiter_whose_requests_are_refused_waits_as_much_longer_and_no_more(kind: str) -> None:
+    assert cut_off_waiter(kind, 21.0) == ()  # 6 s of the fault and 5 s after it, besides a poll
+    assert cut_off_waiter(kind, 23.0) == ("ship.a was free for 8.0 s while host-2 waited for it",)
+    assert cut_off_waiter(kind, 21.0, "host-3") == ("ship.a was free for 17.0 s while host-2 waited for it",)
+
+
+@pytest.mark.parametrize("kind", ["partition", "lose", "delay", "duplicate"])
+def test_a_waiter_may_have_been_given_the_lease_unseen_which_costs_one_more_lease(kind: str) -> None:
+    assert cut_off_waiter(kind, 40.0) == ()
+    assert cut_off_waiter(kind, 50.0) == ("ship.a was free for 16.0 s while host-2 waited for it",)
+
+
+def retained(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a lock that its holder released long after its body had ended."""
+    story = fleet()
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.add(1.0, "host-1", "invocation_started", function="ship", invocation="call-1")
+    for t, what in ((1.0, "waiting"), (1.0, "acquired"), (1.0, "body_started"), (2.0, "body_ended"), (7.0, "released")):
+        story.lock(t, "host-1", what, A, "call-1", token=1, reason="ok")
+    story.add(7.0, "host-1", "invocation_ended", function="ship", invocation="call-1", outcome="ok")
+    return ended(story)
+
+
+def test_a_release_takes_longer_only_under_a_fault_of_its_host() -> None:
+    assert retained((1.5, 5.0, "throttle", "host-1")).violations == ()
+    for faults in ((), ((1.5, 5.0, "throttle", "host-2"),), ((20.0, 25.0, "throttle", "host-1"),)):
+        said = retained(*faults).violations
+        assert said == ("ship.a was kept by host-1 for 5.0 s after its body had ended",)
+
+
+def slow_skip(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a single attempt that took long, while another had the lock."""
+    story = Story(policy="skip", faults=["delay"])
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-1", 1.0, 13.0, A, token=1)
+    story.lock(2.0, "host-2", "waiting", A, "call-1")
+    story.lock(10.0, "host-2", "contended", A, "call-1", reason="skip")
+    return ended(story)
+
+
+def test_a_single_attempt_takes_longer_only_under_a_fault_of_its_host() -> None:
+    assert slow_skip((3.0, 7.0, "delay", "host-2")).violations == ()
+    for faults in ((), ((3.0, 7.0, "delay", "host-3"),), ((30.0, 35.0, "delay", "host-2"),)):
+        assert any("waited for 8.0 s for its lock" in text for text in slow_skip(*faults).violations)
+
+
+def unrenewed(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a hold whose only renewal was still under way when the hold ended."""
+    story = fleet()
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.lease(1.0, "host-1", "acquire", A)
+    for record in [story.records[-1]]:
+        record.fields.update(worker=0)  # type: ignore[attr-defined]
+    story.body("host-1", 1.0, 12.0, A, token=1)
+    return ended(story)
+
+
+def test_a_renewal_that_hangs_is_no_renewal_that_was_not_sent() -> None:
+    assert unrenewed((8.0, 12.0, "partition", "host-1")).violations == ()
+    for faults in ((), ((8.0, 12.0, "partition", "host-2"),), ((20.0, 22.0, "partition", "host-1"),)):
+        said = unrenewed(*faults).violations
+        assert said == ("1 hold of 'ship' was not renewed in time: no request for it left the host",)
+
+
+def crowd(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge two invocations of one process that wait, where one may."""
+    story = fleet(max_waiting=1)
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-1", 1.0, 10.0, A, token=1)
+    story.body("host-2", 10.5, 11.0, A, token=2, asked=2.0)
+    story.body("host-2", 11.5, 12.0, A, token=3, asked=2.0)
+    return ended(story)
+
+
+def test_who_can_not_ask_does_not_know_yet_that_too_many_wait() -> None:
+    assert crowd((2.0, 6.0, "error", "host-2")).violations == ()
+    for faults in ((), ((2.0, 6.0, "error", "host-3"),)):
+        assert any("waited for ship.a at a time" in text for text in crowd(*faults).violations)
 
 
 # --- an operator ------------------------------------------------------------------------------------------------------
@@ -235,6 +337,14 @@ def test_after_a_break_two_are_inside_until_the_next_renewal() -> None:
 def test_a_break_excuses_its_own_lock_and_its_own_time_only(break_: dict[str, Any]) -> None:
     verdict = broken_lease(**break_)
     assert (len(verdict.overlaps), len(verdict.caught)) == (1, 0)
+
+
+def test_a_break_excuses_no_overlap_that_began_before_it() -> None:
+    story = fleet()
+    story.fault(14.0, 14.0, "break", "host-1", lock=A)
+    lost_body(story, "host-1", 1.0, 18.0, 18.5, why="stolen")
+    story.body("host-2", 11.0, 22.0, A, token=2, asked=5.0)
+    assert len(ended(story).overlaps) == 1
 
 
 def test_a_holder_that_is_never_told_of_a_break_is_a_violation() -> None:
@@ -349,6 +459,59 @@ def test_no_fault_excuses_a_message_that_is_lost_or_stuck(kind: str) -> None:
     assert any("stuck: still in the queue" in text for text in left(["m1"]))
 
 
+def poisoned(*faults: tuple[float, float, str, str]) -> tuple[str, ...]:
+    story = Story(policy="skip", faults=["throttle"])
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-2", 0.5, 0.9, B)
+    story.sent(1.0, "m1")
+    story.received(1.5, "host-1", "m1")
+    story.add(2.0, "host-1", "invocation_started", function="ship", invocation="call-1", message="m1")
+    error = {"outcome": "error", "error": "StorageUnavailable: 503", "blames": "StorageUnavailable"}
+    story.add(12.0, "host-1", "invocation_ended", function="ship", invocation="call-1", **error)
+    story.add(12.1, "host-1", "message_poisoned", queue="orders", id="m1")
+    return ended(story).violations
+
+
+def test_a_message_is_poisoned_by_the_lock_only_if_a_fault_failed_its_invocations() -> None:
+    assert poisoned((1.0, 11.0, "throttle", "host-1")) == ()
+    for faults in ((), ((1.0, 11.0, "throttle", "host-2"),), ((20.0, 30.0, "throttle", "host-1"),)):
+        said = "1 message poisoned from 'orders' by the lock's own failure (StorageUnavailable)"
+        assert said in poisoned(*faults)
+
+
+def two_copies(*faults: tuple[float, float, str, str]) -> Verdict:
+    """Judge a message that was put back as one copy that was told, and another that nobody had sent."""
+    story = Story(policy="defer", faults=["lose"])
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.sent(1.0, "m1")
+    about = {"queue": "orders", "dequeue_count": 1, "function": "ship", "digest": "d"}
+    story.add(2.0, "host-1", "message_received", id="m1", **about)
+    story.add(2.0, "host-1", "invocation_started", function="ship", invocation="call-1", message="m1")
+    story.lock(2.0, "host-1", "waiting", A, "call-1")
+    story.lock(2.5, "host-1", "contended", A, "call-1", reason="defer")
+    story.lock(2.5, "host-1", "deferred", A, "call-1", copy_id="c1")
+    story.add(2.6, "host-1", "invocation_ended", function="ship", invocation="call-1", outcome="ok")
+    story.body("host-2", 1.0, 3.0, A, token=1)
+    for name, start in (("c1", 5.0), ("c2", 8.0)):
+        story.add(4.5, "host-2", "message_received", id=name, **about)
+        story.body("host-2", start, start + 1, A, token=int(start), message=name)
+        story.completed(start + 1.1, "host-2", name)
+    return ended(story)
+
+
+def test_a_copy_may_be_there_twice_only_if_the_answer_to_it_was_lost() -> None:
+    def says(*faults: tuple[float, float, str, str]) -> bool:
+        return any("came that nobody had sent" in text for text in two_copies(*faults).violations)
+
+    assert not says((2.0, 3.0, "lose", "host-1"))
+    assert says()
+    assert says((2.0, 3.0, "lose", "host-3"))
+    assert says((2.0, 3.0, "duplicate", "host-1"))
+    assert says((20.0, 23.0, "lose", "host-1"))
+
+
 # --- kills, pauses, drains --------------------------------------------------------------------------------------------
 
 
@@ -405,14 +568,14 @@ def test_a_nemesis_may_kill_a_host_that_holds_nothing() -> None:
     assert ended(story).holds
 
 
-def taken_over(*faults: tuple[float, float, str, str]) -> Verdict:
-    """Judge a failover that took 40 seconds; 20 are the bound."""
+def taken_over(*faults: tuple[float, float, str, str], at: float = 44.0) -> Verdict:
+    """Judge a failover that took 40 seconds, or as told; 20 are the bound."""
     story = fleet()
     for start, end, kind, host in faults:
         story.fault(start, end, kind, host)
     story.body("host-1", 1.0, None, A, token=1)
     story.kill(4.0, "host-1", A)
-    story.body("host-2", 44.0, 45.0, A, token=2, asked=3.0)
+    story.body("host-2", at, at + 1, A, token=2, asked=3.0)
     return ended(story)
 
 
@@ -420,6 +583,43 @@ def test_a_take_over_may_be_late_only_if_a_fault_hit_who_waited_for_it() -> None
     assert taken_over((10.0, 30.0, "partition", "host-2")).violations == ()
     for faults in ((), ((10.0, 30.0, "partition", "host-3"),), ((50.0, 55.0, "partition", "host-2"),)):
         assert any("was taken over after 40.0 s" in text for text in taken_over(*faults).violations)
+
+
+def test_the_bound_of_a_take_over_grows_by_the_time_for_which_its_waiter_was_refused() -> None:
+    assert taken_over((18.0, 24.0, "throttle", "host-2"), at=30.0).violations == ()
+    for faults in ((), ((18.0, 24.0, "throttle", "host-3"),), ((10.0, 11.0, "throttle", "host-2"),)):
+        assert any("was taken over after 26.0 s" in text for text in taken_over(*faults, at=30.0).violations)
+
+
+def ticked(*faults: tuple[float, float, str, str]) -> tuple[str, ...]:
+    """Judge a timer's lock that nobody took after a kill, though a host ticked before the victim's lease had ended."""
+    story = fleet()
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    story.body("host-1", 1.0, None, TIMER, token=1)
+    story.kill(4.0, "host-1", TIMER)
+    story.add(10.0, "host-2", "tick", function="import_eligibility")
+    story.skip("host-2", 10.0)
+    return ended(story).violations
+
+
+def test_a_tick_that_could_not_ask_takes_nothing_over() -> None:
+    assert not any("taken over" in text for text in ticked((19.0, 25.0, "partition", "host-2")))
+    assert any("was never taken over" in text for text in ticked((19.0, 25.0, "partition", "host-3")))
+
+
+def test_a_nemesis_need_not_show_the_failover_of_each_kill() -> None:
+    def killed(**setup: Any) -> Verdict:
+        story = Story(**setup)
+        story.fault(3.0, 3.0, "kill", "host-1")
+        story.body("host-1", 1.0, None, A, token=1)
+        story.kill(3.0, "host-1", A)
+        return ended(story)
+
+    assert killed(faults=["kill"]).holds
+    assert killed().reasons == (
+        "ship.a, which host-1 held when it was killed, was not asked for again: its failover is not measured",
+    )
 
 
 # --- after the faults -------------------------------------------------------------------------------------------------
@@ -456,6 +656,7 @@ def test_every_queue_is_polled_again_after_the_faults() -> None:
     assert quiet_after(lambda story: polled(story, again=True)).holds
     said = quiet_after(lambda story: polled(story, again=False)).violations
     assert said == ("host-2 could not poll 'orders' for 190 s after all faults were over",)
+    assert quiet_after(lambda story: polled(story, again=False), healed=175.0).holds
 
 
 def test_who_waits_acquires_after_the_faults() -> None:
@@ -490,11 +691,23 @@ def test_faults_that_were_asked_for_and_did_not_strike_prove_nothing() -> None:
     assert judge(story.end(20.0)).reasons == ("2 kinds of faults asked for, and no fault struck",)
 
 
+def test_kinds_that_did_not_strike_are_named() -> None:
+    story = Story(faults=["kill", "pause", "duplicate"])
+    story.body("host-1", 1.0, 2.0, A)
+    assert "asked for, but none struck: kill, pause" in ended(story).notes
+
+
 # --- the statements ---------------------------------------------------------------------------------------------------
 
 
 def test_each_kind_has_a_statement() -> None:
     assert set(STATEMENTS) == {*FAULT_KINDS, "unknown"}
+
+
+def test_the_docs_say_what_each_kind_excuses_in_the_same_words() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "how-to" / "faults.md").read_text("utf-8")
+    for kind in FAULT_KINDS:
+        assert f"| `{kind}` | {STATEMENTS[kind].may} | {STATEMENTS[kind].still} |" in page  # type: ignore[index]
 
 
 def test_the_verdict_has_a_report_of_each_fault() -> None:
