@@ -181,7 +181,8 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
         yield note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")
     if behind := [each for each in caught if id(each.first) not in outlived and each not in woke]:
         yield note(
-            f"{count(len(behind), 'overlap')} that a fault explains: who lost the lock is told, and has the smaller token"
+            f"{count(len(behind), 'overlap')} that a fault explains: "
+            "who lost the lock is told, and has the smaller token"
         )
     refused = {(stale.host, stale.owner): stale.error for each in caught if each.refused for stale in [_stale(each)]}
     for error, number in sorted(Counter(refused.values()).items()):
