@@ -7,7 +7,7 @@ always makes the same plan. Whom a fault strikes is decided when it is due (`aim
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ class Fault(ABC):
     lasts: ClassVar[bool] = True
     disables: ClassVar[bool] = True
     """Whether a host that it alone has struck can't do its work."""
+    many: ClassVar[bool] = False
+    """Whether it can strike several hosts at a time."""
     stops: ClassVar[bool] = False
     """Whether its victim does nothing more from then on: what it was about to send is not sent."""
-    easiest: ClassVar[Aim] = "anybody"
-    """At what it aims when its moment does not come."""
     at: float
     aim: Aim = "anybody"
     host: str = ""
@@ -124,6 +124,11 @@ class Fault(ABC):
         return {"seconds": round(rng.uniform(3, 9), 1)} if cls.lasts else {}
 
     @property
+    def easiest(self) -> Aim:
+        """At what it aims when its moment does not come: what is about one lock strikes who has that."""
+        return "holder" if self.lock else "anybody"
+
+    @property
     def disabling(self) -> bool:
         """Whether its victims can't do their work. What strikes everybody leaves everybody working, if slowly."""
         return self.disables and not self.everybody
@@ -143,9 +148,10 @@ class Fault(ABC):
         """Say in one plain sentence what happens, without its full stop."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data, without what says nothing."""
-        fields = {name: value for name, value in asdict(self).items() if value or name in {"at", "aim"}}
-        return {"kind": self.kind, **fields}
+        """Return plain JSON data, without what is as it is by default."""
+        usual = {each.name: each.default for each in fields(self)}
+        values = {name: value for name, value in asdict(self).items() if name == "aim" or value != usual[name]}
+        return {"kind": self.kind, **values}
 
 
 LONGEST: Final = 45.0

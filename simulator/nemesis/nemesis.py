@@ -127,7 +127,8 @@ class Nemesis:
             aiming.end()
             return True
         if waited > self._patience and aiming.aim != aiming.fault.easiest:
-            aiming.lower(aiming.fault.easiest)
+            moment = aiming.aim in REQUESTS and self._field.holdings()
+            aiming.lower("holder" if moment else aiming.fault.easiest)
         return False
 
     def _strike(self, aiming: Aiming, mark: Mark, now: float) -> bool:

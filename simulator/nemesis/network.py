@@ -58,31 +58,40 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFault(Fault):
-    """A rule about the requests of some hosts.
-
-    Attributes:
-        percent: of how many of the requests, at random.
-    """
+    """A rule about the requests of some hosts."""
 
     cut: ClassVar[str] = ""
-    percent: int = 100
+    many: ClassVar[bool] = True
 
     def begin(self, field: Field, mark: Mark, tell: Tell) -> Rules:
         tell()
-        return Rules(field, mark, self._match(mark), self.action(), cut=self.cut)
+        return Rules(field, mark, self.match(mark), self.action(), cut=self.cut)
 
     @abstractmethod
     def action(self) -> Action:
         """Return what is done to each request."""
 
-    def concerns(self, request: Request) -> bool:  # noqa: ARG002 - for kinds that strike only some requests
+    def match(self, mark: Mark) -> Match:  # noqa: ARG002 - for kinds that strike only some requests
+        """Return what matches the requests that are struck."""
+        return everything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial(NetworkFault):
+    """A rule about some of their requests.
+
+    Attributes:
+        percent: about how many of them, at random.
+    """
+
+    percent: int = 100
+
+    def concerns(self, request: Request) -> bool:  # noqa: ARG002 - for kinds that spare some requests
         """Tell whether a request may be struck."""
         return True
 
-    def _match(self, mark: Mark) -> Match:
+    def match(self, mark: Mark) -> Match:
         """Match the requests at which the fault aims, whatever their number; and of the others some."""
-        if self.percent >= 100 and type(self).concerns is NetworkFault.concerns:
-            return everything
         coins = random.Random(f"{self.kind} {self.at} {mark.hosts}")
         aimed = _ASKED.get(mark.aim, "")
 
@@ -127,7 +136,7 @@ class Partition(NetworkFault, kind="partition"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lose(NetworkFault, kind="lose"):
+class Lose(Partial, kind="lose"):
     """Requests are carried out, and their replies are lost: silently, or by a reset."""
 
     about: ClassVar[str] = "requests are carried out, and their replies are lost"
@@ -153,7 +162,7 @@ class Lose(NetworkFault, kind="lose"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Late(NetworkFault, kind="delay"):
+class Late(Partial, kind="delay"):
     """Requests arrive late, or their replies do."""
 
     about: ClassVar[str] = "requests or their replies are late, so that they overtake one another"
@@ -178,7 +187,7 @@ class Late(NetworkFault, kind="delay"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicate(NetworkFault, kind="duplicate"):
+class Duplicate(Partial, kind="duplicate"):
     """Requests arrive twice; the host gets the first reply. Only what a gateway may send again is doubled: no POST."""
 
     about: ClassVar[str] = "requests arrive a second time, some seconds later"
@@ -206,7 +215,7 @@ class Duplicate(NetworkFault, kind="duplicate"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusing(NetworkFault):
+class Refusing(Partial):
     """The service answers with an error, and does not carry the request out."""
 
     def words(self, mark: Mark, seconds: float | None) -> str:

@@ -24,8 +24,12 @@ class Break(Fault, kind="break"):
     aims: ClassVar[tuple[Aim, ...]] = ("holder", "holder", "renewal", "release")
     lasts: ClassVar[bool] = False
     disables: ClassVar[bool] = False
-    easiest: ClassVar[Aim] = "holder"
+    aim: Aim = "holder"
     action: str = "break"
+
+    @property
+    def easiest(self) -> Aim:
+        return "holder"
 
     @classmethod
     def details(cls, rng: random.Random) -> Mapping[str, Any]:

@@ -112,6 +112,8 @@ def _fault(entry: object, where: str) -> Fault:
     fault = cls(**values)
     if cls.lasts and fault.seconds is None and not fault.leases:
         raise PlanError(f'{where}: "seconds" is missing: for how long it lasts; or "leases", as a number of leases')
+    if fault.lock and fault.aim == "anybody":
+        raise PlanError(f'{where}: "lock" needs an "aim": who has it ("holder"), or a request about it ("renewal", …)')
     if cls.ways and not fault.way:
         raise PlanError(f'{where}: "way" is missing: it must be one of {", ".join(dict.fromkeys(cls.ways))}')
     return fault
@@ -127,8 +129,10 @@ def _check(cls: type[Fault], name: str, value: object, kind: str, where: str) ->
         allowed = dict.fromkeys(cls.ways)
         if not cls.ways:
             raise PlanError(f"{where}: {cls.kind} has no way: leave it out")
-    elif name == "seconds" and not cls.lasts:
-        raise PlanError(f"{where}: {cls.kind} has no length: leave seconds out")
+    elif name in {"seconds", "leases"} and not cls.lasts:
+        raise PlanError(f"{where}: {cls.kind} has no length: leave {name} out")
+    elif name in {"number", "everybody"} and not cls.many:
+        raise PlanError(f"{where}: {cls.kind} strikes one host at a time: leave {name} out")
     if allowed and value not in allowed:
         raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be one of {", ".join(map(str, allowed))}')
     types = _TYPES.get(base)

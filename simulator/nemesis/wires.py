@@ -101,6 +101,7 @@ class Wires:
 
     def start(self) -> None:
         """Start the thread."""
+        _allow_many_sockets()
         self._thread.start()
 
     @property
@@ -155,3 +156,12 @@ class Wires:
 
     def _run(self, what: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(_CLOSING)
+
+
+def _allow_many_sockets() -> None:
+    """Use the greatest number of open files that the system allows: a hundred hosts have thousands of connections."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -105,6 +105,8 @@ GOOD = {"at": 1, "kind": "partition", "way": "both", "seconds": 3}
         ({"aim": "heart"}, ["\"aim\" is 'heart'", "holder"]),
         ({"number": 1.5}, ["a whole number"]),
         ({"kind": "kill", "way": "both", "seconds": 3}, ["kill has no way"]),
+        ({"percent": 50}, ["'percent' is unknown to partition"]),
+        ({"kind": "pause", "way": "", "number": 2}, ["pause has no way"]),
     ],
 )
 def test_a_wrong_value_of_a_plan_is_named(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
@@ -126,6 +128,9 @@ def test_a_wrong_value_of_a_plan_is_named(tmp_path: Path, changes: dict[str, Any
         ('[{"at": 1, "kind": "delay", "seconds": 1}]', '"way" is missing'),
         ('[{"at": 1, "kind": "kill", "seconds": 1}]', "has no length"),
         ('[{"at": 1, "kind": "break", "aim": "anybody"}]', '"aim" is'),
+        ('[{"at": 1, "kind": "kill", "lock": "ship"}]', '"lock" needs an "aim"'),
+        ('[{"at": 1, "kind": "kill", "leases": 1}]', "has no length"),
+        ('[{"at": 1, "kind": "pause", "seconds": 1, "number": 2}]', "one host at a time: leave number out"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str, words: str) -> None:

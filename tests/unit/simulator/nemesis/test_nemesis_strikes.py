@@ -110,6 +110,25 @@ def test_a_moment_that_does_not_come_is_waited_for_no_longer_and_the_record_says
     assert (record["aim"], record["meant"]) == ("anybody", "renewal")
 
 
+def test_who_holds_is_struck_rather_than_anybody_when_the_moment_does_not_come() -> None:
+    field = FakeField()
+    field.held = [Holding("host-4", SHIP, 15.0)]
+    go_on(field, striking(field, fault("drain", aim="release")), PATIENCE + 2)
+    assert [(record["hosts"], record["aim"]) for record in field.told("fault")] == [(["host-4"], "holder")]
+
+
+@pytest.mark.parametrize("kind", ["kill", "break"])
+def test_a_fault_about_one_lock_strikes_nobody_else(kind: str) -> None:
+    field = FakeField()
+    field.held = [Holding("host-1", "locks/fleet/other", 15.0)]
+    nemesis = striking(field, fault(kind, aim="release", lock="ship"))
+    go_on(field, nemesis, PATIENCE + 2)
+    assert field.records == []
+    field.held.append(Holding("host-2", SHIP, 15.0))
+    go_on(field, nemesis, 0.3)
+    assert [record["hosts"] for record in field.told("fault")] == [["host-2"]]
+
+
 def test_nobody_waits_for_requests_where_nothing_is_locked() -> None:
     field = FakeField()
     field.locked = False
