@@ -53,6 +53,8 @@ def _waiters(history: History, healed: float) -> Iterator[Finding]:
         if wait.mode == "listener" or wait.ending in {"killed", "crashed"}:
             continue
         since, until = max(wait.start, healed), min(wait.end, history.end)
+        if until - since <= _ALL_DONE:
+            continue
         waited = until - since - history.stood(wait.host, wait.worker or 1, since, until)
         if waited > _ALL_DONE + 2 * _busy(history, wait.lock, since, until):
             late[wait.lock] = max(late.get(wait.lock, (0.0, wait)), (waited, wait), key=lambda each: each[0])
