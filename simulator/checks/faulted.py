@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.checks.excuses.causes import behind_failure, behind_loss, behind_overlap, behind_return
+from simulator.checks.excuses.hindrance import ASKED
 from simulator.checks.findings import count
 
 if TYPE_CHECKING:
@@ -76,14 +77,18 @@ def _excused(history: History, caught: Sequence[Overlap]) -> Iterator[tuple[list
         elif section.ending == "killed":
             yield _ended(history, section.host, section.end), "body cut", "bodies cut"
     for call in history.invocations:
-        if call.ending == "error":
-            yield behind_failure(history, call), "failed invocation", "failed invocations"
+        if call.ending == "error" and call.blames:
+            faults = behind_failure(history, call) or _of(history, "pause", call.host, call.start, call.end)
+            yield faults, "failed invocation", "failed invocations"
     for message in history.messages.values():
         for call in message.invocations[:-1]:
             if call.ending in {"killed", "crashed"}:
                 yield _ended(history, call.host, call.end), "repeated message", "repeated messages"
             elif call.ending == "ok":
-                yield behind_return(history, message, call), "repeated message", "repeated messages"
+                faults = behind_return(history, message, call) or _of(
+                    history, "pause", call.host, call.start - ASKED, call.end + ASKED
+                )
+                yield faults, "repeated message", "repeated messages"
 
 
 def _stood(history: History, overlap: Overlap) -> list[Fault]:

@@ -543,6 +543,18 @@ def test_a_copy_may_be_there_twice_only_if_the_answer_to_it_was_lost() -> None:
 # --- kills, pauses, drains --------------------------------------------------------------------------------------------
 
 
+def test_a_pause_explains_what_its_host_missed_while_it_stood_still() -> None:
+    story = fleet(**{"async": False})
+    story.fault(2.0, 20.0, "pause", "host-1")
+    story.add(2.0, "host-1", "pause")
+    story.add(20.0, "host-1", "resume")
+    lost_body(story, "host-1", 1.0, 20.1, 20.5)
+    story.body("host-2", 18.0, 19.0, A, token=2, asked=5.0)
+    verdict = ended(story)
+    assert verdict.violations == ()
+    assert verdict.faults[0].excused == "1 overlap, 1 lost hold, 1 failed invocation"
+
+
 def never_woke(*, paused: tuple[float, float], killed: float) -> Verdict:
     story = fleet()
     story.fault(paused[0], paused[1], "pause", "host-1")
