@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses.causes import behind_failure
+from simulator.checks.excuses.causes import behind_failure, troubled_since
 from simulator.checks.findings import Finding, count, note, violation
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
             own |= call.blames == "LockLost" and each.told - each.start > most - _EARLY
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
-    struck = history.paused(call.host, call.start, call.end) or bool(behind_failure(history, call))
+    since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
+    struck = history.paused(call.host, since, call.end) or bool(behind_failure(history, call))
     return own or operated or ended or struck
 
 

@@ -165,8 +165,12 @@ def _refused(first: Section, second: Section) -> str:
     """Return the error of the app with which the body of the smaller token ended, if it has one."""
     if first.token is None or second.token is None or first.token == second.token:
         return ""
-    stale = first if first.token < second.token else second
-    return "" if stale.error in OF_THE_LOCK else stale.error
+    error = (first if first.token < second.token else second).error
+    return "" if error in OF_THE_LOCK else error
+
+
+def _stale(overlap: Overlap) -> Section:
+    return min(overlap.first, overlap.second, key=lambda body: body.token or 0)
 
 
 def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overlap]) -> Iterator[Finding]:
@@ -177,10 +181,11 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
         yield note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")
     if behind := [each for each in caught if id(each.first) not in outlived and each not in woke]:
         yield note(
-            f"{count(len(behind), 'overlap')} that a fault explains: the body without the lock is told, and ends"
+            f"{count(len(behind), 'overlap')} that a fault explains: "
+            "who lost the lock is told, and has the smaller token"
         )
-    refused = Counter(each.refused for each in caught if each.refused)
-    for error, number in sorted(refused.items()):
+    refused = {(stale.host, stale.owner): stale.error for each in caught if each.refused for stale in [_stale(each)]}
+    for error, number in sorted(Counter(refused.values()).items()):
         yield note(f"{count(number, 'stale write')} refused by the token ({error})")
     if outlived:
         yield note(f"{count(len(outlived), 'body', 'bodies')} went on after max_hold, though told, and others got in")

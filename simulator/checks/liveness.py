@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _ALL_DONE: Final = 120.0
 """Seconds in which all work is done once faults are over, besides twice the time of its bodies (docs/guarantees.md)."""
-_RECOVERS: Final = 30.0
-"""Seconds in which a host goes on with its timers and queues: a request may hang for fifteen, and then it backs off."""
+_RECOVERS: Final = 15.0
+"""Seconds in which a host goes on with its timers and queues: an attempt takes ten, and a poll that hangs fifteen."""
 
 
 def judge_liveness(history: History) -> Iterator[Finding]:
@@ -74,12 +74,12 @@ def _timers(history: History, healed: float) -> Iterator[Finding]:
         due = _RECOVERS + 2 * function.tick
         if history.setup.get("same_app"):
             due += function.listener_lease + function.recovery
-            hosts, ends = [*_alive(history)], history.end
+            hosts = _alive(history)
             quiet = [] if any(_ticked(history, host, function.name, healed) for host in hosts) else hosts[:1]
         else:
             quiet = [host for host in _alive(history) if not _ticked(history, host, function.name, healed)]
         for host in quiet:
-            ends = history.exits.get(host, history.end)
+            ends = history.stopping.get(host, history.end)
             if ends - max(healed, history.began.get(host, 0.0)) > due:
                 yield violation(
                     f"the timer {function.name!r} did not tick on {host} in the {ends - healed:.0f} s after all faults "
@@ -97,9 +97,9 @@ def _ticked(history: History, host: str, function: str, since: float) -> bool:
 def _queues(history: History, healed: float) -> Iterator[Finding]:
     """A host that could not poll a queue polls it again."""
     for (host, queue), since in sorted(history.unreachable.items()):
-        ends = history.exits.get(host, history.end)
+        ends = history.stopping.get(host, history.end)
         silent = ends - max(healed, since)
-        if host in {*_alive(history)} and silent > _RECOVERS:
+        if host in _alive(history) and silent > _RECOVERS:
             yield violation(f"{host} could not poll {queue!r} for {silent:.0f} s after all faults were over")
 
 

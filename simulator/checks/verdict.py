@@ -46,13 +46,17 @@ Outcome = Literal["holds", "violated", "unproven"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """One host: what it did, and how it ended (``stopped``, ``killed``, ``drained``, ``crashed``, ``failed``)."""
+    """One host: what it did, and how it ended (``stopped``, ``killed``, ``drained``, ``crashed``, ``failed``).
+
+    ``after`` names the host that it replaces, if it was started again.
+    """
 
     name: str
     pid: int
     ended: str
     bodies: int
     skipped: int
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +144,7 @@ class Verdict:
             untried[], exercised: {renewals, waits, refusals, handed_between, handed_within, kills, losses, longest},
             tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
             faults[]: {id, kind, at, seconds, hosts[], lock, what, hits, excused},
-            hosts[]: {name, pid, ended, bodies, skipped},
+            hosts[]: {name, pid, ended, bodies, skipped, after},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed}
         """
         data: dict[str, Any] = {"schema": SCHEMA}
@@ -226,7 +230,14 @@ def _hosts(history: History) -> Iterator[HostReport]:
     skipped = Counter(refusal.host for refusal in history.refusals)
     for name in sorted(history.hosts, key=_natural):
         ended = ends.get(name, "stopped")
-        yield HostReport(name=name, pid=history.hosts[name], ended=ended, bodies=bodies[name], skipped=skipped[name])
+        yield HostReport(
+            name=name,
+            pid=history.hosts[name],
+            ended=ended,
+            bodies=bodies[name],
+            skipped=skipped[name],
+            after=history.restarted.get(name, ""),
+        )
 
 
 def _functions(history: History) -> Iterator[FunctionReport]:

@@ -248,6 +248,7 @@ class History:
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     faults: list[Fault] = field(default_factory=list)  # of a nemesis, in the order of their beginnings
     began: dict[str, float] = field(default_factory=dict)  # when a host was ready
+    stopping: dict[str, float] = field(default_factory=dict)  # when a host was told to end
     unreachable: dict[tuple[str, str], float] = field(default_factory=dict)  # queues that a host can't poll, since when
     healed: float | None = None  # when the nemesis had undone what can be undone
     restarted: dict[str, str] = field(default_factory=dict)  # a host that was started again: the one before it

@@ -64,6 +64,9 @@ class Strikes:
     def _on_queue_reached(self, record: Record) -> None:
         self._history.unreachable.pop((record.host, record.text("queue")), None)
 
+    def _on_host_stopping(self, record: Record) -> None:
+        self._history.stopping[record.host] = record.t
+
     def _on_healed(self, record: Record) -> None:
         self._history.healed = record.t
 

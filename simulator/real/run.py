@@ -44,6 +44,7 @@ KILLING_STEP: Final = 0.005
 AIMING_STEP: Final = 0.02
 PICKY: Final = 5.0  # seconds for which a victim must hold something that others want
 AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's locks are asked for
+TURNS: Final = 20.0  # seconds of work after the last fault, so that everybody gets a turn
 KILL_PATIENCE: Final = 30.0
 CHECK: Final = 1.0
 HURRIED_GRACE: Final = 3.0
@@ -253,7 +254,7 @@ class _Course:
             if now < duration:
                 nemesis.step()
             elif nemesis.heal():
-                feeder.extend(now + AFTERMATH)
+                feeder.extend(now + TURNS)
             else:
                 feeder.extend(now + STEP)
         if now > duration + HEALED_WITHIN:

@@ -48,7 +48,7 @@ def headline(verdict: Verdict) -> Line:
 def summary(verdict: Verdict) -> list[Line]:
     """Tell what happened, line by line."""
     return [
-        Line("note", fleet_of(len(verdict.hosts), same_app=verdict.same_app)),
+        Line("note", _fleet(verdict)),
         *_exclusion(verdict),
         *_faults(verdict),
         *_pauses(verdict),
@@ -59,6 +59,12 @@ def summary(verdict: Verdict) -> list[Line]:
         *_other_reasons(verdict),
         *(Line("note", note) for note in verdict.notes),
     ]
+
+
+def _fleet(verdict: Verdict) -> str:
+    again = sum(bool(host.after) for host in verdict.hosts)
+    fleet = fleet_of(len(verdict.hosts) - again, same_app=verdict.same_app)
+    return f"{fleet}; started again {count(again, 'time')}" if again else fleet
 
 
 def _exclusion(verdict: Verdict) -> Iterator[Line]:

@@ -58,9 +58,29 @@ def behind_failure(history: History, call: Invocation) -> list[Fault]:
     if any(refusal.reason == "defer" for refusal in refused):
         # Then its message was to be put back. A request of that is not repeated if nobody knows what became of it.
         return hindering(history, call.host, refused[-1].t, call.end)
+    if is_candidates(history, call):
+        return hindering(history, call.host, troubled_since(history, call), call.end)
     faults = hindering(history, call.host, call.start, call.end)
     silent = covered([span(fault) for fault in faults], call.start, call.end)
     return faults if silent >= _patience(history, call) - _SPARE else []
+
+
+def is_candidates(history: History, call: Invocation) -> bool:
+    """Tell whether an invocation does not ask for its lock itself: its process is a candidate for the listener."""
+    return any(
+        wait.mode == "listener" and (wait.function, wait.host) == (call.function, call.host) for wait in history.waits
+    )
+
+
+def troubled_since(history: History, call: Invocation) -> float:
+    """Return from when on trouble may fail this invocation.
+
+    A candidate tells of its last attempt until the next one, a recovery interval later. An attempt that its host stood
+    still in fails, too.
+    """
+    if not is_candidates(history, call):
+        return call.start
+    return call.start - history.function(call.function).recovery - _TRY_ONCE - ASKED
 
 
 def _patience(history: History, call: Invocation) -> float:

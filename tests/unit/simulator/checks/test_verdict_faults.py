@@ -77,7 +77,8 @@ def cut_off_thread(*faults: tuple[float, float, str, str]) -> Verdict:
 def test_a_thread_that_was_told_may_overlap_if_its_host_was_cut_off_for_long_enough(kind: str) -> None:
     verdict = cut_off_thread((3.0, 18.0, kind, "host-1"))
     assert (verdict.violations, verdict.overlaps, len(verdict.caught)) == ((), (), 1)
-    assert "1 overlap that a fault explains: the body without the lock is told, and ends" in verdict.notes
+    said = "1 overlap that a fault explains: who lost the lock is told, and has the smaller token"
+    assert said in verdict.notes
     assert verdict.faults[0].excused == "1 overlap, 1 lost hold, 1 failed invocation"
 
 
@@ -153,6 +154,33 @@ def test_an_invocation_that_fails_without_need_is_a_violation(
 ) -> None:
     said = unavailable(policy, 5.0, end, fault=fault, host=host).violations
     assert said == ("1 invocation of 'ship' failed with StorageUnavailable, which nothing in this run caused",)
+
+
+def troubled_candidate(*faults: tuple[float, float, str, str], paused: bool = False) -> Verdict:
+    """Judge a tick that was told what became of its candidate's last attempt to lead, half a minute ago."""
+    story = fleet(mode="listener", listener={"lease": 15, "poll": 15})
+    for start, end, kind, host in faults:
+        story.fault(start, end, kind, host)
+    if paused:
+        story.add(8.0, "host-1", "pause")
+        story.add(9.0, "host-1", "resume")
+    story.lock(1.0, "host-1", "waiting", TIMER, "", mode="listener")
+    story.lock(1.0, "host-2", "acquired", TIMER, "", mode="listener", token=1)
+    story.add(25.0, "host-1", "invocation_started", function="import_eligibility", invocation="call-1")
+    error = {"outcome": "error", "error": "StorageUnavailable: 429", "blames": "StorageUnavailable"}
+    story.add(25.1, "host-1", "invocation_ended", function="import_eligibility", invocation="call-1", **error)
+    return ended(story)
+
+
+def test_a_candidate_tells_of_its_last_attempt_until_the_next() -> None:
+    def accused(verdict: Verdict) -> bool:
+        return any("which nothing in this run caused" in text for text in verdict.violations)
+
+    assert not accused(troubled_candidate((7.0, 9.0, "throttle", "host-1")))
+    assert not accused(troubled_candidate(paused=True))
+    for faults in ((), ((7.0, 9.0, "throttle", "host-2"),), ((40.0, 42.0, "throttle", "host-1"),)):
+        assert accused(troubled_candidate(*faults))
+    assert accused(troubled_candidate((-10.0, -9.0, "throttle", "host-1")))
 
 
 def not_put_back(*faults: tuple[float, float, str, str]) -> Verdict:
@@ -642,6 +670,12 @@ def ticks(story: Story, *hosts: str) -> None:
 
 def test_every_timer_ticks_on_every_host_after_the_faults() -> None:
     assert quiet_after(lambda story: ticks(story, "host-1", "host-2", "host-3")).holds
+
+    def stopped(story: Story) -> None:
+        ticks(story, "host-1", "host-3")
+        story.add(30.0, "host-2", "host_stopping")
+
+    assert quiet_after(stopped).holds
     said = quiet_after(lambda story: ticks(story, "host-1", "host-3")).violations
     assert said == ("the timer 'import_eligibility' did not tick on host-2 in the 190 s after all faults were over",)
 
@@ -656,7 +690,7 @@ def test_every_queue_is_polled_again_after_the_faults() -> None:
     assert quiet_after(lambda story: polled(story, again=True)).holds
     said = quiet_after(lambda story: polled(story, again=False)).violations
     assert said == ("host-2 could not poll 'orders' for 190 s after all faults were over",)
-    assert quiet_after(lambda story: polled(story, again=False), healed=175.0).holds
+    assert quiet_after(lambda story: polled(story, again=False), healed=190.0).holds
 
 
 def test_who_waits_acquires_after_the_faults() -> None:

@@ -131,6 +131,9 @@ def faulty_story() -> Story:
     for t, kind in ((1.0, "acquired"), (1.0, "body_started"), (15.0, "lost"), (25.0, "body_ended")):
         story.lock(t, "host-1", kind, key_lock("a"), "call-1", token=1, reason="lost" if t > 20 else "expired")
     story.body("host-2", 16.0, 20.0, key_lock("a"), token=2, asked=5.0)
+    story.add(31.0, "host-2.2", "host_restarted", after="host-2")
+    story.add(31.5, "host-2.2", "host_started", pid=200)
+    story.add(32.0, "host-2.2", "host_ready")
     story.fleet(49.0, "healed")
     return story
 
@@ -139,6 +142,7 @@ def test_faults_are_counted_by_kind_and_each_says_what_it_explains() -> None:
     verdict = judge(faulty_story().end(50))
     assert headline(replace(verdict, untried=())).text == "HOLDS: never two at once; 2 faults of 2 kinds."
     said = [line.text for line in summary(verdict)]
+    assert said[0] == "3 hosts, each an app of its own; started again 1 time"
     assert "2 faults of 2 kinds: 1 partition, 1 break; 7 requests hit" in said
     place = said.index("1 of them explain what went wrong:")
     assert said[place + 1] == "  partition of host-1 at 3 s: 1 overlap, 1 lost hold"
