@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     import random
@@ -37,6 +38,29 @@ class Mark:
         """Name the hosts."""
         *others, last = self.hosts
         return f"{', '.join(others)} and {last}" if others else last
+
+    @property
+    def moment(self) -> str:
+        """Say what a host that is struck alone was doing, as the end of a sentence."""
+        said = _MOMENTS.get(self.aim, "") if self.lock else ""
+        return f", {said} {short(self.lock)}" if said else ""
+
+
+_MOMENTS: Final[Mapping[Aim, str]] = {
+    "holder": "while it has",
+    "renewal": "about to renew",
+    "release": "about to release",
+    "waiters": "about to ask again for",
+}
+
+
+def short(lock: str) -> str:
+    """Return a lock's name without the folder of its app.
+
+    >>> short("locks/fleet/ship.north")
+    'ship.north'
+    """
+    return unquote(lock.split("/", 2)[-1]) if lock.startswith("locks/") else lock
 
 
 class Ongoing(Protocol):

@@ -27,7 +27,7 @@ class Kill(Fault, kind="kill"):
         return Done() if field.kill(mark.hosts[0], tell, holding=mark.aim == "holder") else None
 
     def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - an instant
-        return f"{mark.who} is killed"
+        return f"{mark.who} is killed{mark.moment}"
 
 
 class Standing:
@@ -66,7 +66,7 @@ class Pause(Fault, kind="pause"):
         return Standing(field, host) if paused else None
 
     def words(self, mark: Mark, seconds: float | None) -> str:
-        return f"{mark.who} stands still for {seconds:g} s"
+        return f"{mark.who} stands still for {seconds:g} s{mark.moment}"
 
 
 class Draining:
@@ -98,4 +98,4 @@ class Drain(Fault, kind="drain"):
         return Draining(field, mark.hosts[0]) if field.drain(mark.hosts[0], tell) else None
 
     def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - it ends when the host has ended
-        return f"{mark.who} is told to end, as at a scale-in"
+        return f"{mark.who} is told to end, as at a scale-in{mark.moment}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from simulator.nemesis.fault import Aim, Done, Fault, Mark, Ongoing
+from simulator.nemesis.fault import Aim, Done, Fault, Mark, Ongoing, short
 
 if TYPE_CHECKING:
     import random
@@ -39,9 +39,4 @@ class Break(Fault, kind="break"):
         return Done() if mark.lock and field.operate(mark.lock, self.action, tell) else None
 
     def words(self, mark: Mark, seconds: float | None) -> str:  # noqa: ARG002 - an instant
-        return f"an operator {ACTIONS[self.action]} of {_short(mark.lock)}, which {mark.who} has"
-
-
-def _short(lock: str) -> str:
-    """Return a lock's name without the folder of the app."""
-    return lock.split("/", 2)[-1] if lock.startswith("locks/") else lock
+        return f"an operator {ACTIONS[self.action]} of {short(mark.lock)}, which {mark.who} has"

@@ -1,4 +1,7 @@
-"""Each block of Python in the documentation is right for type checkers: mypy --strict, and Pyright."""
+"""Each block of Python in the documentation is right for type checkers: mypy --strict, and Pyright.
+
+They also read a user's file (``tests/typing``): to start a checker costs more than a file.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,9 @@ implicit_reexport = True
 
 [mypy-azure.durable_functions.*]
 ignore_missing_imports = True
+
+[mypy-users_code]
+implicit_reexport = False
 
 """
 UNTYPED = """
@@ -65,6 +71,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     assert len(write_modules(folder)) > 50
     (folder / "wrong.py").write_text(WRONG)
+    (folder / "users_code.py").write_text((ROOT / "tests" / "typing" / "users_code.py").read_text("utf-8"))
     return folder
 
 

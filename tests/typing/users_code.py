@@ -1,6 +1,6 @@
 """Code as a user writes it, which mypy --strict and pyright read: what do the public names make of its types?
 
-``test_users_code.py`` runs it and has mypy check it.
+``test_users_code.py`` runs it, and ``tests/docs/test_pages_types.py`` has type checkers read it.
 """
 
 from __future__ import annotations
