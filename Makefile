@@ -1,5 +1,6 @@
 # Everything runs in .venv, which make creates and keeps up to date by itself; only Python 3.11 or later is needed.
 #   make demo     five fake Functions hosts, one of them killed: does exclusivity hold?
+#   make demo-faults   the same for two minutes of faults: partitions, lost replies, throttling, drains
 #   make check    format, lint, types, arrows, and the tests without storage, processes, planted bugs and long waits
 #   make test     the whole suite
 #   make bench    the benchmarks, and the tables of docs/performance.md: make bench ARGS="virtual storage" for some
@@ -22,13 +23,16 @@ KILL ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test-quick test bench broken docs clean venv-sim venv-test venv-dev venv-docs python
+.PHONY: help demo demo-faults check lint test-quick test bench broken docs clean venv-sim venv-test venv-dev venv-docs python
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: venv-sim
 	@$(BIN)/singleton-sim --hosts $(HOSTS) --kill $(KILL)
+
+demo-faults: venv-sim
+	@$(BIN)/singleton-sim --hosts $(HOSTS) --faults all --fault-every 5s --duration 2m
 
 test: venv-test
 	@$(BIN)/python -m simulator.azurite

@@ -19,6 +19,7 @@ import click
 
 from simulator.check_cli import check
 from simulator.explore_cli import explore, replay
+from simulator.nemesis.plan import ALL
 from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
@@ -26,7 +27,8 @@ from simulator.report.json import write_json
 from simulator.report.plain import PlainReporter
 from simulator.report.reporter import Reporter
 from simulator.storage_cli import storage
-from simulator.work.scenario import LOAD, Scenario, ScenarioError, default_app
+from simulator.work.durations import in_seconds
+from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,21 @@ VIOLATED: Final = 1
 USAGE: Final = 2
 ENVIRONMENT: Final = 3
 _PATH: Final = click.Path(path_type=Path)
+
+
+class _Seconds(click.ParamType):  # type: ignore[type-arg] # generic in some versions of click only
+    """Seconds: 30, 30s, 2m."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return value if isinstance(value, float) else in_seconds(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_SECONDS: Final = _Seconds()
 
 HELP: Final = """Run your app on several fake Functions hosts, kill some of them, and check that @singleton holds.
 
@@ -78,7 +95,7 @@ class _Group(click.Group):
 @click.option(
     "--app", type=_PATH, metavar="DIR", help="The app's folder. Default: the current one, or else the sample."
 )
-@click.option("--duration", default=LOAD, metavar="SECONDS", help="For how long there is new work.")
+@click.option("--duration", default=LOAD, type=_SECONDS, metavar="SECONDS", help="For how long there is new work.")
 @click.option(
     "--messages", type=_PATH, metavar="FILE", help="A JSON file with your own messages, deliveries and requests."
 )
@@ -92,10 +109,31 @@ class _Group(click.Group):
 )
 @click.option("--same-app", is_flag=True, help="The hosts are instances of one app: one of them fires a timer.")
 @click.option(
-    "--timer-every", default=5.0, metavar="SECONDS", help="Slower timers tick this often. 0: as the app says."
+    "--timer-every",
+    default=5.0,
+    type=_SECONDS,
+    metavar="SECONDS",
+    help="Slower timers tick this often. 0: as the app says.",
 )
-@click.option("--visibility", default=20.0, metavar="SECONDS", help="After how long a dead host's messages come back.")
-@click.option("--seed", type=int, metavar="N", help="Repeat the choices of an earlier run: keys, pauses, killed hosts.")
+@click.option(
+    "--visibility",
+    default=20.0,
+    type=_SECONDS,
+    metavar="SECONDS",
+    help="After how long a dead host's messages come back.",
+)
+@click.option(
+    "--faults",
+    default="",
+    metavar="KINDS",
+    show_default=False,
+    help=f"What goes wrong all the time: {', '.join(ALL)}; or all.",
+)
+@click.option(
+    "--fault-every", default=EVERY, type=_SECONDS, metavar="SECONDS", help="How often a fault strikes, on average."
+)
+@click.option("--fault-plan", type=_PATH, metavar="FILE", help="A JSON file that says which fault strikes when.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the choices of an earlier run: keys, faults, killed hosts.")
 @click.option("--strict", is_flag=True, help="Exit with 1 also if the run did not try everything.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
 @click.option("--keep", is_flag=True, help="Keep the journals, and show where they are.")
@@ -191,8 +229,10 @@ def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[
         hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")
     else:
         hints.append(f"With the lock:      {again.replace(' --no-singleton', '')}")
-    if not scenario.kill and scenario.hosts > 1 and verdict.singleton:
+    if not (scenario.kill or scenario.struck) and scenario.hosts > 1 and verdict.singleton:
         hints.append(f"Kill a holder:      {again} --kill 1")
+    if not (scenario.kill or scenario.pause or scenario.struck) and scenario.hosts >= LEAST_HOSTS:
+        hints.append(f"With more faults:   {again} --faults all")
     hints.append(f"For machines:       {again} --json")
     if journals is not None:
         hints.append(f"The journals are in {journals}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.excuses.hindrance import ASKED, hindered, leased_until
 from simulator.checks.failover import SLACK
 from simulator.checks.findings import Finding, count, label, violation
 from simulator.checks.spans import is_full
@@ -56,11 +57,15 @@ def _taken(history: History) -> dict[str, list[Span]]:
         # A candidate for the listener notices at its next attempt that there is none, and says no until then.
         known = history.function(got.function).poll_in(got.mode) + SLACK if got.mode == "listener" else 0
         least = got.t + history.function(got.function).at_least if got.mode == "function" else 0.0
-        spans[got.lock].append((got.t, max(got.until, least) + (lease if lapses else 0) + known))
+        until = max(got.until, least) + (lease if lapses else 0)
+        until = max(until, leased_until(history, got, got.t, got.until + ASKED))
+        spans[got.lock].append((got.t, until + known))
     for wait in history.waits:
         if wait.ending in {"error", "killed", "crashed"} or history.paused(wait.host, wait.start, wait.end):
             lease = history.function(wait.function).lease_in(wait.mode)
             spans[wait.lock].append((wait.start, wait.end + lease))
+        if (until := leased_until(history, wait, wait.start, wait.end)) > wait.start:
+            spans[wait.lock].append((wait.start, until))
     return {lock: sorted(several) for lock, several in spans.items()}
 
 
@@ -126,7 +131,8 @@ def _waits(history: History) -> Iterator[Finding]:
         end = min(wait.end, history.end)
         others = [got for got in held[wait.lock] if got.host != wait.host]
         kept_out = max((min(got.until, end) - max(got.t, wait.start) for got in others), default=0.0)
-        if (end - wait.start if limit else kept_out) > limit + _STALE + SLACK:
+        kept_out = end - wait.start if limit else kept_out
+        if kept_out - hindered(history, wait.host, wait.start, end) > limit + _STALE + SLACK:
             worst[wait.function] = max(worst.get(wait.function, 0.0), end - wait.start)
     for name, seconds in sorted(worst.items()):
         function = history.function(name)
@@ -156,7 +162,7 @@ def _kept(history: History) -> Iterator[Finding]:
         if end is None or got.ending not in {"ok", "open"} or (got.host, got.owner) not in answered:
             continue
         until = min(got.until, history.end)
-        kept = until - end - history.stood(got.host, got.worker, end, until)
+        kept = until - end - history.stood(got.host, got.worker, end, until) - hindered(history, got.host, end, until)
         if kept > _KEPT and not history.paused(got.host, end, until):
             worst[got.lock] = max(worst.get(got.lock, (0.0, "")), (kept, got.host))
     for lock, (kept, host) in sorted(worst.items()):
@@ -172,7 +178,7 @@ def _left_free(history: History, taken: dict[str, list[Span]]) -> Iterator[Findi
             continue
         bound = function.poll_in(wait.mode) + SLACK
         for start, end in _gaps(taken.get(wait.lock, []), wait.start, min(wait.end, history.end)):
-            free = end - start
+            free = end - start - hindered(history, wait.host, start, end)
             if free > bound and not history.paused(wait.host, start, end):
                 worst[wait.lock] = max(worst.get(wait.lock, (0.0, "")), (free, wait.host))
     for lock, (free, host) in sorted(worst.items()):

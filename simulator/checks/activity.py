@@ -35,8 +35,9 @@ def _hosts(history: History) -> Iterator[Finding]:
         inside = count(sum(same), "guarded body", "guarded bodies")
         yield violation(f"a worker of {host} ended {count(number, 'time')}, and cut {inside} short: {reason}")
     asked = history.setup.get("hosts", 0)
-    if len(history.ready) < asked and not history.interrupted:
-        yield unproven(f"only {len(history.ready)} of {count(asked, 'host')} became ready")
+    ready = len(history.ready - history.restarted.keys())
+    if ready < asked and not history.interrupted:
+        yield unproven(f"only {ready} of {count(asked, 'host')} became ready")
 
 
 def _strikes(history: History) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from simulator.checks.excuses.hindrance import hindering
 from simulator.checks.findings import Finding, count, violation
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def _extra(history: History) -> Iterator[Finding]:
     for messages in alike.values():
         calls = [call for message in messages for call in message.invocations]
         excused = any(
-            call.ending not in {"ok", "deferred", "open"} or history.paused(call.host, call.start, call.end)
+            call.ending not in {"ok", "deferred", "open"}
+            or history.paused(call.host, call.start, call.end)
+            or hindering(history, call.host, call.start, call.end)
             for call in calls
         )
         if excused or not any(message.deferred and message.sent is not None for message in messages):

@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.excuses.causes import behind_failure, troubled_since
 from simulator.checks.findings import Finding, count, note, violation
 
 if TYPE_CHECKING:
@@ -144,9 +145,11 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
         most = history.function(each.function).max_hold
         if most is not None and each.told is not None and (each.host, each.owner) == (call.host, call.id):
             own |= call.blames == "LockLost" and each.told - each.start > most - _EARLY
-    operated = any(call.start <= t <= call.end for t, _ in history.operated)
+    operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
-    return own or operated or ended or history.paused(call.host, call.start, call.end)
+    since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
+    struck = history.paused(call.host, since, call.end) or bool(behind_failure(history, call))
+    return own or operated or ended or struck
 
 
 def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.excuses.causes import behind_overlap
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -22,15 +23,27 @@ _EARLY: Final = 1.0
 """Seconds by which a body may begin later than its hold: so much less of max_hold is left for it."""
 
 
+OF_THE_LOCK: Final = frozenset({"", "LockLost", "LockClosed", "CancelledError", "cancelled"})
+"""Errors with which the lock itself ends a body that has lost it."""
+_TO_TELL: Final = 1.0
+"""Seconds that a host which woke may take to tell a body that its lock is lost, on a busy machine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """Two bodies of one lock that were inside at the same time; `at` counts from the start of the run."""
+    """Two bodies of one lock that were inside at the same time.
+
+    Attributes:
+        at: when it began, from the start of the run.
+        refused: the app's own error with which the body of the smaller token ended: so a fenced resource refuses it.
+    """
 
     lock: str
     at: float
     seconds: float
     first: Section
     second: Section
+    refused: str = ""
 
 
 def overlapping(sections: Iterable[Section]) -> list[tuple[Section, Section]]:
@@ -65,9 +78,10 @@ def find_overlaps(history: History) -> tuple[list[Overlap], list[Overlap]]:
 
     A host that stands still past its lease is still in its body when it wakes, beside the next holder. No lock can
     prevent that. The overlap is caught if the lock told the host, so that the body ended as lost. Tokens keep out what
-    it wrote in between. If any fault may happen (`History.rough`), three more cases can't be prevented: a host that
-    never wakes; a thread that was told in time, or when its host woke, and that nobody can end; a body whose lease an
-    operator ended.
+    it wrote in between. A fault of a nemesis may be the cause, too: see `behind_overlap`.
+
+    If any fault may happen (`History.rough`), three more cases can't be prevented: a host that never wakes; a thread
+    that was told in time, or when its host woke, and that nobody can end; a body whose lease an operator ended.
     """
     most = _most_at_once(history)
     found: list[tuple[Section, Section]] = []
@@ -91,7 +105,18 @@ def _with_others(pairs: list[tuple[Section, Section]]) -> Iterator[tuple[Section
 
 def _is_caught(history: History, first: Section, second: Section) -> bool:
     stood = _stood_still(history, first, second) or _outlived(history, first, second)
-    return stood or (history.rough and _struck(history, first, second))
+    fault = stood or _never_woke(history, first, second) or bool(behind_overlap(history, first, second))
+    return fault or (history.rough and _struck(history, first, second))
+
+
+def _never_woke(history: History, first: Section, second: Section) -> bool:
+    """Tell whether the first stood still when the second began, and was killed before it could be told."""
+    if first.ending not in {"killed", "crashed", "open"}:
+        return False
+    return any(
+        pause.host == first.host and pause.start <= second.start and pause.end >= first.end - _TO_TELL
+        for pause in history.pauses
+    )
 
 
 def _outlived(history: History, first: Section, second: Section) -> bool:
@@ -100,6 +125,11 @@ def _outlived(history: History, first: Section, second: Section) -> bool:
     if most is None or first.told is None or first.told > second.start:
         return False
     return first.told - first.start > most - _EARLY
+
+
+def _slept(history: History, overlap: Overlap) -> bool:
+    first, second = overlap.first, overlap.second
+    return _stood_still(history, first, second) or _never_woke(history, first, second) or not history.faults
 
 
 def _stood_still(history: History, first: Section, second: Section) -> bool:
@@ -124,17 +154,39 @@ def _longest_first(history: History, pairs: list[tuple[Section, Section]]) -> li
             seconds=min(first.end, second.end) - second.start,
             first=first,
             second=second,
+            refused=_refused(first, second),
         )
         for first, second in pairs
     ]
     return sorted(overlaps, key=lambda overlap: (-overlap.seconds, overlap.at, overlap.lock))
 
 
+def _refused(first: Section, second: Section) -> str:
+    """Return the error of the app with which the body of the smaller token ended, if it has one."""
+    if first.token is None or second.token is None or first.token == second.token:
+        return ""
+    error = (first if first.token < second.token else second).error
+    return "" if error in OF_THE_LOCK else error
+
+
+def _stale(overlap: Overlap) -> Section:
+    return min(overlap.first, overlap.second, key=lambda body: body.token or 0)
+
+
 def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overlap]) -> Iterator[Finding]:
     """Sum up the overlaps."""
     outlived = {id(each.first): each.first for each in caught if _outlived(history, each.first, each.second)}
-    if late := len({(each.first.host, each.first.owner) for each in caught if id(each.first) not in outlived}):
+    woke = [each for each in caught if id(each.first) not in outlived and _slept(history, each)]
+    if late := len({(each.first.host, each.first.owner) for each in woke}):
         yield note(f"{count(late, 'body', 'bodies')} woke after a pause without the lock, and ended as lost")
+    if behind := [each for each in caught if id(each.first) not in outlived and each not in woke]:
+        yield note(
+            f"{count(len(behind), 'overlap')} that a fault explains: "
+            "who lost the lock is told, and has the smaller token"
+        )
+    refused = {(stale.host, stale.owner): stale.error for each in caught if each.refused for stale in [_stale(each)]}
+    for error, number in sorted(Counter(refused.values()).items()):
+        yield note(f"{count(number, 'stale write')} refused by the token ({error})")
     if outlived:
         yield note(f"{count(len(outlived), 'body', 'bodies')} went on after max_hold, though told, and others got in")
     if overlaps:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from simulator.checks.excuses.hindrance import ASKED, by_when, free_later, hindering
 from simulator.checks.findings import Finding, label, unproven, violation
 
 if TYPE_CHECKING:
@@ -89,12 +90,18 @@ def measure_failovers(history: History) -> list[Failover]:
             overs=tuple(_take_over(history, held) for held in kill.holds),
         )
         for kill in history.kills
-        if kill.holds or history.setup.get("aimed", True)
+        if kill.holds or _aimed(history)
     ]
 
 
-def judge_failovers(failovers: list[Failover]) -> Iterator[Finding]:
+def _aimed(history: History) -> bool:
+    """Tell whether each kill was to show a failover: a nemesis also kills whoever holds nothing."""
+    return bool(history.setup.get("aimed", True)) and not history.setup.get("faults")
+
+
+def judge_failovers(history: History, failovers: list[Failover]) -> Iterator[Finding]:
     """Say which failovers were late, missing or not shown."""
+    aimed = _aimed(history)
     for failover in failovers:
         if failover.main is None:
             yield unproven(f"{failover.host} held nothing when it was killed: no failover to measure")
@@ -104,9 +111,9 @@ def judge_failovers(failovers: list[Failover]) -> Iterator[Finding]:
                 yield violation(f"{what} was taken over after {over.seconds:.1f} s; {over.bound:.1f} s were allowed")
             elif over.state == "never":
                 yield violation(f"{what} was never taken over, though it was wanted; {over.bound:.1f} s were allowed")
-            elif over.state == "cut short" and over is failover.main:
+            elif over.state == "cut short" and over is failover.main and aimed:
                 yield unproven(f"{what} was not taken over before the run ended")
-            elif over.state == "unwanted" and over is failover.main:
+            elif over.state == "unwanted" and over is failover.main and aimed:
                 yield unproven(f"{what} was not asked for again: its failover is not measured")
 
 
@@ -162,7 +169,8 @@ def _free_at(history: History, held: Held, over: TakeOver) -> float:
     until = history.end if over.seconds is None else held.t + over.seconds
     waiting = {wait.host for wait in history.waits if wait.lock == held.lock and wait.ending == "killed"}
     deaths = (other.t for other in history.kills if held.t <= other.t <= until and other.host in waiting)
-    return max([held.t, *deaths]) + _lease(history, held)
+    lapsed = max([held.t, *deaths]) + _lease(history, held)
+    return max(lapsed, free_later(history, held.lock, held.t - ASKED, until))
 
 
 def _demands(history: History, held: Held, free: float, until: float) -> Iterator[tuple[float, float | None]]:
@@ -186,7 +194,7 @@ def _demands(history: History, held: Held, free: float, until: float) -> Iterato
 
 def _deadline(history: History, wait: Wait, free: float, asked: float, *, shared: bool) -> float | None:
     function = history.function(wait.function)
-    deadline = max(free, wait.start) + function.poll_in(wait.mode)
+    deadline = by_when(history, wait.host, max(free, wait.start), function.poll_in(wait.mode))
     if wait.ending in {"killed", "crashed"} or history.paused(wait.host, wait.start, deadline):
         return None  # it could not acquire it: the next caller that can does
     polls = function.on_contention == "wait" or wait.mode == "listener"
@@ -207,4 +215,5 @@ def _ticks(
         skips = function.trigger == "timer" and function.on_contention != "wait" and function.tick
         if skips and ticker in askers and host != held.host and held.t < t <= until:
             stood = history.paused(host, held.t, free + function.tick)
+            stood |= bool(hindering(history, host, held.t, free + function.tick))
             yield t, None if stood else (t if t >= free + SLACK else None) if alone else free + function.tick

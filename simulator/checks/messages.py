@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from simulator.checks.excuses.causes import behind_failure, behind_return
 from simulator.checks.findings import Finding, count, note, unproven, violation
 from singleton.defer.queueplace import poison_queue
 
@@ -200,11 +201,11 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
 
 
 def _stood_still(history: History, message: Message, call: Invocation) -> bool:
-    """Tell whether its host was paused after it had received the message, or let it go: others may have received it.
+    """Tell whether its host stood still, was cut off, or let the message go after it received it: others may have it.
 
     A pause shortly before the host said so counts too: the queue's answer may have waited for it.
     """
-    if (call.host, call.message) in history.traffic.let_go:
+    if (call.host, call.message) in history.traffic.let_go or behind_return(history, message, call):
         return True
     received = max((t for t, host in message.receipts if host == call.host and t <= call.start), default=call.start)
     return history.paused(call.host, received - AFTERWARDS, call.end + AFTERWARDS)
@@ -239,7 +240,9 @@ def _judge(messages: Messages) -> Iterator[Finding]:
 def _judge_poison(history: History, message: Message, refused: set[tuple[str, str]]) -> Finding:
     """The function itself is the cause of a poison message if its errors, or its policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
-    caused = {call.id for call in failed if history.paused(call.host, call.start, call.end)}
+    caused = {
+        call.id for call in failed if history.paused(call.host, call.start, call.end) or behind_failure(history, call)
+    }
     blamed = {call.blames for call in failed if call.id not in caused}
     if history.rough:  # if the lock may fail at any time, the function itself gives up its message
         blamed -= LOCK_FAULTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.excuses.hindrance import hindered
 from simulator.checks.findings import Finding, count, violation
 
 if TYPE_CHECKING:
@@ -39,4 +40,5 @@ def _is_overdue(history: History, got: Acquisition) -> bool:
     end = min(got.until, history.end)
     due = history.function(got.function).renewal_in(got.mode) + _LATE
     stood = history.stood(got.host, got.worker, got.t, end)  # a process that stands still renews nothing
+    stood += hindered(history, got.host, got.t, end)  # a request without an answer is written down when it is given up
     return got.seen and not got.asked and end - got.t - stood > due and not history.paused(got.host, got.t, end)

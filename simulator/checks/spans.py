@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.excuses.hindrance import hindering
 from simulator.checks.findings import Finding, count, label, violation
 
 if TYPE_CHECKING:
@@ -98,13 +99,18 @@ def _waiting(history: History) -> Iterator[Finding]:
         if most is None or any(history.function(each.function).max_waiting is None for each in several):
             continue
         number = max(_at(several, each.start + _ASKS) for each in several)
-        if number > most and not any(history.paused(each.host, each.start, each.end) for each in several):
+        if number > most and not any(_held_up(history, each) for each in several):
             worst[lock] = max(worst.get(lock, (0, 0)), (number, most))
     for lock, (number, most) in sorted(worst.items()):
         yield violation(
             f"{count(number, 'invocation')} of one process waited for {label(lock)} at a time, though max_waiting is "
             f"{most}"
         )
+
+
+def _held_up(history: History, wait: Wait) -> bool:
+    """Tell whether its host stood still or was cut off, so that it was not yet told whether it may wait."""
+    return history.paused(wait.host, wait.start, wait.end) or bool(hindering(history, wait.host, wait.start, wait.end))
 
 
 def _at(waits: list[Wait], t: float) -> int:

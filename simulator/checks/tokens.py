@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.checks.excuses.breaking import exposing
 from simulator.checks.findings import Finding, count, label, violation
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ def _regressions(history: History, tokens: list[_Shown], seen: str) -> Iterator[
             continue
         again = shown.shared and (token, by.host) == (before, before_host)
         late = shown.late and history.stood_still_asking(by, shown.t)
-        if not (again or late or history.operated_before(by, shown.t)):
+        # With a nemesis it is known which hold an operator ended, and until when its host can't know that.
+        broken = exposing(history, by, shown.t) if history.faults else history.operated_before(by, shown.t)
+        if not (again or late or broken):
             yield Regression(
                 lock=by.lock,
                 at=shown.t - history.start,

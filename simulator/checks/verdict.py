@@ -21,6 +21,8 @@ from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
 from simulator.checks.exercised import Exercised, count_exercised, untried
 from simulator.checks.failover import Failover, TakeOver, judge_failovers, measure_failovers
+from simulator.checks.faulted import FaultReport, report_faults
+from simulator.checks.liveness import judge_faults, judge_liveness
 from simulator.checks.losses import judge_losses
 from simulator.checks.messages import Messages, check_messages
 from simulator.checks.reach import How, reach_of
@@ -46,13 +48,17 @@ Outcome = Literal["holds", "violated", "unproven"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """One host: what it did, and how it ended (``stopped``, ``killed``, ``crashed``, ``failed``)."""
+    """One host: what it did, and how it ended (``stopped``, ``killed``, ``drained``, ``crashed``, ``failed``).
+
+    ``after`` names the host that it replaces, if it was started again.
+    """
 
     name: str
     pid: int
     ended: str
     bodies: int
     skipped: int
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,7 @@ class Verdict:
         overlaps: every two bodies of one lock that ran at the same time, the longest first.
         caught: overlaps in which a paused host woke inside its body, was told, and ended it as lost.
         failovers: one entry for each kill, in order.
+        faults: one entry for each fault of a nemesis, in order, with what it excused.
         singleton: False for a run with ``--no-singleton``.
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
@@ -123,6 +130,7 @@ class Verdict:
     tokens: Tokens
     hosts: tuple[HostReport, ...]
     functions: tuple[FunctionReport, ...]
+    faults: tuple[FaultReport, ...] = ()
     start: float
 
     @property
@@ -138,7 +146,8 @@ class Verdict:
             schema, verdict, reasons[], notes[], seed, duration, singleton, same_app, interrupted,
             sections, locks, kills, pauses,
             overlap_count, overlaps[] (at most 50): {lock, at, seconds, first, second}, caught_count, caught[] likewise,
-                first and second: {host, function, owner, token, start, end, ending},
+                first and second: {host, function, owner, token, start, end, ending}; refused: the app's error with
+                which the body of the smaller token ended,
             failovers[]: {host, pid, at, ok, lock, function, token, state, lease, by, token_after, seconds, wanted,
                 bound, also[]}, also: the victim's other locks, {lock, function, token, state, …, bound, ok};
                 seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
@@ -147,7 +156,8 @@ class Verdict:
             requests: {sent, answered, refused, failed, cut, unanswered, open, longest, statuses: {status: number}},
             untried[], exercised: {renewals, waits, refusals, handed_between, handed_within, kills, losses, longest},
             tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
-            hosts[]: {name, pid, ended, bodies, skipped},
+            faults[]: {id, kind, at, seconds, hosts[], lock, what, hits, excused},
+            hosts[]: {name, pid, ended, bodies, skipped, after},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed,
                 exercised, how, why}
         """
@@ -189,11 +199,13 @@ def judge(records: Sequence[Record]) -> Verdict:
         *judge_losses(history),
         *judge_endings(history),
         *judge_tokens(tokens),
-        *judge_failovers(failovers),
+        *judge_failovers(history, failovers),
         *of_messages,
         *judge_copies(history),
         *of_requests,
         *judge_activity(history, messages),
+        *judge_liveness(history),
+        *judge_faults(history),
     ]
     reasons = tuple(finding.text for finding in findings if finding.kind != "note")
     violations = tuple(finding.text for finding in findings if finding.kind == "violation")
@@ -216,6 +228,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         pauses=len(history.pauses),
         hosts=tuple(_hosts(history)),
         functions=tuple(_functions(history)),
+        faults=report_faults(history, caught),
         singleton=bool(history.setup.get("singleton", True)),
         same_app=bool(history.setup.get("same_app", False)),
         interrupted=history.interrupted,
@@ -229,11 +242,19 @@ def _hosts(history: History) -> Iterator[HostReport]:
     ends = dict.fromkeys((host for host, _ in history.crashes), "crashed")
     ends |= dict.fromkeys((host for host, _ in history.errors), "failed")
     ends |= dict.fromkeys((kill.host for kill in history.kills), "killed")
+    ends |= dict.fromkeys((drain.host for drain in history.drains), "drained")
     bodies = Counter(section.host for section in history.bodies)
     skipped = Counter(refusal.host for refusal in history.refusals)
     for name in sorted(history.hosts, key=_natural):
         ended = ends.get(name, "stopped")
-        yield HostReport(name=name, pid=history.hosts[name], ended=ended, bodies=bodies[name], skipped=skipped[name])
+        yield HostReport(
+            name=name,
+            pid=history.hosts[name],
+            ended=ended,
+            bodies=bodies[name],
+            skipped=skipped[name],
+            after=history.restarted.get(name, ""),
+        )
 
 
 def _functions(history: History) -> Iterator[FunctionReport]:
@@ -275,6 +296,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _natural(name: str) -> tuple[str, int]:
+def _natural(name: str) -> tuple[str, int, int]:
     stem, _, number = name.rpartition("-")
-    return (stem, int(number)) if number.isdigit() else (name, 0)
+    first, _, again = number.partition(".")  # host-3.2: host-3, started again
+    return (stem, int(first), int(again or 1)) if first.isdigit() and (again or "1").isdigit() else (name, 0, 0)

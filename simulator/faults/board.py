@@ -25,7 +25,9 @@ HOST = "127.0.0.1"
 class Board:
     """A test writes rules here, and reads requests, while the proxy runs."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, *, keep: bool = True) -> None:
+        """Prepare for a server on this port; without `keep` no request is remembered, for runs of many."""
+        self._keeps = keep
         self.target = (HOST, target_port)
         self.port = 0
         self._rules: list[Rule] = []
@@ -102,13 +104,16 @@ class Board:
             headers=message.headers,
             started=time.monotonic(),
         )
-        with self._lock:
-            self._requests[request.number] = request
-        self._spread()
+        if self._keeps:
+            with self._lock:
+                self._requests[request.number] = request
+            self._spread()
         return request
 
     def changed(self, request: Request) -> None:
         """Replace the record of a request (the proxy does)."""
+        if not self._keeps:
+            return
         with self._lock:
             if request.number in self._requests:
                 self._requests[request.number] = request

@@ -8,12 +8,12 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator.faults import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
 # Linger is on with time 0: the socket is closed by a reset, and no port stays in a waiting state.
 RESET = struct.pack("ii", 1, 0)
@@ -86,8 +86,10 @@ class Exchange:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         note: Callable[[Request], None],
+        later: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """Serve a client's connection; `note` gets each change of a request's record."""
+        """Serve a client's connection; `note` gets each change of a request's record, `later` what outlives it."""
+        self._later = later
         self._target = target
         self._reader = reader
         self._writer = writer
@@ -108,6 +110,10 @@ class Exchange:
         reply = await wire.read_response(reader, method=self.request.method)
         self.note(server_status=reply.status, error_code=reply.headers.get("x-ms-error-code"))
         return reply
+
+    def repeat(self, seconds: float) -> None:
+        """Send the request to the server once more, so many seconds from now, and drop the reply."""
+        self._later(_sent(self._target, self.message.raw, self.request.method, seconds))
 
     async def reply(self, message: wire.Message) -> None:
         """Send a complete reply to the client. The record is written before the client gets it."""
@@ -149,6 +155,18 @@ class Exchange:
         for writer in writers:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+
+async def _sent(target: tuple[str, int], raw: bytes, method: str, seconds: float) -> None:
+    """Send a request on a connection of its own."""
+    await asyncio.sleep(seconds)
+    with contextlib.suppress(OSError, EOFError):
+        reader, writer = await asyncio.open_connection(*target, limit=wire.LIMIT)
+        try:
+            writer.write(raw)
+            await wire.read_response(reader, method=method)
+        finally:
+            writer.transport.abort()
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -38,9 +38,10 @@ _TO_COME_IN = 4
 class FaultProxy(Board):
     """The proxy, in the running event loop, while its `async with` block lasts."""
 
-    def __init__(self, target_port: int) -> None:
-        """Prepare a proxy before this port; `port` is its own, once it is entered."""
-        super().__init__(target_port)
+    def __init__(self, target_port: int, *, keep: bool = True) -> None:
+        """Prepare a proxy before this port; `port` is its own, once it is entered. For `keep` see `Board`."""
+        super().__init__(target_port, keep=keep)
+        self._late: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -56,7 +57,9 @@ class FaultProxy(Board):
         for _turn in range(_TO_COME_IN):
             await asyncio.sleep(0)
         self._server.close()
-        tasks = list(self._connections)
+        tasks = [*self._connections, *self._late]
+        for late in self._late:
+            late.cancel()
         for task, writer in self._connections.items():
             # A task that had no turn yet can't close its connection itself.
             writer.transport.abort()
@@ -86,7 +89,7 @@ class FaultProxy(Board):
         task.add_done_callback(self._connections.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        exchange = Exchange(self.target, reader, writer, self.changed)
+        exchange = Exchange(self.target, reader, writer, self.changed, self._later)
         abort = True
         try:
             # If a client or the server goes away, only the connection ends.
@@ -96,6 +99,12 @@ class FaultProxy(Board):
             abort = False
         finally:
             await exchange.close(abort=abort)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that may last longer than its connection."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
 
     async def _handle(self, exchange: Exchange, message: wire.Message) -> None:
         """Do with one request what the rules say."""

@@ -131,6 +131,18 @@ class DelayReply:
         await exchange.reply(reply)
 
 
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """Pass the request on, and send it to the server once more, `seconds` after its reply; that reply is dropped."""
+
+    seconds: float = 0.0
+
+    async def __call__(self, exchange: Exchange) -> None:
+        reply = await exchange.forward()
+        exchange.repeat(self.seconds)
+        await exchange.reply(reply)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
     """Never reply and keep the connection; with `forward`, the server carries the request out."""

@@ -16,6 +16,7 @@ from simulator.history.stops import covered
 from simulator.history.traffic import Traffic
 
 if TYPE_CHECKING:
+    from simulator.history.faults import Fault
     from simulator.history.stops import Pause, Standstill
 
 Ending = Literal["ok", "error", "deferred", "lost", "killed", "crashed", "acquired", "contended", "open"]
@@ -44,6 +45,8 @@ class Section(Deed):
     ending: Ending = "open"
     held: bool = False
     told: float | None = None  # when its host said that the lock is lost
+    why: str = ""  # the reason that it gave
+    error: str = ""  # the class of the error with which its host saw it end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,6 +166,15 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """A host was asked to end, as a scale-in does it, while it had these holds."""
+
+    t: float
+    host: str
+    holds: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEnd:
     """A worker of a host ended, with all that ran in it, and the host went on.
 
@@ -236,8 +248,14 @@ class History:
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
-
     traffic: Traffic = field(default_factory=Traffic)
+    faults: list[Fault] = field(default_factory=list)  # of a nemesis, in the order of their beginnings
+    began: dict[str, float] = field(default_factory=dict)  # when a host was ready
+    stopping: dict[str, float] = field(default_factory=dict)  # when a host was told to end
+    unreachable: dict[tuple[str, str], float] = field(default_factory=dict)  # queues that a host can't poll, since when
+    healed: float | None = None  # when the nemesis had undone what can be undone
+    restarted: dict[str, str] = field(default_factory=dict)  # a host that was started again: the one before it
+    drains: list[Drain] = field(default_factory=list)
     mistold: Counter[str] = field(default_factory=Counter)  # bodies that saw another token than their locks had told
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of expected keys that got several
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)  # expected keys of locks that have several

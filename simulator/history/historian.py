@@ -5,7 +5,6 @@ If the end of something was never seen, it ended when its host died, or with the
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +12,6 @@ from simulator.history.deeds import about_of, began, end, function_of, of_a_guar
 from simulator.history.facts import (
     Acquisition,
     Ending,
-    Held,
     History,
     Invocation,
     Kill,
@@ -26,7 +24,8 @@ from simulator.history.facts import (
 )
 from simulator.history.journal import Record, in_order
 from simulator.history.leases import Leases
-from simulator.history.stops import Pause, standstill
+from simulator.history.stops import standstill
+from simulator.history.strikes import Strikes, holds_of
 from simulator.history.witnessed import bear_witness
 
 if TYPE_CHECKING:
@@ -63,11 +62,13 @@ class Historian:
         self._deferring: set[tuple[str, str]] = set()
         self._originals: dict[str, str] = {}  # of copies
         self._leases = Leases()
+        self._strikes = Strikes(self.history)
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
         self.history.traffic.take(record)
+        self._strikes.take(record)
         getattr(self, f"_on_{record.event}", lambda _: None)(record)
 
     def unended(self) -> Iterator[Section | Wait | Invocation | Sight]:
@@ -92,26 +93,18 @@ class Historian:
         message.queue = record.text("queue")
 
     def _on_kill(self, record: Record) -> None:
-        holds = (Record(record.t, record.host, "held", hold) for hold in record.get("holds") or ())
-        held = tuple(Held(t=hold.t, token=hold.get("token"), **about_of(hold)) for hold in holds)
-        self.history.kills.append(Kill(t=record.t, host=record.host, pid=int(record.get("pid") or 0), holds=held))
+        told: dict[str, Any] = {"pid": int(record.get("pid") or 0), "holds": holds_of(record)}
+        self.history.kills.append(Kill(t=record.t, host=record.host, **told))
         self._bury(record, "killed")
-
-    def _on_pause(self, record: Record) -> None:
-        self.history.pauses.append(Pause(host=record.host, start=record.t))
-
-    def _on_operator(self, record: Record) -> None:
-        self.history.operated.append((record.t, record.text("lock")))
-
-    def _on_resume(self, record: Record) -> None:
-        for pause in self.history.pauses:
-            if pause.host == record.host and pause.end == math.inf:
-                pause.end = record.t
 
     def _on_host_exited(self, record: Record) -> None:
         if record.get("expected"):
             self.history.exits[record.host] = record.t
-            self._end_all(record, "open")  # nothing is left to end, unless it did not stop
+            # Nothing is left to end, unless it did not stop; what a drained host still does is cut, as by a kill.
+            if any(drain.host == record.host for drain in self.history.drains):
+                self._bury(record, "killed")
+            else:
+                self._end_all(record, "open")
         elif record.host not in self.history.deaths:
             self.history.crashes.append((record.host, record.text("code")))
             self._bury(record, "crashed")
@@ -139,6 +132,7 @@ class Historian:
     def _on_host_ready(self, record: Record) -> None:
         self.history.hosts.setdefault(record.host, 0)
         self.history.ready.add(record.host)
+        self.history.began[record.host] = record.t
 
     def _on_host_error(self, record: Record) -> None:
         self.history.errors.append((record.host, record.text("message")))
@@ -281,17 +275,17 @@ class Historian:
             case "lost":
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += 1
-                self._tell_bodies(key, record.t, about["worker"] if led else None)
+                self._tell_bodies(key, record, about["worker"] if led else None)
             case "released":
                 self._let_go(key, record, "ok")
 
-    def _tell_bodies(self, key: Key, t: float, leader: int | None) -> None:
+    def _tell_bodies(self, key: Key, record: Record, leader: int | None) -> None:
         """Note a loss for the bodies that are told of it: for a listener's lock all bodies of its worker."""
         for each, bodies in self.bodies.items():
             told = each == key if leader is None else each[:2] == key[:2]
             for body in bodies if told else ():
                 if leader is None or (body.mode == "listener" and body.worker == leader):
-                    body.told = t
+                    body.told, body.why = record.t, record.text("reason")
 
     def _bury(self, record: Record, ending: Ending) -> None:
         """Note that a host died."""

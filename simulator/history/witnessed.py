@@ -93,7 +93,7 @@ def _correct(history: History, calls: dict[tuple[str, str], Invocation]) -> None
                 else:
                     section = _unheard(sight, mode, lock_of.get(whose))
                     history.sections.append(section)
-                section.start, section.end = sight.start, sight.end
+                section.start, section.end, section.error = sight.start, sight.end, sight.error
             if section.ending != "lost":
                 section.ending = sight.ending
 

@@ -44,34 +44,64 @@ class FleetTrouble(Exception):
 class Fleet:
     """All hosts of one run, and the fleet's own journal."""
 
-    def __init__(self, scenario: Scenario, folder: Path, *, storage: str, lock_host_id: str, bus: str = "") -> None:
-        """Prepare the hosts' files in `folder`; nothing runs yet."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        *,
+        storage: str,
+        lock_host_id: str,
+        way: Callable[[str], str] | None = None,
+        bus: str = "",
+    ) -> None:
+        """Prepare the hosts' files in `folder`; nothing runs yet.
+
+        Args:
+            scenario: the run.
+            folder: for the journals.
+            storage: connection string of the storage.
+            lock_host_id: the host id of the locks.
+            way: returns the connection string of one host, by its name, if each has a way of its own to the storage.
+            bus: URL of the run's message broker; empty if no function needs it.
+        """
         self.scenario = scenario
         self.board = Board()
         self.journal = Journal(folder / "fleet.jsonl", "fleet")
         self._own_tail = Tail(folder / "fleet.jsonl")
         self._random = random.Random(f"kill {scenario.seed}")
         self._asleep: dict[Host, float] = {}
-        self.hosts = [
-            Host(
-                f"host-{number}",
-                folder,
-                {
-                    "app": str(scenario.app),
-                    "storage": storage,
-                    "host_id": "simulated" if scenario.same_app else f"simulated-{number}",
-                    "lock_host_id": lock_host_id,
-                    "singleton": scenario.singleton,
-                    "same_app": scenario.same_app,
-                    "seed": scenario.seed + number,
-                    "timer_every": scenario.timer_every,
-                    "visibility": scenario.visibility,
-                    "max_polling_interval": POLLING,
-                    "bus": bus,
-                },
-            )
-            for number in range(1, scenario.hosts + 1)
-        ]
+        self._folder = folder
+        self._way = way or (lambda _: storage)
+        self._lock_host_id = lock_host_id
+        self._bus = bus
+        self.hosts = [self._host(number) for number in range(1, scenario.hosts + 1)]
+
+    def _host(self, number: int, times: int = 1) -> Host:
+        """Prepare a host of this number, for its first start or a later one."""
+        scenario, name = self.scenario, f"host-{number}" + (f".{times}" if times > 1 else "")
+        config = {
+            "app": str(scenario.app),
+            "storage": self._way(name),
+            "host_id": "simulated" if scenario.same_app else f"simulated-{number}",
+            "lock_host_id": self._lock_host_id,
+            "singleton": scenario.singleton,
+            "same_app": scenario.same_app,
+            "seed": scenario.seed + number,
+            "timer_every": scenario.timer_every,
+            "visibility": scenario.visibility,
+            "max_polling_interval": POLLING,
+            "bus": self._bus,
+        }
+        return Host(name, self._folder, config)
+
+    def start_again(self, name: str) -> None:
+        """Start a host anew that has ended, under its next name."""
+        lane, _, times = name.removeprefix("host-").partition(".")
+        host = self._host(int(lane), int(times or 1) + 1)
+        self.journal.write("host_restarted", host=host.name, after=name)
+        self.board.state(host.name)
+        self.hosts.append(host)
+        host.start()
 
     def start(self, watch: Callable[[], None], undisturbed: Callable[[], AbstractContextManager[None]]) -> None:
         """Start all hosts and return when they are ready.
@@ -118,7 +148,7 @@ class Fleet:
         Args:
             wanted: only one that holds a lock which another host waits for, or will surely ask for.
         """
-        return self._strike_one(self._kill, wanted=wanted)
+        return self._strike_one(self.kill, wanted=wanted)
 
     def pause_one(self, *, wanted: bool) -> bool:
         """Stop one host that is inside a guarded body for longer than its lease; see ``kill_one``."""
@@ -136,6 +166,37 @@ class Fleet:
     def asleep(self) -> bool:
         """Whether a host stands still."""
         return bool(self._asleep)
+
+    def stands(self, name: str) -> bool:
+        """Tell whether a host of this name stands still."""
+        return any(host.name == name for host in self._asleep)
+
+    def wake_one(self, name: str) -> None:
+        """Let a host go on before its time."""
+        for host in self._asleep:
+            if host.name == name:
+                self._asleep[host] = 0.0
+        self.wake()
+
+    def strike(self, name: str, strike: Strike, *, holding: bool) -> bool:
+        """Stop a host and strike it, with `holding` only while it is inside a body or the listener of a function."""
+        host = next((host for host in self._awake() if host.name == name), None)
+        return host is not None and self._try(host, strike, holding=holding)
+
+    def kill(self, host: Host, holds: list[Deed]) -> None:
+        """Kill a host that stands still with these holds."""
+        self.journal.write("kill", host=host.name, pid=host.pid, holds=[self.told(hold) for hold in holds])
+        host.kill()
+
+    def pause(self, host: Host, holds: list[Deed], seconds: float) -> None:
+        """Leave a host that stands still with these holds as it is, for so long."""
+        self.journal.write("pause", host=host.name, holds=[self.told(hold) for hold in holds])
+        self._asleep[host] = clock() + seconds
+
+    def holds(self, name: str) -> list[Deed]:
+        """Return what a host has: what it is inside of, the best first; else what it has not released yet."""
+        host = next(host for host in self.hosts if host.name == name)
+        return self._choices(host) or [got for got in self.board.held.values() if got.host == name]
 
     def _strike_one(self, strike: Strike, *, wanted: bool) -> bool:
         self.look()
@@ -202,26 +263,23 @@ class Fleet:
             return 2
         return int(self.board.history.function(hold.function).trigger == "timer")
 
-    def _try(self, host: Host, strike: Strike) -> bool:
-        """Kill or pause the host if it stands still, and its journal says that it is inside."""
+    def _try(self, host: Host, strike: Strike, *, holding: bool = True) -> bool:
+        """Kill or pause the host if it stands still, and, with `holding`, its journal says that it is inside."""
         if not host.suspend():
             return False
         self.look()
-        if choices := self._choices(host):
-            strike(host, choices)
+        choices = self._choices(host)
+        struck = bool(choices) or not holding
+        if struck:
+            strike(host, choices or self.holds(host.name))
             self.look()
         else:
             host.resume()
-        return bool(choices)
-
-    def _kill(self, host: Host, choices: list[Deed]) -> None:
-        self.journal.write("kill", host=host.name, pid=host.pid, holds=[self._told(hold) for hold in choices])
-        host.kill()
+        return struck
 
     def _pause(self, host: Host, choices: list[Deed]) -> None:
         lease = max(self.board.history.function(hold.function).lease for hold in choices)
-        self.journal.write("pause", host=host.name, holds=[self._told(hold) for hold in choices])
-        self._asleep[host] = clock() + lease + self._random.uniform(*PAST_LEASE)
+        self.pause(host, choices, lease + self._random.uniform(*PAST_LEASE))
 
     def _stalk(self, strike: Strike) -> bool:
         """Follow a host that has just asked for a lock, step by step.
@@ -251,7 +309,8 @@ class Fleet:
             for key, got in board.held.items()
         )
 
-    def _told(self, hold: Deed) -> dict[str, object]:
+    def told(self, hold: Deed) -> dict[str, object]:
+        """Return a hold as records have it."""
         fields = {name: getattr(hold, name) for name in ("lock", "function", "owner", "token", "mode")}
         function = self.board.history.functions.get(hold.function)
         return {**fields, "on_contention": function.on_contention if function is not None else ""}

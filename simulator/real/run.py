@@ -20,8 +20,12 @@ from simulator.azurite.server import Azurite
 from simulator.checks.findings import fleet_of
 from simulator.checks.verdict import Verdict, judge
 from simulator.history.journal import clock, read_journals
+from simulator.nemesis.nemesis import Nemesis
+from simulator.nemesis.wires import Wires
+from simulator.real.field import RealField, Wiring
 from simulator.real.fleet import GRACE, Fleet, FleetTrouble
 from simulator.real.hosts import TEMPORARY
+from simulator.real.refusals import refuse
 from simulator.real.settle import hopeless, multiplying, outstanding
 from simulator.real.signals import Interrupt, Signals
 from simulator.real.storage import Storage, StorageTrouble, checked_storage
@@ -39,11 +43,14 @@ if TYPE_CHECKING:
 
 STEP: Final = 0.05
 KILLING_STEP: Final = 0.005
+AIMING_STEP: Final = 0.02
 PICKY: Final = 5.0  # seconds for which a victim must hold something that others want
 AFTERMATH: Final = 5.0  # seconds of work after a kill, so that the victim's locks are asked for
+TURNS: Final = 20.0  # seconds of work after the last fault, so that everybody gets a turn; less in a short run
 KILL_PATIENCE: Final = 30.0
 CHECK: Final = 1.0
 HURRIED_GRACE: Final = 3.0
+HEALED_WITHIN: Final = 90.0
 
 
 class Trouble(Exception):
@@ -65,6 +72,7 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
         ScenarioError: an option, the app or its messages can't be used.
         Trouble: storage or processes don't work.
     """
+    refuse(scenario)
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)
@@ -103,6 +111,7 @@ class _Course:
         self._storage: Storage
         self._supply: Supply
         self._fleet: Fleet
+        self._nemesis: Nemesis | None = None
         self._started = 0.0
         self._checked = 0.0
         self._decided = False
@@ -166,8 +175,14 @@ class _Course:
         supply = self._supply = Supply(self._app, self._storage, scenario)
         self._undo.callback(supply.stop)
         supply.start()
+        wiring = self._wire() if scenario.struck else None
         fleet = self._fleet = Fleet(
-            scenario, self._folder, storage=self._connection, lock_host_id=lock_host_id, bus=supply.url
+            scenario,
+            self._folder,
+            storage=self._connection,
+            lock_host_id=lock_host_id,
+            way=None if wiring is None else wiring.open,
+            bus=supply.url,
         )
         supply.serve(fleet)
         self._undo.callback(fleet.journal.close)
@@ -185,10 +200,26 @@ class _Course:
             same_app=scenario.same_app,
             app=str(scenario.app),
             queues=self._app.queues,
+            aimed=not scenario.struck,
+            faults=scenario.kinds(),
+            fault_every=scenario.fault_every,
         )
+        if wiring is not None:
+            plan = scenario.nemesis()
+            fleet.journal.write("fault_plan", faults=[fault.to_dict() for fault in plan])
+            field = RealField(fleet, wiring, self._storage)
+            every = scenario.fault_every
+            self._nemesis = Nemesis(plan, field, seed=scenario.seed, every=every)
         self._reporter.step(f"Starting {fleet_of(scenario.hosts, same_app=scenario.same_app)}")
         fleet.start(lambda: self._show("starting"), self._signals.held)
         self._started = clock()
+
+    def _wire(self) -> Wiring:
+        """Put proxies between the hosts and the storage."""
+        wires = Wires()
+        self._undo.callback(wires.stop)
+        wires.start()
+        return Wiring(wires, self._connection)
 
     # -- while it runs -----------------------------------------------------------------------------------
 
@@ -197,11 +228,14 @@ class _Course:
         fleet, duration = self._fleet, self._scenario.duration
         feeder = Feeder(self._app, seed=self._scenario.seed, duration=duration, own=self._own)
         strikes = _strikes(self._scenario)
+        if self._nemesis is not None:
+            self._nemesis.start()
         while True:
             now = clock() - self._started
             fleet.look()
             if strikes or fleet.asleep:
                 feeder.extend(now + STEP)  # nobody can be caught where nobody works
+            hurt = self._nemesis is not None and self._be_struck(self._nemesis, now, feeder)
             for message in feeder.due(now, fleet.board.under_way()):
                 self._supply.send(message)
             due = bool(strikes) and now >= strikes[0][0]
@@ -210,11 +244,29 @@ class _Course:
                 feeder.extend(now + AFTERMATH)
             elif due and now > max(duration, strikes[0][0]) + KILL_PATIENCE:
                 return  # nobody can be caught: the verdict will say so
-            if self._decided or (now >= duration and feeder.finished(now) and not strikes and not fleet.asleep):
+            disturbed = strikes or fleet.asleep or hurt
+            if self._decided or (now >= duration and feeder.finished(now) and not disturbed):
                 return
             self._watch()
             self._show("working")
-            time.sleep(KILLING_STEP if due else STEP)
+            aiming = self._nemesis is not None and self._nemesis.aims
+            time.sleep(KILLING_STEP if due else AIMING_STEP if aiming else STEP)
+
+    def _be_struck(self, nemesis: Nemesis, now: float, feeder: Feeder) -> bool:
+        """Let the nemesis do what is due, and heal when the time is over; tell whether it is at work."""
+        duration = self._scenario.duration
+        if nemesis.healed is not None:
+            return False
+        with self._signals.held():
+            if now < duration:
+                nemesis.step()
+            elif nemesis.heal():
+                feeder.extend(now + max(AFTERMATH, min(TURNS, duration / 3)))
+            else:
+                feeder.extend(now + STEP)
+        if now > duration + HEALED_WITHIN:
+            raise FleetTrouble(f"a host that was started again was not ready within {HEALED_WITHIN:.0f} s")
+        return True
 
     def _strike(self, what: str, *, wanted: bool) -> bool:
         strike = self._fleet.kill_one if what == "kill" else self._fleet.pause_one
@@ -260,6 +312,8 @@ class _Course:
     def _end(self, *, interrupted: bool) -> Verdict:
         """Stop the hosts, write down what is left, and judge."""
         fleet = self._fleet
+        if self._nemesis is not None:
+            self._nemesis.undo()
 
         def hurry() -> bool:
             self._show("stopping")

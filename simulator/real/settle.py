@@ -27,7 +27,9 @@ def outstanding(history: History, queued: int, requests: int = 0) -> list[str]:
         requests: how many callers wait for an answer.
     """
     waits = [count(number, what) for number, what in ((queued, "message"), (requests, "request")) if number]
-    return waits + [f"the failover of {failover.host}" for failover in measure_failovers(history) if _open(failover)]
+    aimed = not history.setup.get("faults")  # a nemesis kills for other reasons than a failover, too
+    failovers = (each for each in measure_failovers(history) if _open(each, aimed=aimed))
+    return waits + [f"the failover of {failover.host}" for failover in failovers]
 
 
 def hopeless(history: History, now: float, *, since: float, visibility: float) -> bool:
@@ -59,8 +61,8 @@ def _patience(history: History) -> float:
     )
 
 
-def _open(failover: Failover) -> bool:
-    unwanted = failover.main is not None and failover.main.state == "unwanted"
+def _open(failover: Failover, *, aimed: bool) -> bool:
+    unwanted = aimed and failover.main is not None and failover.main.state == "unwanted"
     return unwanted or any(over.state == "cut short" for over in failover.overs)
 
 

@@ -65,6 +65,7 @@ class Storage:
         self._service = QueueServiceClient.from_connection_string(connection_string, **limits)
         self._app = app
         self._clients: dict[str, Any] = {}
+        self._blobs: dict[str, Any] = {}
         self._poison_before: dict[str, int] = {}
 
     def prepare(self) -> None:
@@ -112,6 +113,32 @@ class Storage:
         """Return how many messages are in the app's queues, also those that are being processed."""
         return sum(self._count(queue) for queue in self._app.queues)
 
+    def is_leased(self, blob: str) -> bool:
+        """Tell whether somebody has the lease of a lock's blob."""
+        ask = self._blob(blob).get_blob_properties
+        found = self._ask(f"look at the lock {blob!r}", ask, fine=("BlobNotFound", "ContainerNotFound"))
+        return found is not None and found.lease.state == "leased"
+
+    def end_lease(self, blob: str, *, delete: bool) -> None:
+        """Break the lease of a lock's blob at once, as an operator, and delete the blob if nobody is quicker."""
+        from azure.storage.blob import BlobLeaseClient
+
+        client = self._blob(blob)
+        breaking = partial(BlobLeaseClient(client).break_lease, lease_break_period=0)
+        self._ask(f"break the lease of {blob!r}", breaking, fine=("BlobNotFound", "LeaseNotPresentWithLeaseOperation"))
+        if delete:
+            fine = ("BlobNotFound", "LeaseIdMissing")  # gone already, or acquired again
+            self._ask(f"delete the lock {blob!r}", client.delete_blob, fine=fine)
+
+    def _blob(self, name: str) -> Any:
+        from azure.storage.blob import BlobClient
+
+        if name not in self._blobs:
+            self._blobs[name] = BlobClient.from_connection_string(
+                self._connection_string, self._app.container, name, retry_total=0, connection_timeout=PATIENCE
+            )
+        return self._blobs[name]
+
     def clean(self, lock_host_id: str) -> None:
         """Remove what the run left in an account that stays: its messages, and the blobs of its locks."""
         from azure.storage.blob import BlobServiceClient
@@ -128,7 +155,7 @@ class Storage:
 
     def close(self) -> None:
         """Close all connections."""
-        for client in self._clients.values():
+        for client in (*self._clients.values(), *self._blobs.values()):
             client.close()
         self._service.close()
 

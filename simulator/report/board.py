@@ -128,16 +128,27 @@ class Board(Historian):
         locked = self.history.setup.get("singleton", True)
         where = "while it held" if locked else "inside"
         more = f" and {len(holds) - 1} more" if len(holds) > 1 else ""
-        self.tell(record, f"{record.host} (pid {record.get('pid')}) killed {where} {_first(record)}{more}", "bad")
+        if not self._struck:  # else its fault is told
+            self.tell(record, f"{record.host} (pid {record.get('pid')}) killed {where} {_first(record)}{more}", "bad")
         if locked:
             self.orphans.update({hold.lock: hold for hold in holds})
         self.hosts[record.host] = "killed"
 
     def _tell_pause(self, record: Record) -> None:
-        self.tell(record, f"{record.host} stopped while it held {_first(record)}", "bad")
+        if not self._struck:
+            self.tell(record, f"{record.host} stopped while it held {_first(record)}", "bad")
 
     def _tell_resume(self, record: Record) -> None:
         self.tell(record, f"{record.host} goes on", "faint")
+
+    def _tell_fault(self, record: Record) -> None:
+        self.tell(record, record.text("what"), "bad")
+
+    def _tell_healed(self, record: Record) -> None:
+        self.tell(record, "all faults are undone: now everybody must get their turn", "good")
+
+    def _tell_host_restarted(self, record: Record) -> None:
+        self.tell(record, f"{record.text('after')} is started again as {record.host}", "faint")
 
     def _tell_host_exited(self, record: Record) -> None:
         if record.get("expected"):
@@ -204,11 +215,20 @@ class Board(Historian):
             where = f"entered {label(entered.lock)} with {others[0].host} inside"
             self.tell(record, f"OVERLAP: {record.host} {where}", "bad")
 
+    @property
+    def _struck(self) -> bool:
+        """Whether a nemesis strikes the hosts."""
+        return bool(self.history.setup.get("faults"))
+
     def _is_beside(self, other: Section, entered: Section) -> bool:
         led = entered.mode == "listener" and other.host == entered.host
         slept = self.history.paused(other.host, other.start, math.inf)
-        outlived = other.told is not None and self.history.function(other.function).max_hold is not None
-        return other.lock == entered.lock and not (led or slept or outlived)
+        # A fault may end a hold, and a thread goes on.
+        outlived = other.told is not None and (
+            self._struck or self.history.function(other.function).max_hold is not None
+        )
+        broken = self.history.operated_before(other, entered.start)  # its holder does not know that yet
+        return other.lock == entered.lock and not (led or slept or outlived or broken)
 
 
 def _first(record: Record) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Mark = Literal["good", "bad", "open", "note"]
 OVERLAPS_SHOWN: Final = 5
 TROUBLES_SHOWN: Final = 5
+EXCUSED_SHOWN: Final = 5
+NAMED: Final = 2
 LONGEST: Final = 100
 UNTRIED_SHOWN: Final = 5
 
@@ -47,23 +49,25 @@ def _holds(verdict: Verdict) -> Line:
     untried = [what for what in verdict.untried if not (missing and what.endswith(" never ran"))]
     if len(untried) > UNTRIED_SHOWN:
         untried = [*untried[:UNTRIED_SHOWN], f"and {len(untried) - UNTRIED_SHOWN} more"]
+    struck = [_number_of(verdict)] if verdict.faults else []
     rest = [f"delivered, not simulated: {', '.join(delivered)}"] if delivered else []
     if missing:
         ran = f"{len(verdict.functions) - len(missing)} of {count(len(verdict.functions), 'function')}"
-        rest = [f"HOLDS for {ran}", f"not exercised: {', '.join(missing)}", *rest]
+        rest = [f"HOLDS for {ran}", *struck, f"not exercised: {', '.join(missing)}", *rest]
         rest += [f"not tried: {', '.join(untried)}"] if untried else []
         return Line("open", f"{'; '.join(rest)}.")
     if untried:
-        return Line("open", f"HOLDS, as far as it was tried: {'; '.join([*untried, *rest])}.")
+        return Line("open", f"HOLDS, as far as it was tried: {'; '.join([*untried, *struck, *rest])}.")
     taken = " and failover was in time" if verdict.kills else ""
-    return Line("good", f"HOLDS: {'; '.join([f'never two at once{taken}', *rest])}.")
+    return Line("good", f"HOLDS: {'; '.join([f'never two at once{taken}', *struck, *rest])}.")
 
 
 def summary(verdict: Verdict) -> list[Line]:
     """Tell what happened, line by line."""
     return [
-        Line("note", fleet_of(len(verdict.hosts), same_app=verdict.same_app)),
+        Line("note", _fleet(verdict)),
         *_exclusion(verdict),
+        *_faults(verdict),
         *_pauses(verdict),
         *_failovers(verdict),
         *_messages(verdict),
@@ -74,6 +78,12 @@ def summary(verdict: Verdict) -> list[Line]:
         *_other_reasons(verdict),
         *(Line("note", note) for note in verdict.notes),
     ]
+
+
+def _fleet(verdict: Verdict) -> str:
+    again = sum(bool(host.after) for host in verdict.hosts)
+    fleet = fleet_of(len(verdict.hosts) - again, same_app=verdict.same_app)
+    return f"{fleet}; started again {count(again, 'time')}" if again else fleet
 
 
 def _exclusion(verdict: Verdict) -> Iterator[Line]:
@@ -91,8 +101,34 @@ def _exclusion(verdict: Verdict) -> Iterator[Line]:
         )
 
 
+def _number_of(verdict: Verdict) -> str:
+    kinds = {fault.kind for fault in verdict.faults}
+    return f"{count(len(verdict.faults), 'fault')} of {count(len(kinds), 'kind')}"
+
+
+def _faults(verdict: Verdict) -> Iterator[Line]:
+    """Say what a nemesis did, and what of the run its faults excused."""
+    if not verdict.faults:
+        return
+    kinds = Counter(fault.kind for fault in verdict.faults)
+    each = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+    hits = count(sum(fault.hits for fault in verdict.faults), "request")
+    yield Line("good", f"{_number_of(verdict)}: {each}; {hits} hit")
+    excused = [fault for fault in verdict.faults if fault.excused]
+    if excused:
+        shown = "" if len(excused) <= EXCUSED_SHOWN else f"; the first {EXCUSED_SHOWN}"
+        yield Line("note", f"{len(excused):,} of them explain what went wrong{shown}:")
+    for fault in excused[:EXCUSED_SHOWN]:
+        whom = label(fault.lock) if fault.kind == "break" else _whom(fault.hosts)
+        yield Line("note", _cut(f"  {fault.kind} of {whom} at {fault.at:.0f} s: {fault.excused}"))
+
+
+def _whom(hosts: tuple[str, ...]) -> str:
+    return " and ".join(hosts) if len(hosts) <= NAMED else f"{len(hosts)} hosts"
+
+
 def _pauses(verdict: Verdict) -> Iterator[Line]:
-    if not verdict.pauses:
+    if not verdict.pauses or verdict.faults:
         return
     late = {(overlap.first.host, overlap.first.owner) for overlap in verdict.caught}
     woke = (
@@ -164,8 +200,8 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
     if messages.deferred:
         times = count(messages.deferrals, "time")
         yield Line("note", f"{count(messages.deferred, 'message')} put back for later, {times} in all")
-    if messages.duplicated and verdict.kills:
-        after = "after the kill" if verdict.kills == 1 else "after a kill"
+    if messages.duplicated and (verdict.kills or verdict.faults):
+        after = "after a fault" if verdict.faults else "after the kill" if verdict.kills == 1 else "after a kill"
         yield Line("note", f"{count(messages.duplicated, 'message')} ran again {after}: queues deliver at least once")
     alike = Counter((trouble.queue, _cut(trouble.what)) for trouble in messages.troubles)
     for (queue, what), number in alike.most_common(TROUBLES_SHOWN):

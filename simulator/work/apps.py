@@ -8,8 +8,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simulator.host.app.errors import SettingsError
+from simulator.host.app.errors import AppError, SettingsError
 from simulator.host.app.hostjson import queue_options
+from simulator.host.app.loading import script_name
 from simulator.host.app.settings import local_settings
 from simulator.program import HOST
 from simulator.work.scenario import ScenarioError
@@ -91,6 +92,18 @@ class App:
     def of(self, source: str) -> tuple[AppFunction, ...]:
         """Return the functions whose work comes from a source."""
         return tuple(function for function in self.functions if function.source == source)
+
+
+def check_app(folder: Path) -> None:
+    """See whether there is an app in a folder, without importing it.
+
+    Raises:
+        ScenarioError: there is none; the message says what was looked for.
+    """
+    try:
+        script_name(folder, {**local_settings(folder), **os.environ})
+    except (AppError, SettingsError, ConfigurationError) as error:
+        raise ScenarioError(f"--app {folder}: {error}") from error
 
 
 def describe(folder: Path) -> subprocess.Popen[str]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from simulator.work.bodies import KEYS, body_with
-from simulator.work.own import LARGEST, Outgoing, read_messages
+from simulator.work.own import LARGEST, Outgoing, check_messages, read_messages
 from simulator.work.requests import make_request
 from singleton.base.errors import ScopeError
 from singleton.scopes.scope import value_at
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from simulator.work.apps import App, AppFunction
 
-__all__ = ["KEYS", "LARGEST", "UNDER_WAY", "Feeder", "Outgoing", "make_body", "read_messages"]
+__all__ = ["KEYS", "LARGEST", "UNDER_WAY", "Feeder", "Outgoing", "check_messages", "make_body", "read_messages"]
 
 PER_SECOND: Final = 8.0  # over all sources together
 QUEUE_PER_SECOND: Final = 4.0

@@ -7,13 +7,19 @@ import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from simulator.nemesis.plan import ALL, NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
 from singleton.settings.durations import Limits
 
-MOST_HOSTS: Final = 64
+if TYPE_CHECKING:
+    from simulator.nemesis.fault import Fault
+
+MOST_HOSTS: Final = 100
 MOST_PAUSES: Final = 100
+LEAST_HOSTS: Final = 3  # with faults: one is struck, and two go on
 LOAD: Final = 30.0
+EVERY: Final = 5.0
 SCRIPT: Final = "function_app.py"
 
 
@@ -41,6 +47,9 @@ class Scenario:
         storage: connection string of a storage account that exists already, or None for an Azurite of its own.
         cloud: that account may be on another machine.
         keep: the journals stay.
+        faults: the kinds of faults that strike, with commas; "" for none.
+        fault_every: seconds from one fault to the next, on average.
+        fault_plan: file with a plan of faults, instead of their kinds; or None.
     """
 
     app: Path
@@ -57,6 +66,9 @@ class Scenario:
     storage: str | None = None
     cloud: bool = False
     keep: bool = False
+    faults: str = ""
+    fault_every: float = EVERY
+    fault_plan: Path | None = None
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -84,12 +96,104 @@ class Scenario:
         _check("--visibility", self.visibility, 2, 600)
         if self.timer_every:
             _check("--timer-every", self.timer_every, 0.5, 3600, "; 0 keeps the app's own schedules")
+        self._check_faults()
         if not 0 <= self.seed < 2**32:
             raise ScenarioError(f"--seed {self.seed}: give a whole number from 0 to {2**32 - 1}")
         if not self.app.is_dir():
             what = f"give the folder that holds {SCRIPT}"
             raise ScenarioError(
                 f"--app {self.app}: {'not a folder' if self.app.exists() else 'no such folder'}: {what}"
+            )
+
+    def _check_faults(self) -> None:
+        if not (self.faults or self.fault_plan):
+            if self.fault_every != EVERY:
+                raise ScenarioError(
+                    f"--fault-every {self.fault_every:g}: there are no faults: add --faults all, or name some kinds"
+                )
+            return
+        option = "--faults" if self.faults else "--fault-plan"
+        if self.faults and self.fault_plan:
+            raise ScenarioError(
+                f"--faults {self.faults} --fault-plan {self.fault_plan}: a plan says itself what happens: "
+                "leave one of them out"
+            )
+        if self.kill or self.pause:
+            raise ScenarioError(
+                f"{option} with --kill {self.kill} --pause {self.pause}: faults kill and pause themselves: "
+                "leave --kill and --pause out, and name the kinds kill and pause"
+            )
+        if self.hosts < LEAST_HOSTS:
+            raise ScenarioError(
+                f"{option} with --hosts {self.hosts}: while one host is struck two others must work: "
+                f"give --hosts {LEAST_HOSTS} or more"
+            )
+        _check("--fault-every", self.fault_every, 0.5, 600)
+        self.nemesis()
+
+    @property
+    def struck(self) -> bool:
+        """Whether faults strike the hosts."""
+        return bool(self.faults or self.fault_plan)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Return the kinds of faults that may strike.
+
+        Raises:
+            ScenarioError: a kind is unknown, or can't happen in such a run.
+        """
+        if self.fault_plan is not None:
+            return kinds_of(self.nemesis())
+        if not self.faults:
+            return ()
+        try:
+            named = chosen(self.faults)
+        except PlanError as error:
+            raise ScenarioError(f"--faults {self.faults}: {error}") from error
+        possible = tuple(kind for kind in named if kind not in self._impossible())
+        if not possible:
+            why = "; ".join(f"{kind}: {self._impossible()[kind]}" for kind in named)
+            raise ScenarioError(f"--faults {self.faults}: nothing of it can happen ({why}): name other kinds")
+        return possible
+
+    def _impossible(self) -> dict[str, str]:
+        """Return the kinds that can't happen in such a run, and why."""
+        kinds = {} if self.singleton else {"break": "without locks there is no lease to break"}
+        if os.name == "nt":
+            kinds |= dict.fromkeys(NOT_ON_WINDOWS, "on Windows no process can be asked to end")
+        return kinds
+
+    def nemesis(self) -> list[Fault]:
+        """Return the plan of the faults: the user's, or the one that the seed draws.
+
+        Raises:
+            ScenarioError: it can't be used.
+        """
+        if self.fault_plan is None:
+            kinds = self.kinds()
+            return draw_plan(kinds, every=self.fault_every, duration=self.duration, seed=self.seed) if kinds else []
+        try:
+            plan = read_plan(self.fault_plan)
+        except PlanError as error:
+            raise ScenarioError(f"--fault-plan {self.fault_plan}: {error}") from error
+        for fault in plan:
+            if fault.kind in self._impossible():
+                why = self._impossible()[fault.kind]
+                raise ScenarioError(f"--fault-plan {self.fault_plan}: {why}: leave {fault.kind} out")
+            if fault.at >= self.duration:
+                raise ScenarioError(
+                    f"--fault-plan {self.fault_plan}: {fault.kind} at {fault.at:g} s: there is work for "
+                    f"{self.duration:g} s only: give --duration {fault.at + 10:g} or more"
+                )
+            self._check_names(fault)
+        return plan
+
+    def _check_names(self, fault: Fault) -> None:
+        names = [f"host-{number}" for number in range(1, self.hosts + 1)]
+        if fault.host and fault.host.partition(".")[0] not in names:
+            raise ScenarioError(
+                f"--fault-plan {self.fault_plan}: {fault.kind} at {fault.at:g} s: there is no {fault.host!r}: "
+                f"the hosts are {names[0]} to {names[-1]}"
             )
 
     def options(self) -> str:
@@ -100,6 +204,11 @@ class Scenario:
             value = getattr(self, name)
             if value != defaults[name] or name in {"hosts", "seed"}:
                 words.append(f"--{name.replace('_', '-')} {value:g}" if name != "seed" else f"--seed {value}")
+        if self.fault_plan is not None:
+            words.append(f"--fault-plan {quote(_nearest(self.fault_plan))}")
+        elif self.faults:
+            kinds = ",".join(chosen(self.faults))
+            words.append(f"--faults {'all' if kinds == ','.join(ALL) else kinds} --fault-every {self.fault_every:g}")
         words += ["--no-singleton"] * (not self.singleton) + ["--same-app"] * self.same_app
         if self.messages is not None:
             words.append(f"--messages {quote(_nearest(self.messages))}")

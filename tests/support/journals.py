@@ -165,6 +165,17 @@ class Story:
         ]
         self.records.append(Record(1000 + t, host, "kill", {"host": host, "pid": 100, "holds": holds}))
 
+    def fault(
+        self, start: float, end: float | None, kind: str, *hosts: str, lock: str = "", hits: int = 1, **fields: Any
+    ) -> int:
+        """Tell of a fault of a nemesis; ``end`` None: it lasts. Return its number."""
+        number = next(self._numbers)
+        about = {"hosts": list(hosts), "lock": lock, "way": "", "aim": "holder", "what": f"a {kind}", **fields}
+        self.fleet(start, "fault", id=number, kind=kind, **about)
+        if end is not None:
+            self.fleet(end, "fault_ended", id=number, hits=hits)
+        return number
+
     def end(self, t: float, **fields: Any) -> list[Record]:
         """End the run with empty queues, unless told otherwise, and return its records."""
         if not any(record.event == "queue_left" for record in self.records):

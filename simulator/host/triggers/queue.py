@@ -86,11 +86,18 @@ class QueueListener:
         except StoreFailure as failure:
             # A listener does not create its queue; it looks for it again (H-45).
             if failure.code not in QUEUE_GONE and str(failure) != self._trouble:
-                self._trouble = str(failure)
-                _log.warning("queue %s can't be polled: %s", self.queue, failure)
+                self._tell_trouble(str(failure))
             return []
-        self._trouble = ""
+        if self._trouble:
+            self._trouble = ""
+            self._write("queue_reached", queue=self.queue, function=self._function)
         return messages
+
+    def _tell_trouble(self, reason: str) -> None:
+        if not self._trouble:
+            self._write("queue_unreachable", queue=self.queue, function=self._function, reason=reason)
+        self._trouble = reason
+        _log.warning("queue %s can't be polled: %s", self.queue, reason)
 
     async def _room(self) -> None:
         """Wait until few enough messages are in flight for the next request (H-34, H-42)."""

@@ -290,6 +290,16 @@ def test_trouble_with_the_service_is_waited_out() -> None:
     host.queues.put("orders", "one")
     in_virtual_time(host.listen(5))
     assert len(host.told("message_completed")) == 1
+    assert [fields["queue"] for fields in host.told("queue_unreachable")] == ["orders"]
+    assert [fields["queue"] for fields in host.told("queue_reached")] == ["orders"]
+
+
+def test_a_queue_without_trouble_and_a_missing_queue_are_not_told() -> None:
+    for queue in ("orders", "missing"):
+        host = Host(succeeds, queue=queue)
+        in_virtual_time(host.listen(1))
+        assert not host.told("queue_unreachable")
+        assert not host.told("queue_reached")
 
 
 def test_a_wake_polls_at_once_and_starts_the_backoff_anew() -> None:

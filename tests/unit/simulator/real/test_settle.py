@@ -42,6 +42,15 @@ def test_a_failover_is_waited_for_until_it_is_seen() -> None:
     assert outstanding(story, 0) == []
 
 
+def test_a_failover_that_nobody_wants_is_not_waited_for_if_a_nemesis_killed() -> None:
+    story = Story(faults=["kill"])
+    story.body("host-1", 9, None, key_lock("a"), token=1)
+    story.kill(10, "host-1", key_lock("a"))
+    assert outstanding(story, 0) == []
+    story.lock(11, "host-2", "waiting", key_lock("a"), "w")
+    assert outstanding(story, 0) == ["the failover of host-1"]
+
+
 def test_a_failover_that_is_late_is_waited_for_no_longer() -> None:
     story = killed()
     story.lock(11, "host-2", "waiting", key_lock("a"), "w")

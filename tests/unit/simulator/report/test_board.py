@@ -138,3 +138,43 @@ def test_requests_are_under_way_until_they_are_answered_and_ports_are_told() -> 
     assert now.under_way() == {("http/ship", "a"): 1}
     assert now.history.traffic.ports == {"host-1": 8080}
     assert "host-1 serves 1 HTTP function on http://127.0.0.1:8080/api" in texts(now)
+
+
+def test_each_fault_is_told_once_and_an_end_and_a_return() -> None:
+    story = Story(faults=["kill", "partition"])
+    story.add(3, "host-2", "fault", id=1, kind="kill", hosts=["host-2"], what="host-2 is killed")
+    story.kill(3, "host-2")
+    story.add(4, "host-2.2", "host_restarted", after="host-2")
+    story.fleet(5, "healed")
+    said = [text for text in texts(board(story)) if "ready" not in text]
+    assert said == [
+        "host-2 is killed",
+        "host-2 is started again as host-2.2",
+        "all faults are undone: now everybody must get their turn",
+    ]
+
+
+def test_two_inside_after_a_fault_has_ended_the_hold_of_one_are_no_overlap() -> None:
+    for faults, told, overlaps in ((["partition"], True, 0), ([], True, 1), (["partition"], False, 1)):
+        story = Story(faults=faults)
+        lock = key_lock("a")
+        story.lock(1, "host-1", "acquired", lock, "one", token=1)
+        story.lock(1, "host-1", "body_started", lock, "one", token=1)
+        if told:
+            story.lock(2, "host-1", "lost", lock, "one", reason="expired")
+        story.lock(3, "host-2", "acquired", lock, "two", token=2)
+        story.lock(3, "host-2", "body_started", lock, "two", token=2)
+        assert board(story).overlaps == overlaps
+
+
+def test_two_inside_after_an_operator_broke_the_lease_are_no_overlap() -> None:
+    for broken, overlaps in ((True, 0), (False, 1)):
+        story = Story(faults=["break"])
+        lock = key_lock("a")
+        story.lock(1, "host-1", "acquired", lock, "one", token=1)
+        story.lock(1, "host-1", "body_started", lock, "one", token=1)
+        if broken:
+            story.fleet(2, "operator", lock=lock, action="break")
+        story.lock(3, "host-2", "acquired", lock, "two", token=2)
+        story.lock(3, "host-2", "body_started", lock, "two", token=2)
+        assert board(story).overlaps == overlaps

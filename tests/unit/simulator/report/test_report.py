@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,32 @@ def test_without_locks_nothing_is_said_of_failover() -> None:
     text = told(judge(story.end(10)))
     assert "1 host killed; without locks nothing had to be taken over" in text
     assert "2 guarded bodies ran without holding the lock (--no-singleton)" in text
+
+
+def faulty_story() -> Story:
+    """Tell of a host that was cut off past its lease, and of others to which other things happened."""
+    story = Story(faults=["partition", "break"]).know(**{"async": False})
+    story.fault(3.0, 18.0, "partition", "host-1", what="host-1 is cut off", hits=7)
+    story.fault(30.0, 30.0, "break", "host-2", lock=key_lock("b"), what="an operator", hits=0)
+    story.lock(1.0, "host-1", "waiting", key_lock("a"), "call-1")
+    for t, kind in ((1.0, "acquired"), (1.0, "body_started"), (15.0, "lost"), (25.0, "body_ended")):
+        story.lock(t, "host-1", kind, key_lock("a"), "call-1", token=1, reason="lost" if t > 20 else "expired")
+    story.body("host-2", 16.0, 20.0, key_lock("a"), token=2, asked=5.0)
+    story.add(31.0, "host-2.2", "host_restarted", after="host-2")
+    story.add(31.5, "host-2.2", "host_started", pid=200)
+    story.add(32.0, "host-2.2", "host_ready")
+    story.fleet(49.0, "healed")
+    return story
+
+
+def test_faults_are_counted_by_kind_and_each_says_what_it_explains() -> None:
+    verdict = judge(faulty_story().end(50))
+    assert headline(replace(verdict, untried=(), functions=())).text == "HOLDS: never two at once; 2 faults of 2 kinds."
+    said = [line.text for line in summary(verdict)]
+    assert said[0] == "3 hosts, each an app of its own; started again 1 time"
+    assert "2 faults of 2 kinds: 1 partition, 1 break; 7 requests hit" in said
+    place = said.index("1 of them explain what went wrong:")
+    assert said[place + 1] == "  partition of host-1 at 3 s: 1 overlap, 1 lost hold"
 
 
 def test_a_run_that_is_broken_off_is_told_as_such() -> None:

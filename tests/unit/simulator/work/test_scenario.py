@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from simulator.work.durations import in_seconds
 from simulator.work.scenario import Scenario, ScenarioError, default_app
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def test_a_scenario_of_good_values_is_made(app: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"hosts": 0}, ["--hosts 0", "from 1 to 64"]),
-        ({"hosts": -3}, ["--hosts -3", "from 1 to 64"]),
-        ({"hosts": 65}, ["--hosts 65", "from 1 to 64"]),
+        ({"hosts": 0}, ["--hosts 0", "from 1 to 100"]),
+        ({"hosts": -3}, ["--hosts -3", "from 1 to 100"]),
+        ({"hosts": 101}, ["--hosts 101", "from 1 to 100"]),
         ({"kill": -1}, ["--kill -1", "from 0 to 4"]),
         ({"kill": 9}, ["--kill 9 --hosts 5", "--kill 0 to 4", "--hosts 10 or more"]),
         ({"kill": 5}, ["--kill 5 --hosts 5", "one host must survive"]),
@@ -43,6 +43,14 @@ def test_a_scenario_of_good_values_is_made(app: Path) -> None:
         ({"visibility": 1}, ["--visibility 1", "2 to 600 seconds"]),
         ({"timer_every": -1}, ["--timer-every -1", "0.5 to 3600 seconds", "0 keeps the app's own schedules"]),
         ({"timer_every": 0.1}, ["--timer-every 0.1"]),
+        ({"faults": "partitoin"}, ["--faults partitoin", "did you mean 'partition'?"]),
+        ({"faults": "all", "hosts": 2}, ["--faults with --hosts 2", "--hosts 3 or more"]),
+        ({"faults": "all", "kill": 1}, ["--faults with --kill 1", "leave --kill and --pause out"]),
+        ({"faults": "all", "fault_every": 0.1}, ["--fault-every 0.1", "from 0.5 to 600 seconds"]),
+        ({"fault_every": 7}, ["--fault-every 7", "no faults", "--faults all"]),
+        ({"faults": "break", "singleton": False}, ["--faults break", "no lease to break"]),
+        ({"fault_plan": Path("/nope")}, ["--fault-plan /nope", "No such file"]),
+        ({"fault_plan": Path("/nope"), "faults": "all"}, ["--faults all --fault-plan /nope", "leave one of them out"]),
         ({"seed": -1}, ["--seed -1", "from 0 to 4294967295"]),
         ({"seed": 2**32}, ["--seed 4294967296"]),
     ],
@@ -87,3 +95,51 @@ def test_it_names_an_app_that_is_not_the_one_of_this_folder_and_the_users_own_me
     monkeypatch.chdir(app.parent)
     scenario = Scenario(app=app, seed=5, messages=app / "my messages.json", storage="AccountKey=c2VjcmV0")
     assert scenario.options() == f"--app {app.name} --hosts 5 --seed 5 --messages '{app.name}/my messages.json'"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5", 5.0), ("5s", 5.0), (" 2 m ", 120.0), ("1.5min", 90.0), ("500ms", 0.5), ("-3", -3.0), ("1h", 3600.0)],
+)
+def test_a_duration_may_have_a_unit(text: str, seconds: float) -> None:
+    assert in_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5x", "s", "5 s 3", "1,5"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration: write seconds, as in 30 or 30s"):
+        in_seconds(text)
+
+
+def test_without_locks_nobody_breaks_a_lease_and_the_rest_strikes(app: Path) -> None:
+    assert "break" in Scenario(app=app, faults="all").kinds()
+    kinds = Scenario(app=app, faults="break,kill,lose", singleton=False).kinds()
+    assert kinds == ("kill", "lose")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"at": 40, "kind": "kill"}, ["kill at 40 s", "work for 30 s only", "--duration 50 or more"]),
+        ({"at": 4, "kind": "kill", "host": "host-9"}, ["no 'host-9'", "host-1 to host-5"]),
+        ({"at": 4, "kind": "kil"}, ["fault 1", "did you mean 'kill'?"]),
+    ],
+)
+def test_a_plan_that_does_not_fit_the_run_is_refused(app: Path, fault: dict[str, object], words: list[str]) -> None:
+    plan = app / "plan.json"
+    plan.write_text(json.dumps([fault]))
+    with pytest.raises(ScenarioError) as caught:
+        Scenario(app=app, fault_plan=plan)
+    for word in (f"--fault-plan {plan}", *words):
+        assert word in str(caught.value)
+
+
+def test_the_options_repeat_the_faults(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(app)
+    assert Scenario(app=app, faults="all").options() == "--hosts 5 --seed 0 --faults all --fault-every 5"
+    some = Scenario(app=app, faults="lose,kill", fault_every=2.5)
+    assert some.options() == "--hosts 5 --seed 0 --faults kill,lose --fault-every 2.5"
+    (app / "plan.json").write_text('[{"at": 1, "kind": "kill"}]')
+    plan = Scenario(app=app, fault_plan=app / "plan.json")
+    assert plan.options() == "--hosts 5 --seed 0 --fault-plan plan.json"
+    assert plan.kinds() == ("kill",)

@@ -1,0 +1,92 @@
+"""An operator ended a lease: its holder does not know it yet, and for how long that is excused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.excuses.hindrance import ASKED, hindered
+from simulator.history.deeds import semaphore_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import Acquisition, Deed, History
+    from simulator.history.faults import Fault
+
+CALL: Final = 5.0
+"""Seconds that the renewal may take by which a holder learns that its lease was ended."""
+_SAID: Final = 0.5
+"""Seconds in which a loss is told after it is known."""
+
+
+def exposing(history: History, deed: Deed, t: float) -> list[Fault]:
+    """Return the breaks of a lease that its host had, if it can't know them at this time."""
+    return [
+        fault
+        for fault in _breaks(history, deed.lock)
+        if fault.start - ASKED <= t <= knows_at(history, deed, fault) and _had(history, deed, fault.start)
+    ]
+
+
+def telling(history: History, deed: Deed, told: float) -> list[Fault]:
+    """Return the breaks of which its host was told at this time."""
+    return [
+        fault
+        for fault in _breaks(history, deed.lock)
+        if fault.start <= told <= _latest(history, deed, fault) + ASKED and _had(history, deed, fault.start)
+    ]
+
+
+def knows_at(history: History, deed: Deed, fault: Fault) -> float:
+    """Return when the host of a lease that was broken knows it, at the latest."""
+    told = [
+        got.until
+        for got in _theirs(history, deed)
+        if got.ending == "lost" and got.t <= fault.start + ASKED and got.until >= fault.start
+    ]
+    latest = _latest(history, deed, fault)
+    return min(latest, *(t + _SAID for t in told)) if told else latest
+
+
+def untold(history: History) -> Iterator[tuple[Acquisition, Fault, float]]:
+    """Yield holds that lasted on after their lease was broken: how long, beyond what the host could not help."""
+    for fault in history.faults:
+        if fault.kind != "break":
+            continue
+        for got in history.acquisitions:
+            if not (_is_of(fault, got.lock, got.blob) and got.t < fault.start - _SAID and got.until > fault.start):
+                continue
+            most = _latest(history, got, fault) + ASKED
+            if min(got.until, history.end) > most:
+                yield got, fault, min(got.until, history.end) - fault.start
+
+
+def _latest(history: History, deed: Deed, fault: Fault) -> float:
+    """Return when the next renewal after a break has an answer: later if its host is cut off or stands still."""
+    function = history.function(deed.function)
+    due = fault.start + function.renewal_in(deed.mode) + CALL
+    # While a host stands still or waits for the storage, nobody can tell it. The clock tells it at its deadline.
+    lease = function.lease_in(deed.mode)
+    idle = hindered(history, deed.host, fault.start, fault.start + lease)
+    idle = min(idle, max(0.0, fault.start + lease - due))
+    return due + idle + history.stood(deed.host, deed.worker or 1, fault.start, due + lease)
+
+
+def _breaks(history: History, lock: str) -> Iterator[Fault]:
+    yield from (fault for fault in history.faults if fault.kind == "break" and _is_of(fault, lock))
+
+
+def _is_of(fault: Fault, lock: str, blob: str = "") -> bool:
+    return fault.lock == blob or (fault.lock == lock if blob else lock in {fault.lock, semaphore_of(fault.lock)})
+
+
+def _theirs(history: History, deed: Deed) -> Iterator[Acquisition]:
+    yield from (got for got in history.acquisitions if (got.lock, got.host) == (deed.lock, deed.host))
+
+
+def _had(history: History, deed: Deed, t: float) -> bool:
+    """Tell whether its host had the lock at this time, or was about to hear that it has."""
+    if any(got.t <= t <= got.until + ASKED for got in _theirs(history, deed)):
+        return True
+    waits = (wait for wait in history.waits if (wait.lock, wait.host) == (deed.lock, deed.host))
+    return any(wait.start <= t <= wait.end and wait.ending == "acquired" for wait in waits)

@@ -1,0 +1,87 @@
+"""When the way of a host to the storage was hindered, and for how long a lock may be leased because of that."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.excuses.statements import STATEMENTS, Statement
+from simulator.history.facts import Wait
+from simulator.history.stops import covered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.history.facts import Acquisition, History
+    from simulator.history.faults import Fault
+
+ASKED: Final = 2.0
+"""Seconds for which a request may be under way, or its answer told late, on a busy machine."""
+
+
+def hindering(history: History, host: str, start: float, end: float) -> list[Fault]:
+    """Return the faults that hindered a host's requests at some time between these two, or had just done so."""
+    return [fault for fault in _of(history, host) if STATEMENTS[fault.kind].hinders and _meets(fault, start, end)]
+
+
+def hindered(history: History, host: str, start: float, end: float) -> float:
+    """Return for how many seconds between these two the requests of a host were hindered."""
+    return covered([span(fault) for fault in hindering(history, host, start, end)], start, end)
+
+
+def by_when(history: History, host: str, start: float, seconds: float) -> float:
+    """Return when so many seconds have passed since ``start`` in which the requests of a host were not hindered."""
+    end = start + seconds
+    while end < history.end and (later := start + seconds + hindered(history, host, start, end)) > end:
+        end = later
+    return end
+
+
+def span(fault: Fault) -> tuple[float, float]:
+    """Return from when to when a fault may have effects."""
+    return fault.start, fault.end + STATEMENTS[fault.kind].after
+
+
+def leased_until(history: History, deed: Acquisition | Wait, start: float, end: float) -> float:
+    """Return until when a lock may be leased to somebody who asked for it, held it or released it between these two.
+
+    A request may have been carried out after its sender gave it up, or a release not at all. A lease counts from the
+    last such moment.
+    """
+    lease = history.function(deed.function).lease_in(deed.mode)
+    asked = isinstance(deed, Wait)
+    late = [
+        min(span(fault)[1], end + STATEMENTS[fault.kind].after)
+        for fault in _of(history, deed.host)
+        if _may_lease(STATEMENTS[fault.kind], asked=asked) and _meets(fault, start, end)
+    ]
+    return max(late) + lease if late else -math.inf
+
+
+def free_later(history: History, lock: str, start: float, end: float) -> float:
+    """Return until when a lock may be leased to nobody who knows it, because of faults between these two."""
+    asked: list[tuple[Acquisition | Wait, float, float]] = [
+        (wait, wait.start, wait.end) for wait in history.waits if wait.lock == lock and wait.start <= end
+    ]
+    asked += [(got, got.t, got.until) for got in history.acquisitions if got.lock == lock and got.t <= end]
+    return max(
+        (
+            leased_until(history, deed, max(since, start), min(until + ASKED, end))
+            for deed, since, until in asked
+            if until + ASKED >= start
+        ),
+        default=-math.inf,
+    )
+
+
+def _may_lease(statement: Statement, *, asked: bool) -> bool:
+    return statement.unseen if asked else statement.leases
+
+
+def _of(history: History, host: str) -> Iterator[Fault]:
+    yield from (fault for fault in history.faults if host in fault.hosts)
+
+
+def _meets(fault: Fault, start: float, end: float) -> bool:
+    since, until = span(fault)
+    return since <= end and until >= start

@@ -1,0 +1,46 @@
+"""One fault of a nemesis: what it did, to whom, and for how long."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+FaultKind = Literal[
+    "kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error", "break", "drain", "unknown"
+]
+"""What a fault does. ``unknown`` is a kind that this version does not know: it excuses nothing."""
+FAULT_KINDS: Final[frozenset[str]] = frozenset(
+    {"kill", "pause", "partition", "lose", "delay", "duplicate", "throttle", "error", "break", "drain"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault of a nemesis.
+
+    Attributes:
+        id: its number, from 1.
+        kind: what it does.
+        hosts: whom it hits.
+        lock: the path of a lock's blob, if it is about one lock.
+        way: of a partition: what does not get through, ``both``, ``requests`` or ``replies``.
+        aim: what it aimed at: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
+        what: one sentence for people.
+        start: when it began.
+        end: when it was over; infinity while it lasts.
+        seconds: how long it was to last; None for an instant.
+        hits: how many requests it hit.
+    """
+
+    id: int
+    kind: FaultKind
+    hosts: tuple[str, ...] = ()
+    lock: str = ""
+    way: str = ""
+    aim: str = ""
+    what: str = ""
+    start: float
+    end: float = math.inf
+    seconds: float | None = None
+    hits: int = 0

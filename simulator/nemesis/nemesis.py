@@ -1,0 +1,179 @@
+"""The nemesis: strikes when a fault of the plan is due and its victim is where it hurts, and undoes it in time.
+
+At least two hosts can always do their work. A host that suffers from one fault is not struck by another, but for those
+that strike everybody. What ended is started again; at the end all that can be undone is undone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from simulator.nemesis.aims import REQUESTS, Aiming
+from simulator.nemesis.fault import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.nemesis.fault import Fault, Mark, Ongoing
+    from simulator.nemesis.field import Field
+
+WORKING: Final = 2
+"""How many hosts can always do their work."""
+PATIENCE: Final = 8.0
+"""Seconds for which a fault waits for the moment at which it aims, at most; then it strikes anybody."""
+GIVEN_UP: Final = 12.0
+"""Seconds after that in which a fault is given up that nobody can be struck with."""
+
+AT_A_TIME: Final = 3
+"""How many faults may wait for their moments at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A fault that has begun: under which number, on whom, and until when."""
+
+    id: int
+    fault: Fault
+    mark: Mark
+    ongoing: Ongoing
+    until: float
+
+
+class Nemesis:
+    """Carries a plan out, step by step; the caller makes the steps."""
+
+    def __init__(self, plan: Sequence[Fault], field: Field, *, seed: int, every: float = PATIENCE) -> None:
+        """Prepare; ``start`` begins. Where faults come ``every`` second or so, none waits for its moment for long."""
+        self._patience = min(PATIENCE, 2 * every)
+        self._plan = sorted(plan, key=lambda fault: fault.at)
+        self._field = field
+        self._random = random.Random(f"victims {seed}")
+        self._underway: list[Underway] = []
+        self._aiming: dict[Aiming, float] = {}  # and since when
+        self._number = 0
+        self._started = 0.0
+        self.healed: float | None = None
+
+    def start(self) -> None:
+        """Count the plan's times from now on."""
+        self._started = self._field.now()
+
+    @property
+    def aims(self) -> bool:
+        """Whether it waits for a moment: then steps should be short."""
+        return bool(self._aiming)
+
+    def step(self) -> None:
+        """Do what is due: end faults, choose the next one, strike."""
+        self._field.tend()
+        now = self._field.now()
+        for each in [*self._underway]:
+            if now >= each.until or each.ongoing.is_over():
+                self._end(each)
+        self._choose(now)
+        for aiming, since in [*self._aiming.items()]:
+            if self._aim(aiming, now, now - since):
+                del self._aiming[aiming]
+
+    def heal(self) -> bool:
+        """Undo what can be undone, and strike no more; True when all hosts work again. Called until it is."""
+        self.undo()
+        self._field.tend()
+        for each in [*self._underway]:
+            if each.ongoing.is_over():
+                self._end(each)
+        if self._underway or self._field.absent():
+            return False
+        if self.healed is None:
+            self.healed = self._field.now()
+            self._field.write("healed")
+        return True
+
+    def undo(self) -> None:
+        """Strike no more, and end all faults that can be ended."""
+        self._plan = []
+        for aiming in self._aiming:
+            aiming.end()
+        self._aiming = {}
+        for each in [*self._underway]:
+            if each.until < math.inf:
+                self._end(each)
+
+    def _choose(self, now: float) -> None:
+        """Take the faults that are due and can strike somebody."""
+        room = self._room()
+        for fault in [*self._plan]:
+            if now < self._started + fault.at or len(self._aiming) >= AT_A_TIME:
+                return
+            if room >= 1 or not fault.disabling:
+                self._plan.remove(fault)
+                self._aiming[self._aiming_at(fault)] = now
+
+    def _aiming_at(self, fault: Fault) -> Aiming:
+        aiming = Aiming(fault, self._field, self._random)
+        if fault.aim in REQUESTS and not self._field.locking:
+            aiming.lower(fault.easiest)  # nobody sends such requests
+        return aiming
+
+    def _aim(self, aiming: Aiming, now: float, waited: float) -> bool:
+        """Strike if it is the moment; tell whether nothing is left to do."""
+        mark = aiming.look(self._spared(), self._room())
+        if mark is not None and self._strike(aiming, mark, now):
+            return True
+        if waited > self._patience + GIVEN_UP:
+            aiming.end()
+            return True
+        if waited > self._patience and aiming.aim != aiming.fault.easiest:
+            moment = aiming.aim in REQUESTS and self._field.holdings()
+            aiming.lower("holder" if moment else aiming.fault.easiest)
+        return False
+
+    def _strike(self, aiming: Aiming, mark: Mark, now: float) -> bool:
+        fault, seconds = aiming.fault, aiming.fault.length(self._field)
+        self._number += 1
+        number = self._number
+
+        def tell() -> None:
+            self._field.write(
+                "fault",
+                host=mark.hosts[0],
+                id=number,
+                kind=fault.kind,
+                hosts=list(mark.hosts),
+                lock=mark.lock,
+                way=fault.way,
+                aim=mark.aim,
+                meant=fault.aim,
+                seconds=seconds,
+                what=fault.words(mark, seconds),
+            )
+
+        ongoing = fault.begin(self._field, mark, tell)
+        if ongoing is None:
+            self._number -= 1
+            if mark.aim not in {"holder", "anybody"}:
+                aiming.lower(fault.easiest)  # the moment is over
+            return False
+        aiming.end(drop=fault.stops)
+        until = math.inf if seconds is None else now + seconds
+        begun = Underway(number, fault, mark, ongoing, until)
+        self._underway.append(begun)
+        if isinstance(ongoing, Done):
+            self._end(begun)
+        return True
+
+    def _end(self, each: Underway) -> None:
+        self._underway.remove(each)
+        each.ongoing.end()
+        self._field.write("fault_ended", host=each.mark.hosts[0], id=each.id, hits=each.ongoing.hits)
+
+    def _spared(self) -> frozenset[str]:
+        return frozenset(host for each in self._underway if not each.fault.everybody for host in each.mark.hosts)
+
+    def _room(self) -> int:
+        """How many more hosts may be disabled."""
+        disabled = {host for each in self._underway if each.fault.disabling for host in each.mark.hosts}
+        return len([host for host in self._field.working() if host not in disabled]) - WORKING

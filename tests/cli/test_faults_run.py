@@ -1,0 +1,90 @@
+"""A run full of faults, with real processes: every kind strikes, what ended comes back, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simulator.history.journal import read_journal
+from simulator.nemesis.aims import lane_of
+from simulator.nemesis.plan import ALL
+from tests.cli.apps import SMALL, write_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.running import Sim
+
+ON_THE_NETWORK = {"partition", "lose", "delay", "duplicate", "throttle", "error"}
+PLAN = [
+    {"at": 0.5, "kind": "partition", "way": "replies", "seconds": 3, "aim": "waiters"},
+    {"at": 1, "kind": "duplicate", "seconds": 3, "percent": 60, "late": 0.5, "aim": "release"},
+    {"at": 1.5, "kind": "kill", "aim": "holder"},
+    {"at": 2.5, "kind": "lose", "seconds": 3, "percent": 40, "aim": "release"},
+    {"at": 3, "kind": "drain"},
+    {"at": 4, "kind": "throttle", "seconds": 2, "everybody": True, "percent": 40, "retry_after": 1},
+    {"at": 5.5, "kind": "break", "aim": "holder"},
+    {"at": 6, "kind": "pause", "seconds": 2, "aim": "holder"},
+    {"at": 6.5, "kind": "delay", "way": "replies", "seconds": 3, "late": 0.5},
+    {"at": 7.5, "kind": "error", "seconds": 2, "percent": 50, "aim": "release"},
+]
+
+
+@pytest.mark.slow
+def test_every_kind_strikes_and_all_that_ended_comes_back(sim: Callable[..., Sim], tmp_path: Path) -> None:
+    app = write_app(tmp_path / "app", SMALL)
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    plan = ("--fault-plan", str(tmp_path / "plan.json"))
+    run = sim(
+        "--app",
+        str(app),
+        "--hosts",
+        "5",
+        "--duration",
+        "10",
+        "--visibility",
+        "4",
+        "--seed",
+        "5",
+        "--json",
+        "--keep",
+        *plan,
+    )
+    code = run.wait()
+    verdict = run.verdict
+    assert (code, verdict["reasons"]) == (0, []), run.errors
+    folder = Path(verdict["journals"])
+    records = read_journal(folder / "fleet.jsonl")
+    told = defaultdict(list)
+    for record in records:
+        told[record.event].append(record)
+
+    (begin,) = told["run_started"]
+    assert set(begin.get("faults")) == set(ALL)
+    assert {record.get("kind") for record in told["fault"]} == set(ALL)
+    ended = {record.get("id"): record for record in told["fault_ended"]}
+    for fault in told["fault"]:
+        end = ended[fault.get("id")]
+        assert end.t - fault.t <= (fault.get("seconds") or 15.0) + 1.0
+        assert (end.get("hits") > 0) == (fault.get("kind") in ON_THE_NETWORK), fault
+
+    # The killed one and the drained one come back under their next names, and work.
+    (healed,) = told["healed"]
+    gone = {record.host for record in (*told["kill"], *told["host_draining"])}
+    back = {record.host: record.get("after") for record in told["host_restarted"]}
+    assert set(back.values()) == gone
+    assert all(lane_of(host) == lane_of(after) for host, after in back.items())
+    for host in back:
+        ready = [record.t for record in read_journal(folder / f"{host}.jsonl") if record.event == "host_ready"]
+        assert ready
+        assert max(ready) < healed.t
+    last = [record for record in records if record.event == "host_exited" and record.host in gone]
+    assert all(record.get("expected") for record in last)
+    assert not [path.name for path in folder.iterdir() if b"AccountKey" in path.read_bytes()]
+    shutil.rmtree(folder)
+    assert run.left_behind() == []
