@@ -12,15 +12,15 @@ import random
 import sys
 import tempfile
 import traceback
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from simulator.check_cli import check
 from simulator.explore_cli import explore, replay
 from simulator.nemesis.plan import ALL
-from simulator.program import PROGRAM, called_as
+from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
 from simulator.report.json import write_json
@@ -66,13 +66,6 @@ the hosts wrote down: never two inside one lock, no message lost, every lock of 
   singleton-sim --hosts 5 --kill 1
   singleton-sim --hosts 5 --no-singleton
 """
-
-
-def _version() -> str:
-    try:
-        return metadata.version("azure-functions-singleton")
-    except metadata.PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 class _Group(click.Group):
@@ -149,7 +142,7 @@ class _Group(click.Group):
     help="Connection string of a running Azurite. Default: an Azurite is started.",
 )
 @click.option("--allow-cloud", "cloud", is_flag=True, help="Allow an account in the cloud as --storage.")
-@click.version_option(_version(), prog_name=PROGRAM)
+@click.version_option(version(), prog_name=PROGRAM)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
     """Run the options' scenario, unless a subcommand is asked for."""
@@ -157,6 +150,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
         context.exit(_simulate(**options))
 
 
+cli.add_command(check)
 cli.add_command(explore)
 cli.add_command(replay)
 cli.add_command(storage)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -20,3 +21,11 @@ def called_as() -> str:
         return PROGRAM
     nearest = os.path.relpath(called)
     return str(called) if nearest.startswith("..") else nearest
+
+
+def version() -> str:
+    """Return the version that is installed."""
+    try:
+        return metadata.version("azure-functions-singleton")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"

@@ -81,7 +81,8 @@ def guard_with_old_lock(
     if _known_name(old) == _known_name(guard):
         raise ConfigurationError(
             f"also={also} on {guard.function} names the lock that the function has anyway. Say what was different "
-            "before, or leave also= out"
+            "before, or leave also= out",
+            reason="old-lock-is-the-same",
         )
     return replace(guard, also=old)
 

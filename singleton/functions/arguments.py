@@ -12,7 +12,7 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.kinds import Level, Mode, WhenFull
 from singleton.functions.declaring.naming import check_choice, check_dotnet_name, check_name, check_scope_hash
 from singleton.functions.guard import Guard
-from singleton.functions.misdeclared import concerning_the_app
+from singleton.functions.misdeclared import concerning_the_app, options_of_app
 from singleton.functions.triggers import check_guardable, refuse_none, refuse_policy, users_code
 from singleton.layouts.named import LayoutName
 
@@ -224,12 +224,11 @@ def guard_by(
     """
     from singleton.layouts.named import layout_named
     from singleton.scopes.scope import ScopeTemplate
-    from singleton.settings.options import find_app_dir, load_options
+    from singleton.settings.options import find_app_dir
 
     check_guardable(target, None if known is None else known.type)
     app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
-    with concerning_the_app():
-        options = load_options(app_dir, os.environ)
+    options = options_of_app(target, app_dir)
     given.check()
     refuse_policy(target.__name__, given.on_contention, known, {})
     times = given.checked_times()
@@ -270,6 +269,8 @@ def guard_by(
         max_waiting=given.max_waiting,
         when_full=times.when_full,
         find_trigger=trigger,
+        code=users_code(target),
+        own=tuple(name for name, value in given.options.items() if value is not None),
     )
 
 

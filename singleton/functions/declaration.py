@@ -14,6 +14,7 @@ from singleton.functions.triggers import invocation_id, refuse_none, refuse_poli
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+    from types import CodeType
 
     from singleton.base.kinds import Level, Mode, WhenFull
     from singleton.functions.bindings import Payload
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it."""
+    """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are those that apply to it.
+
+    ``code`` is the function's as the user wrote it. ``own`` are the options that are given for this function alone.
+    """
 
     function: str
     scope: str | None
@@ -51,6 +55,8 @@ class Declaration:
     when_full: WhenFull = "raise"
     also: Declaration | None = None
     find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
+    code: CodeType | None = field(default=None, repr=False, compare=False)
+    own: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     mode: ClassVar[Mode] = "function"
     switched_off: ClassVar[bool] = False

@@ -65,7 +65,8 @@ def _check_trigger(function: str, trigger: Trigger) -> None:
     if trigger.type != QUEUE:
         raise ConfigurationError(
             f"{function} can't use on_contention='defer': its trigger is a {trigger.type}, and only messages of a "
-            "storage queue (queueTrigger) can be put back. Use 'wait', 'skip' or 'raise'"
+            "storage queue (queueTrigger) can be put back. Use 'wait', 'skip' or 'raise'",
+            reason="defer-on-trigger",
         )
 
 

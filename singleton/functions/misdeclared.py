@@ -6,6 +6,8 @@ wrong for the whole app (host.json, an app setting, a package that is missing) d
 fetched then, where each would be tried until it is poison.
 
 Where no worker runs, in tests, scripts and the simulator, the declaration raises at once, as an early warning.
+
+Who checks an app wants all of its mistakes: within ``collecting`` no declaration raises, and each error is listed.
 """
 
 from __future__ import annotations
@@ -13,21 +15,50 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from singleton.base.errors import ConfigurationError
 from singleton.functions.triggers import stand_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from singleton.settings.options import SingletonOptions
 
 OF_THE_APP: Final = "app"
 """The ``reason`` of errors that are not one function's."""
 _WORKERS: Final = ("azure_functions_worker", "azure_functions_runtime")
 """The worker's packages: up to Python 3.12, and from 3.13 on."""
-_failing: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
+_failing: weakref.WeakKeyDictionary[Callable[..., Any], ConfigurationError] = weakref.WeakKeyDictionary()
+"""What stands in for functions that were declared wrongly, each with its error."""
+
+
+class Misdeclared(NamedTuple):
+    """What was declared wrongly: the function, or what was given in its place, and the error."""
+
+    function: object
+    error: ConfigurationError
+
+
+_collectors: list[list[Misdeclared]] = []
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[Misdeclared]]:
+    """Collect the errors of the declarations in this block. None of them raises.
+
+    Each function that is declared wrongly is replaced by one that always fails, as in a worker.
+    """
+    found: list[Misdeclared] = []
+    _collectors.append(found)
+    try:
+        yield found
+    finally:
+        _collectors.remove(found)
 
 
 @contextlib.contextmanager
@@ -40,19 +71,52 @@ def concerning_the_app() -> Iterator[None]:
         raise
 
 
+def options_of_app(function: object, app_dir: Path | None) -> SingletonOptions:
+    """Return the options of the app in which this function is declared; the defaults while errors are collected.
+
+    Raises:
+        ConfigurationError: one is wrong, which concerns the whole app.
+    """
+    from singleton.settings.options import SingletonOptions, load_options
+
+    try:
+        with concerning_the_app():
+            return load_options(app_dir, os.environ)
+    except ConfigurationError as error:
+        if not _collected(function, error):
+            raise
+        return SingletonOptions()
+
+
+def _collected(function: object, error: ConfigurationError) -> bool:
+    """List an error, if they are collected now; tell whether they are."""
+    for found in _collectors:
+        found.append(Misdeclared(function, error))
+    return bool(_collectors)
+
+
 def always_fails(function: object) -> bool:
     """Tell whether it is what stands in for a function that was declared wrongly."""
     return inspect.isfunction(function) and function in _failing
+
+
+def error_of(function: object) -> ConfigurationError | None:
+    """Return why this function stands in for another one; None: it does not."""
+    return _failing.get(function) if inspect.isfunction(function) else None
 
 
 def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callable[..., Any]:
     """Return what raises this error at each call, and looks like ``function`` to the worker.
 
     Raises:
-        ConfigurationError: the error itself, where no worker runs, or where it is not that of a single function.
+        ConfigurationError: the error itself, where no worker runs, or where it is not that of a single function. Not
+            while errors are collected.
     """
+    if _collected(function, error) and not inspect.isfunction(function):
+        return function
     in_worker = any(name in sys.modules for name in _WORKERS)
-    if not in_worker or error.reason == OF_THE_APP or not inspect.isfunction(function):
+    raises = not in_worker or error.reason == OF_THE_APP or not inspect.isfunction(function)
+    if raises and not _collectors:
         raise error
 
     def fail() -> NoReturn:
@@ -67,5 +131,5 @@ def stand_in(function: Callable[..., Any], error: ConfigurationError) -> Callabl
     failing = misdeclared_async if inspect.iscoroutinefunction(function) else misdeclared
     functools.update_wrapper(failing, function)
     stand_where(function, failing)
-    _failing.add(failing)
+    _failing[failing] = error
     return failing

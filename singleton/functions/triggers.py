@@ -81,7 +81,11 @@ class Trigger:
 
 def trigger_of(builder: Any) -> Trigger | None:
     """Return the builder's trigger, or None where it has none yet."""
-    function = builder._function  # noqa: SLF001
+    return trigger_of_function(builder._function)  # noqa: SLF001
+
+
+def trigger_of_function(function: Any) -> Trigger | None:
+    """Return the trigger of what a builder builds, or None where it has none yet."""
     trigger = function.get_trigger()
     if trigger is None:
         return None
@@ -128,7 +132,7 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
     """
     name = getattr(target, "__qualname__", None) or repr(target)
     if inspect.isgeneratorfunction(target) or trigger_type in _REPLAYED or name in _REPLAYERS:
-        raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
+        raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}", reason="durable-replay")
     if inspect.isasyncgenfunction(target):
         raise ConfigurationError(
             f"@singleton on {name}: it is an async generator, which no trigger can run. Return a value"
@@ -140,7 +144,7 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
         )
     for annotation in getattr(target, "__annotations__", {}).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
-            raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}")
+            raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}", reason="durable-replay")
 
 
 def users_code(function: Callable[..., Any]) -> CodeType:
@@ -166,7 +170,7 @@ def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
     """Refuse an orchestrator that could not be told at its declaration: one without a ``yield``."""
     for value in arguments.values():
         if type(value).__name__ in _REPLAYED_CONTEXTS:
-            raise ConfigurationError(f"@singleton on {function}: it {_REPLAY}")
+            raise ConfigurationError(f"@singleton on {function}: it {_REPLAY}", reason="durable-replay")
 
 
 def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
@@ -182,7 +186,8 @@ def refuse_policy(function: str, policy: object, trigger: Trigger | None, argume
         raise ConfigurationError(
             f"@singleton on {function}: on_contention='skip' ends an invocation without a result, but an HTTP trigger "
             "must answer, or its caller gets status 500. Use 'wait' or 'raise'; or, to answer 409 yourself, call "
-            "AsyncLockClient.try_lock in the function instead"
+            "AsyncLockClient.try_lock in the function instead",
+            reason="skip-on-http",
         )
     refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
 
@@ -204,7 +209,8 @@ def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: st
             f"@singleton on {function}: {what} ends an invocation without a result, but the function's result goes to "
             f"its {trigger.returns!r} output, where the worker refuses None: the invocation would fail. Give the "
             'output its own parameter, such as arg_name="out" with out: func.Out[str], and set that instead of '
-            f"returning; or use {otherwise}"
+            f"returning; or use {otherwise}",
+            reason="none-for-output",
         )
 
 

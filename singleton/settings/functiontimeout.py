@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from singleton.base.appsettings import filled, setting
 from singleton.base.errors import ConfigurationError
-from singleton.base.timespan import parse_timespan
+from singleton.base.timespan import FOREVER, parse_timespan
+from singleton.base.words import as_json
 from singleton.settings.hostid import on_flex_consumption
 from singleton.settings.hostjson import read_object
 
@@ -23,6 +24,7 @@ _SETTING: Final = "AzureFunctionsJobHost__functionTimeout"
 _KEY: Final = "functionTimeout"
 _ON_CONSUMPTION: Final = 300.0
 _ELSEWHERE: Final = 1800.0
+_MOST_ON_CONSUMPTION: Final = 600.0
 
 
 class FunctionTimeout(NamedTuple):
@@ -68,3 +70,28 @@ def _on_consumption(settings: Mapping[str, str]) -> bool:
         return True
     elsewhere = filled(settings, "WEBSITE_INSTANCE_ID") or filled(settings, "MANAGED_ENVIRONMENT")
     return filled(settings, "CONTAINER_NAME") is not None and elsewhere is None
+
+
+def check_function_timeout(app_dir: Path | None, settings: Mapping[str, str]) -> None:
+    """Refuse a value with which the host does not start (H-85).
+
+    Raises:
+        ConfigurationError: it is so, or host.json can't be read.
+    """
+    given, source = _given(app_dir, settings)
+    if given is None:
+        return
+    consumption = _on_consumption(settings)
+    if str(given).strip() == "-1" and not consumption:
+        return
+    most = _MOST_ON_CONSUMPTION if consumption else FOREVER
+    try:
+        seconds = parse_timespan(given) if isinstance(given, str) else 0.0
+    except ConfigurationError:
+        seconds = 0.0
+    if not 1.0 <= seconds <= most:
+        allowed = "from 1 second to 10 minutes" if consumption else "of at least 1 second, or -1 for no limit"
+        raise ConfigurationError(
+            f'{source}: functionTimeout is {as_json(given)}: give a time span "hh:mm:ss", {allowed}. The host does '
+            "not start"
+        )

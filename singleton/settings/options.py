@@ -279,17 +279,30 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
     """
     from singleton.settings.hostid import in_development
 
-    for spelt, _, _ in section(settings, _MISPLACED):
-        raise ConfigurationError(f"app setting {spelt} has no effect: the options are {SETTING_PREFIX}__…")
     defaults = SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
-    given = _in_host_json(app_dir) | _collected(
-        (key, value, f"app setting {spelt}") for spelt, key, value in section(settings, SETTING_PREFIX)
-    )
+    given = _given(app_dir, settings)
     values = {name: found.read(name) for name, found in given.items()}
     try:
         return defaults.replace(**values)
     except ConfigurationError as error:  # each value is right by itself, but not beside the others
         raise ConfigurationError(f"{' and '.join(found.label for found in given.values())}: {error}") from None
+
+
+def sources_of_options(app_dir: Path | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return where each option stands that is set for the whole app: a key of host.json, or an app setting.
+
+    Raises:
+        ConfigurationError: as ``load_options``.
+    """
+    return {name: found.label for name, found in _given(app_dir, settings).items()}
+
+
+def _given(app_dir: Path | None, settings: Mapping[str, str]) -> dict[str, _Given]:
+    for spelt, _, _ in section(settings, _MISPLACED):
+        raise ConfigurationError(f"app setting {spelt} has no effect: the options are {SETTING_PREFIX}__…")
+    return _in_host_json(app_dir) | _collected(
+        (key, value, f"app setting {spelt}") for spelt, key, value in section(settings, SETTING_PREFIX)
+    )
 
 
 def _in_host_json(app_dir: Path | None) -> dict[str, _Given]:

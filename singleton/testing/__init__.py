@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from singleton.testing.acts import always_busy, assert_no_leases_left, disabled, held_elsewhere, lose
+from singleton.testing.checking import check_app
 from singleton.testing.conformance import StoreConformance
 from singleton.testing.headcount import Headcount
 from singleton.testing.memory import memory_locks
@@ -13,6 +14,7 @@ __all__ = [
     "StoreConformance",
     "always_busy",
     "assert_no_leases_left",
+    "check_app",
     "disabled",
     "held_elsewhere",
     "lose",

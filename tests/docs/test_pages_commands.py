@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ TESTED_BY = {
     "json": "tests/docs/test_pages_commands.py",
     "sql": "tests/docs/test_pages_commands.py",
     "kusto": "tests/integration/test_queries.py",
+    "yaml": "tests/docs/test_pages_commands.py",
     **dict.fromkeys(SHELLS, "tests/docs/test_pages_commands.py"),
 }
 """Languages of blocks, and the test that tries them."""
@@ -38,6 +40,15 @@ def test_the_blocks_of_each_language_are_tried_somewhere(language: str) -> None:
     assert language in TESTED_BY or language in SHOWN_ONLY, f"nobody tries blocks of {language!r}"
     if language in TESTED_BY:
         assert (ROOT / TESTED_BY[language]).is_file()
+
+
+@pytest.mark.parametrize("block", all_blocks("yaml"), ids=str)
+def test_the_commands_of_a_pipeline_are_those_of_the_programs(block: Block) -> None:
+    plain = replace(block, code=re.sub(r"^ *(?:- )?(?:run: )?", "", block.code, flags=re.MULTILINE))
+    ours = [words for words in commands(plain) if words[0] in OURS]
+    assert ours
+    for words in ours:
+        check(words)
 
 
 @pytest.mark.parametrize("block", all_blocks(*SHELLS), ids=str)

@@ -29,10 +29,26 @@ _SCRIPT_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py\Z")
 def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFunction]:
     """Import the app in ``app`` and index its functions, once, as the worker does at its start.
 
+    Raises:
+        AppError: there is no app, it doesn't import, or the worker would not index it.
+    """
+    found, script = import_app(app, settings), script_name(app, settings)
+    try:
+        functions = found.get_functions()
+    except Exception as error:
+        raise AppError(f"{script} can't be indexed: {_one_line(error)}") from error
+    if not functions:
+        raise AppError(f"{script} has no functions: decorate at least one with a trigger of its FunctionApp")
+    return [index_function(function, app) for function in functions]
+
+
+def import_app(app: Path, settings: Mapping[str, str]) -> Any:
+    """Import the app in ``app``, and return its ``FunctionApp``.
+
     The folder becomes the working directory. The app's own modules are searched there, after the installed ones.
 
     Raises:
-        AppError: there is no app, it doesn't import, or the worker would not index it.
+        AppError: there is no app, or it doesn't import.
     """
     script = app / script_name(app, settings)
     functions_library = _azure_functions()
@@ -44,14 +60,7 @@ def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFuncti
         sys.path.insert(sys.path.index(str(root)) if checkout else len(sys.path), str(app))
     with room_for(app):
         module = _import(script, app)
-    found = _app_object(module, functions_library.FunctionRegister, script.name)
-    try:
-        functions = found.get_functions()
-    except Exception as error:
-        raise AppError(f"{script.name} can't be indexed: {_one_line(error)}") from error
-    if not functions:
-        raise AppError(f"{script.name} has no functions: decorate at least one with a trigger of its FunctionApp")
-    return [index_function(function, app) for function in functions]
+    return _app_object(module, functions_library.FunctionRegister, script.name)
 
 
 def check_folder(app: Path) -> None:
@@ -136,6 +145,8 @@ def _place(error: BaseException, app: Path) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         places.append((error.filename, error.lineno))
     for filename, line in reversed(places):
+        if filename.startswith("<"):  # no file: a frozen module, or code that was made
+            continue
         try:
             relative = Path(filename).resolve().relative_to(app.resolve())
         except (ValueError, OSError):

@@ -50,6 +50,7 @@ class Key:
     """What a declaration gives as its key: a property's path, a template, or a function of the trigger's argument."""
 
     def __init__(self, given: object) -> None:
+        self.given = given
         self._find: Callable[[Mapping[str, Any], Trigger | None], str]
         if callable(given):
             self._find = partial(_called, given)

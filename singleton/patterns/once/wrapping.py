@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.functions.guard import ONCE_MARK
-from singleton.functions.misdeclared import always_fails, concerning_the_app, stand_in
+from singleton.functions.misdeclared import always_fails, options_of_app, stand_in
 from singleton.functions.triggers import (
     Signature,
     check_guardable,
@@ -29,7 +29,7 @@ from singleton.patterns.once.guard import OnceGuard, OnceLayout
 from singleton.patterns.once.names import Key
 from singleton.scopes.scope import ScopeTemplate
 from singleton.settings.durations import seconds
-from singleton.settings.options import find_app_dir, load_options
+from singleton.settings.options import find_app_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,8 +62,7 @@ def declaring(
 
     def guard_for(target: Any, trigger: Callable[[], Trigger | None]) -> OnceGuard:
         app_dir = find_app_dir(Path(users_code(target).co_filename).parent, os.environ)
-        with concerning_the_app():
-            options = load_options(app_dir, os.environ)
+        options = options_of_app(target, app_dir)
         return OnceGuard(
             function=target.__name__,
             scope=None,
@@ -77,6 +76,7 @@ def declaring(
             layout=OnceLayout(),
             template=ScopeTemplate(""),
             find_trigger=trigger,
+            code=users_code(target),
             key=Key(key),
             keep=seconds(keep, "keep", above=0),
             answers=on_contention == "conflict",

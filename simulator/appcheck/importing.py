@@ -1,0 +1,130 @@
+"""In the process of its own: import the app as the worker does, check it, and write down the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from simulator.appcheck.settings import app_settings
+from simulator.host.app.errors import AppError, HostError, SettingsError
+from simulator.host.app.indexing import index_function
+from simulator.host.app.loading import import_app
+from simulator.host.app.settings import local_settings, resolve
+from simulator.host.triggers.outputs import queue_name
+from simulator.host.triggers.schedule import Schedule, ScheduleError
+from singleton.base.appsettings import setting
+from singleton.base.errors import ConfigurationError
+from singleton.checking.engine import check
+from singleton.checking.finding import Place
+from singleton.checking.report import CheckReport
+from singleton.checking.rules import RULES
+from singleton.checking.subject import AppSettings, subjects, without_this_machine
+from singleton.functions.misdeclared import collecting
+from singleton.settings.connection import DEFAULT_CONNECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from simulator.host.app.model import IndexedFunction
+    from singleton.checking.finding import Finding
+    from singleton.checking.subject import Subject
+
+_DECORATOR: Final = Path("singleton", "decorator.py").parts
+
+
+def main(arguments: list[Path]) -> None:
+    """Check the app that is named second, and write what was found, as JSON, into the file that is named first."""
+    result, app, *more = arguments
+    found: dict[str, object]
+    try:
+        found = {"report": checked(app, more[0] if more else None).to_json()}
+    except (HostError, ConfigurationError) as error:
+        found = {"refused": str(error)}
+    except Exception as error:  # noqa: BLE001 - a defect of ours, and nobody would see it
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        found = {"failed": f"{type(error).__name__}: {error} ({Path(where.filename).name}, line {where.lineno})"}
+    result.write_text(json.dumps(found, default=str), "utf-8")
+
+
+def checked(app: Path, settings_file: Path | None) -> CheckReport:
+    """Import an app and check it.
+
+    Args:
+        app: its folder.
+        settings_file: has its app settings; None: they are in its ``local.settings.json``, and in the environment.
+
+    Raises:
+        HostError: it can't be imported, or its settings can't be read.
+        ConfigurationError: the same.
+    """
+    settings = _settings(app, settings_file)
+    try:
+        with collecting() as misdeclared:
+            found = import_app(app, os.environ)
+    except AppError as error:
+        unknown = _unknown_argument(error, app)
+        if unknown is None:
+            raise
+        return CheckReport(functions=(), findings=(unknown,))
+    built, unbuilt = subjects(found, settings)
+    if not built and not unbuilt:
+        raise AppError("the app has no functions: decorate at least one with a trigger of its FunctionApp")
+    return check(found, settings, misdeclared=misdeclared, more=_not_indexed(built, app), everywhere=True)
+
+
+def _settings(app: Path, settings_file: Path | None) -> AppSettings:
+    """Put the app's settings into the environment, where the app and ``@singleton`` read them."""
+    for name in set(os.environ) - set(without_this_machine(os.environ)):
+        del os.environ[name]
+    if settings_file is not None:
+        given = app_settings(settings_file)
+        os.environ.update(given)
+    else:
+        given = local_settings(app)
+        os.environ.update({name: value for name, value in given.items() if setting(os.environ, name) is None})
+    os.environ["AzureWebJobsScriptRoot"] = str(app)
+    known = bool(given) or settings_file is not None or setting(os.environ, DEFAULT_CONNECTION) is not None
+    if not known:  # a client that a module makes as it is imported reads it
+        os.environ[DEFAULT_CONNECTION] = "UseDevelopmentStorage=true"
+    return AppSettings(folder=app, values=os.environ, known=known)
+
+
+def _not_indexed(built: Iterable[Subject], app: Path) -> Iterator[Finding]:
+    """Yield what the worker or the host refuses of the functions."""
+    for subject in built:
+        try:
+            why = _refused_by_host(index_function(subject.function, app))
+        except AppError as error:
+            _, _, why = str(error).partition("): ")
+        if why:
+            yield RULES["function-refused"].broken(why, subject.name, subject.place)
+
+
+def _refused_by_host(function: IndexedFunction) -> str | None:
+    """Return why the host does not run a function that the worker has indexed; None: it does, or a setting is unset."""
+    trigger = function.trigger
+    try:
+        if function.kind == "queue":
+            queue_name(trigger, os.environ, "its queue")
+        if function.kind == "timer":
+            Schedule.parse(resolve(str(trigger.settings.get("schedule") or ""), os.environ, "its schedule"), pace=0)
+    except ScheduleError as error:
+        return f"its schedule is wrong: {error}. The host does not run the function"
+    except SettingsError as error:
+        return None if "does not resolve" in str(error) else str(error)
+    return function.refused
+
+
+def _unknown_argument(error: AppError, app: Path) -> Finding | None:
+    """Return what to say of an import that failed in ``@singleton`` itself: it has no such argument."""
+    cause = error.__cause__
+    frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)
+    if not isinstance(cause, TypeError) or Path(frames[-1].filename).parts[-2:] != _DECORATOR:
+        return None
+    place = next(
+        (Place.of(each.filename, each.lineno or 1, app) for each in reversed(frames[:-1])), Place("function_app.py", 1)
+    )
+    return RULES["unknown-argument"].broken(f"{cause}. The app does not import, so nothing else was checked", "", place)

@@ -1,0 +1,135 @@
+"""App settings that must be there: of connections, and those that ``%NAME%`` asks for. No value is ever shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.appsettings import setting
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import did_you_mean, quoted
+from singleton.checking.rules import RULES
+from singleton.settings.connection import DEFAULT_CONNECTION, configured, resolve_blob_account
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from singleton.checking.finding import Finding, Place
+    from singleton.checking.subject import AppSettings, Binding, Subject
+    from singleton.functions.guard import Guard
+
+_PERCENT: Final = re.compile(r"%([^%]+)%")
+_NOT_FILLED: Final = frozenset({"route", "direction", "type", "name"})
+_DEFAULTED: Final = frozenset({"queueTrigger", "queue", "blobTrigger", "blob"})
+"""Bindings whose connection is ``AzureWebJobsStorage`` where they name none."""
+
+
+def check_connections(subject: Subject) -> Iterator[Finding]:
+    """Yield the connections and settings that the function asks for, and that are not there."""
+    for guard in subject.guards:
+        yield from _of_guard(subject, guard)
+    for binding in subject.bindings:
+        for finding in _settings_of(subject, binding):
+            yield finding if subject.app.known else replace(finding, severity="warning")
+        if subject.app.known:
+            yield from _connection_of(subject, binding)
+
+
+def _of_guard(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    app, place, name = subject.app, subject.place_of(guard), guard.connection.strip()
+    for wanted in _PERCENT.findall(guard.scope_id):
+        if setting(app.values, wanted) is None:
+            yield RULES["setting-unset"].broken(
+                f"scope_id={guard.scope_id!r}: there is no app setting {wanted}. Set it{_hint(wanted, app)}",
+                subject.name,
+                place,
+            )
+    if "=" in name:
+        yield RULES["connection-string-in-code"].broken(
+            "connection= is a connection string, with its key, in the source. Put it into an app setting, and give "
+            "the setting's name. Then change the key",
+            subject.name,
+            place,
+        )
+    elif not app.known and name == DEFAULT_CONNECTION:
+        return
+    elif _is_unset(name, app):
+        yield _unset(name, f"connection={name!r}", subject, place)
+        return
+    try:
+        account = resolve_blob_account(name, app.values)
+    except ConfigurationError as error:
+        yield RULES["connection-wrong"].broken(str(error), subject.name, place)
+        return
+    if account.credential is not None and not _is_installed("azure.identity"):
+        yield RULES["identity-not-installed"].broken(
+            f"connection={name!r} asks for an identity, and azure-identity is not installed here. Add "
+            "azure-functions-singleton[identity] to requirements.txt",
+            subject.name,
+            place,
+        )
+
+
+def _texts(binding: Binding) -> dict[str, str]:
+    """Return the binding's settings in which the host fills in ``%NAME%``."""
+    return {key: value for key, value in binding.settings.items() if isinstance(value, str) and key not in _NOT_FILLED}
+
+
+def _settings_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
+    app = subject.app
+    for key, text in _texts(binding).items():
+        for wanted in _PERCENT.findall(text):
+            if setting(app.values, wanted) is None:
+                yield RULES["setting-unset"].broken(
+                    f"{key} of {binding.type} {binding.name!r} is {quoted(text)}: there is no app setting {wanted}. "
+                    f"Set it{_hint(wanted, app)}",
+                    subject.name,
+                    subject.place,
+                )
+
+
+def _connection_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
+    app, texts = subject.app, _texts(binding)
+    name = texts.get("connection", DEFAULT_CONNECTION if binding.type in _DEFAULTED else "").strip()
+    if name and "=" not in name and "%" not in name and _is_unset(name, app):
+        yield _unset(
+            name,
+            f"the connection of {binding.type} {binding.name!r}",
+            subject,
+            subject.place,
+            storage=binding.type in _DEFAULTED,
+        )
+
+
+def _unset(name: str, said: str, subject: Subject, place: Place, *, storage: bool = True) -> Finding:
+    below = f"{name}__accountName" if storage else f"settings below it, {name}__…,"
+    return RULES["connection-unset"].broken(
+        f"{said}: there is no app setting {name}. Set it to a connection string, or set {below} to use an identity"
+        f"{_hint(name, subject.app)}",
+        subject.name,
+        place,
+    )
+
+
+def _is_unset(name: str, app: AppSettings) -> bool:
+    """Tell whether nothing is set for a connection of this name."""
+    if not all(char.isalnum() or char in "_-.: " for char in name):
+        return False  # no name: a finding of another kind
+    try:
+        configured(name, app.values)
+    except ConfigurationError:
+        return True
+    return False
+
+
+def _hint(name: str, app: AppSettings) -> str:
+    return did_you_mean(name, app.values)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,153 @@
+"""The check itself: reads an app's functions, asks every rule, and reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.checking.connections import check_connections
+from singleton.checking.host import check_host
+from singleton.checking.options import layout_name, options_of
+from singleton.checking.places import place_of_function, place_of_guard
+from singleton.checking.policies import check_policies
+from singleton.checking.queues import check_queues
+from singleton.checking.report import CheckReport, FunctionReport, GuardReport
+from singleton.checking.rules import RULES
+from singleton.checking.scopes import check_scopes
+from singleton.checking.sharing import check_names, check_sharing, named_locks
+from singleton.checking.subject import subjects
+from singleton.checking.times import check_times
+from singleton.checking.wrapping import check_wrapping
+from singleton.decorator import declared_guards
+from singleton.functions.misdeclared import OF_THE_APP
+from singleton.functions.triggers import users_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from singleton.checking.finding import Finding
+    from singleton.checking.sharing import Named
+    from singleton.checking.subject import AppSettings, Subject
+    from singleton.functions.misdeclared import Misdeclared
+
+_CHECKS: Final = (check_policies, check_scopes, check_times, check_queues, check_connections, check_wrapping)
+_ORDER: Final = {"error": 0, "warning": 1, "note": 2}
+
+
+def check(
+    app: Any,
+    settings: AppSettings,
+    *,
+    misdeclared: Sequence[Misdeclared] = (),
+    more: Iterable[Finding] = (),
+    everywhere: bool = False,
+) -> CheckReport:
+    """Check an app that is imported already.
+
+    Args:
+        app: a function app or blueprint.
+        settings: of the app.
+        misdeclared: the declarations that were refused at the app's import.
+        more: what was found in other ways.
+        everywhere: look for guards without a function in all files of the app's folder, rather than in those that have
+            functions: only where nothing but the app was imported.
+
+    Raises:
+        TypeError: ``app`` is none.
+    """
+    found, unbuilt = subjects(app, settings)
+    named, unnamed = named_locks(found)
+    findings = [*check_host(settings), *unnamed, *check_names(found), *check_sharing(named), *more]
+    findings += [
+        RULES["function-refused"].broken(each.why, each.name, each.place)
+        for each in unbuilt
+        if not any(other.place == each.place for other in findings)
+    ]
+    for subject in found:
+        for look in _CHECKS:
+            findings += look(subject)
+    findings += _refused(found, settings, misdeclared, [each.message for each in findings])
+    findings += _without_function(found, settings, everywhere=everywhere)
+    if found and not any(subject.guards or subject.refused for subject in found):
+        findings.append(RULES["nothing-guarded"].broken("none of the app's functions has a guard"))
+    findings = list(dict.fromkeys(findings))
+    findings.sort(key=lambda each: (_ORDER[each.severity], _line(each), each.id))
+    return CheckReport(functions=tuple(_reported(each, named) for each in found), findings=tuple(findings))
+
+
+def _line(finding: Finding) -> tuple[str, int]:
+    return ("", 0) if finding.place is None else (finding.place.file, finding.place.line)
+
+
+def _refused(
+    found: Iterable[Subject], app: AppSettings, misdeclared: Sequence[Misdeclared], told: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield the declarations that were refused. One error of the whole app is told once, by all of its functions."""
+    names = {subject.place: subject.name for subject in found}
+    seen = set(told)
+    errors = [(subject.call, subject.refused) for subject in found if subject.refused is not None and not misdeclared]
+    for function, error in [*misdeclared, *errors]:
+        message = str(error).replace(f"{app.folder}/", "")
+        code = getattr(function, "__code__", None) and users_code(function)  # type: ignore[arg-type]
+        of_app = error.reason == OF_THE_APP
+        if of_app and message in seen:
+            continue
+        seen.add(message)
+        place = None if code is None else place_of_function(code, app.folder)
+        name = names.get(place, getattr(function, "__name__", "")) if place else ""
+        rule = RULES.get(error.reason or "", RULES["declaration-refused"])
+        if code is not None and not of_app:
+            place = place_of_guard(code, "@singleton", "function", app.folder)
+        message = message.removeprefix(f"@singleton on {getattr(function, '__qualname__', name)}: ")
+        yield rule.broken(message, "" if of_app else name, place)
+
+
+def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere: bool) -> Iterator[Finding]:
+    carried = {each.code for subject in found for each in subject.guards} | {users_code(each.call) for each in found}
+    lines = {(code.co_filename, code.co_firstlineno) for code in carried if code is not None}
+    files = {file for file, _ in lines}
+    for guard in declared_guards():
+        code = guard.code
+        if code is None or (code.co_filename, code.co_firstlineno) in lines:
+            continue
+        if code.co_filename in files or (everywhere and _is_the_apps(code.co_filename, app)):
+            place = place_of_guard(code, guard.decorator, guard.mode, app.folder)
+            yield RULES["guard-without-function"].broken(
+                f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
+                "blueprint is not registered. Give it a trigger, or remove @singleton",
+                guard.function,
+                place,
+            )
+
+
+def _is_the_apps(file: str, app: AppSettings) -> bool:
+    """Tell whether a file is the app's own, and not one of a package that is installed in its folder."""
+    path = Path(file)
+    return app.folder is not None and path.is_relative_to(app.folder) and "site-packages" not in path.parts
+
+
+def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:
+    guards = []
+    for each in named:
+        if each.subject is subject:
+            guard, policy = each.guard, each.guard.on_contention
+            guards.append(
+                GuardReport(
+                    decorator=guard.decorator,
+                    mode=guard.mode,
+                    lock=each.lock,
+                    also=each.also,
+                    layout=layout_name(guard),
+                    level=guard.level,
+                    on_contention=getattr(policy, "__qualname__", "a function") if callable(policy) else policy,
+                    options=tuple(options_of(guard, subject.app)),
+                    place=subject.place_of(guard),
+                )
+            )
+    return FunctionReport(
+        name=subject.name,
+        trigger=subject.trigger.type,
+        guards=tuple(guards),
+        refused=subject.refused is not None,
+        place=subject.place,
+    )

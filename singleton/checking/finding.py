@@ -1,0 +1,59 @@
+"""What a check finds: a rule, and where the app breaks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Severity = Literal["error", "warning", "note"]
+"""``error``: it will fail, or is surely wrong. ``warning``: it may be. ``note``: worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file. ``file`` is relative to the app's folder where it is below it; ``line`` counts from 1."""
+
+    file: str
+    line: int
+
+    @classmethod
+    def of(cls, file: str, line: int, folder: Path | None) -> Place:
+        """Return the place; what is in the app's folder is named from there."""
+        from pathlib import Path
+
+        path = Path(file)
+        if folder is not None and path.is_relative_to(folder):
+            path = path.relative_to(folder)
+        return cls(path.as_posix(), max(line, 1))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One mistake, or what may be one.
+
+    Attributes:
+        id: that of its rule, such as ``skip-on-http``; it never changes its meaning.
+        severity: how bad it is.
+        message: what is wrong, with the value, and what to do.
+        function: name of the function; "" where it concerns the whole app.
+        place: the line to look at, where there is one.
+        docs: the page that says more.
+    """
+
+    id: str
+    severity: Severity
+    message: str
+    function: str = ""
+    place: Place | None = None
+    docs: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        whose = f"{self.function}: " if self.function else ""
+        return f"{where}{self.severity}: {whose}{self.message} [{self.id}]"

@@ -1,0 +1,101 @@
+"""What concerns the whole app: host.json, its options, ``functionTimeout``, the host id."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.appsettings import filled
+from singleton.base.errors import ConfigurationError
+from singleton.base.words import as_json
+from singleton.checking.finding import Place
+from singleton.checking.queues import check_queue_options
+from singleton.checking.rules import RULES
+from singleton.settings.functiontimeout import check_function_timeout
+from singleton.settings.hostid import on_flex_consumption
+from singleton.settings.hostjson import read_object
+from singleton.settings.options import load_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from singleton.checking.finding import Finding
+    from singleton.checking.subject import AppSettings
+
+_FILE: Final = "host.json"
+_LONGEST_ID: Final = 32
+
+
+def check_host(app: AppSettings) -> Iterator[Finding]:
+    """Yield what is wrong with the configuration of the app."""
+    if not app.known:
+        yield RULES["settings-not-known"].broken(
+            "no app settings were found, so AzureWebJobsStorage and the connections of triggers were not checked. Give "
+            "them in local.settings.json, in the environment or with --settings"
+        )
+    try:
+        found = read_object(app.folder / _FILE) if app.folder is not None else {}
+    except ConfigurationError as error:
+        line = re.search(r"line (\d+)", str(error))
+        yield RULES["host-json"].broken(_from_folder(str(error), app), place=Place(_FILE, int(line[1]) if line else 1))
+        return
+    if found and found.get("version") != "2.0":
+        said = as_json(found["version"]) if "version" in found else "missing"
+        yield RULES["host-json"].broken(
+            f'host.json: "version" is {said}: it must be "2.0", or the host does not start', place=Place(_FILE, 1)
+        )
+    yield from _options(app)
+    try:
+        check_function_timeout(app.folder, app.values)
+    except ConfigurationError as error:
+        place = _place(app, "functionTimeout") if str(error).startswith(_FILE) else None
+        yield RULES["function-timeout-refused"].broken(_from_folder(str(error), app), place=place)
+    yield from check_queue_options(app)
+    yield from _host_id(app)
+
+
+def _options(app: AppSettings) -> Iterator[Finding]:
+    try:
+        options = load_options(app.folder, app.values)
+    except ConfigurationError as error:
+        message = _from_folder(str(error), app)
+        key = re.search(r"singleton\.(\w+)", message)
+        in_file = "app setting" not in message.partition(":")[0]
+        place = _place(app, key[1] if key else "singleton") if in_file else None
+        yield RULES["option-refused"].broken(message, place=place)
+        return
+    if not options.enabled:
+        where = app.sources.get("enabled", "the option enabled")
+        yield RULES["locks-off"].broken(
+            f"{where} is false: guarded functions run without a lock. Remove it, unless it is meant so",
+            place=_place(app, "enabled") if where.startswith(_FILE) else None,
+        )
+
+
+def _host_id(app: AppSettings) -> Iterator[Finding]:
+    """Say where the host cuts the app's name, by which locks are kept (H-2, H-6)."""
+    values = app.values
+    site, slot = filled(values, "WEBSITE_SITE_NAME") or "", filled(values, "WEBSITE_SLOT_NAME") or ""
+    name = site if slot.casefold() in ("", "production") else f"{site}-{slot}"
+    explicit = app.options.host_id or filled(values, "AzureFunctionsWebHost__hostid")
+    if len(name) > _LONGEST_ID and not explicit and not on_flex_consumption(values):
+        yield RULES["host-id-cut"].broken(
+            f"the app's name {name!r} has {len(name)} characters, and the host id takes the first {_LONGEST_ID}: "
+            "another app or slot whose name begins so has the same locks. Set hostId in host.json's singleton section"
+        )
+
+
+def _place(app: AppSettings, key: str) -> Place | None:
+    """Return the line of host.json that has the key."""
+    if app.folder is None:
+        return None
+    try:
+        lines = (app.folder / _FILE).read_text("utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return None
+    return next((Place(_FILE, number) for number, line in enumerate(lines, 1) if f'"{key}"' in line), None)
+
+
+def _from_folder(message: str, app: AppSettings) -> str:
+    """Return the message with files named from the app's folder."""
+    return message.replace(f"{app.folder}/", "")

@@ -1,0 +1,277 @@
+"""The rules whose findings are warnings and notes: it may fail, or is worth knowing.
+
+Each has an id, what happens in Azure, what to do, and the page below ``docs`` that says more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WARNINGS: Final = (
+    (
+        "scope-on-rows",
+        "A SQL trigger delivers up to 100 rows at a time. A list of more than one row has no scope, so it fails.",
+        "Set the app setting `Sql_Trigger_MaxBatchSize` to 1.",
+        "triggers.md",
+    ),
+    (
+        "scope-path-with-dots",
+        "In `scope`, levels are parted by `:`. With `.` or `/` the whole text is the name of one property.",
+        "Write `Order:Id`, unless the property is really called so.",
+        "triggers.md",
+    ),
+    (
+        "scope-without-body",
+        "`scope` reads the body of the request, and the route takes only methods that have none.",
+        'Use `scope_id` with a name of the route or of the query: `scope_id="{id}"`.',
+        "triggers.md",
+    ),
+    (
+        "scope-always-new",
+        (
+            "The scope has a value that no two messages share. So each has a lock of its own, and nobody waits "
+            "for anybody."
+        ),
+        "Name a property of the body that the messages have in common.",
+        "triggers.md",
+    ),
+    (
+        "trigger-unknown",
+        "The guard does not see its trigger, so it can't tell which argument is the payload, or put a message back.",
+        "Put `@singleton` above the trigger's decorator.",
+        "triggers.md",
+    ),
+    (
+        "timeout-beyond-function-timeout",
+        "A wait ends before `functionTimeout` does, whatever `timeout` says.",
+        "Raise `functionTimeout`, or lower `timeout`.",
+        "operations.md#functiontimeout-and-workers-that-are-killed",
+    ),
+    (
+        "lock-period-beyond-function-timeout",
+        "A worker that ends at `functionTimeout` leaves its lease, which lasts for longer than an invocation may.",
+        "Lower `lock_period`, or raise `functionTimeout`.",
+        "operations.md#functiontimeout-and-workers-that-are-killed",
+    ),
+    (
+        "max-hold-beyond-function-timeout",
+        "The host ends the whole worker at `functionTimeout`, before `max_hold` ends the hold.",
+        "Set `max_hold` below `functionTimeout`.",
+        "how-to/at-least-at-most.md",
+    ),
+    (
+        "at-least-beyond-function-timeout",
+        "The lock is kept for longer than a waiter may wait. So the next invocation of this lock fails.",
+        'Lower `at_least`, raise `functionTimeout`, or use `"skip"` or `"defer"`.',
+        "how-to/at-least-at-most.md",
+    ),
+    (
+        "at-least-beyond-period",
+        "The lock is still kept when the timer ticks again. So ticks are skipped, fail or wait.",
+        "Set `at_least` below the timer's period.",
+        "how-to/at-least-at-most.md",
+    ),
+    (
+        "timer-wait-beyond-period",
+        "A tick may wait for longer than the timer's period. So the ticks after it are late.",
+        'Set `timeout` below the period, or use `"skip"`.',
+        "triggers.md#timers",
+    ),
+    (
+        "http-wait-beyond-230-s",
+        (
+            "Azure's load balancer ends an HTTP request after 230 seconds without an answer. The function goes on"
+            " waiting, and nobody reads its answer."
+        ),
+        "Set `timeout` to less than 230, or ask for the lock in the function and answer 409.",
+        "triggers.md#policies",
+    ),
+    (
+        "wait-beyond-lock-renewal",
+        (
+            "Service Bus takes a message back when its lock is not renewed any more. The host renews it for "
+            "`maxAutoLockRenewalDuration`, 5 minutes by default. A wait that is longer runs the message twice."
+        ),
+        "Lower `timeout`, or raise `maxAutoLockRenewalDuration`.",
+        "triggers.md#policies",
+    ),
+    (
+        "raise-with-one-dequeue",
+        "With `maxDequeueCount` 1 a message is poison after one failure. A busy lock is one.",
+        'Raise `maxDequeueCount`, or use `"wait"` or `"defer"`.',
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
+        "wait-runs-out",
+        (
+            "All tries of a message together last for less than the lock may be taken: for less than `at_least`, "
+            "or than the lease that a holder leaves when it crashes. So good messages become poison."
+        ),
+        "Raise `timeout`, `visibilityTimeout` or `maxDequeueCount`, or leave `timeout` out.",
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
+        "waiters-fill-thread-pool",
+        (
+            "A `def` function that waits keeps a thread, and as many invocations may come at a time as there are "
+            "threads. So waiters can stop all `def` functions of the worker."
+        ),
+        "Leave `PYTHON_THREADPOOL_THREAD_COUNT` unset, set `max_waiting`, or make the function `async def`.",
+        "operations.md#the-thread-pool",
+    ),
+    (
+        "listener-with-worker-processes",
+        "One worker process is the listener. What the host gives to another one is skipped, put back or fails.",
+        "Set `FUNCTIONS_WORKER_PROCESS_COUNT` to 1, or leave `mode` out.",
+        "why/worker-process-count.md",
+    ),
+    (
+        "listener-on-trigger",
+        (
+            "In a process that is not the listener, an invocation of this trigger fails. A timer's is skipped, "
+            "and a storage queue's message is put back; nothing of that kind is possible here."
+        ),
+        'Leave `mode="listener"` out; or, if it is meant so, give `on_contention="raise"`.',
+        "triggers.md#policies",
+    ),
+    (
+        "same-lock",
+        'Two functions have the same lock without `level="host"`. They exclude one another.',
+        'Give each its own `name`; if they are to share the lock, say so with `level="host"`.',
+        "options.md",
+    ),
+    (
+        "locks-differ-by-case",
+        "Two functions name locks that differ by case only. They are two locks, and don't exclude one another.",
+        "Write both alike, if they are to share the lock.",
+        "options.md",
+    ),
+    (
+        "limits-differ",
+        "A function with a `limit` and one without it have different locks. They don't exclude one another.",
+        "Give both the same `limit`.",
+        "how-to/semaphore.md",
+    ),
+    (
+        "guard-without-function",
+        "A guarded function is none of the app's functions: it has no trigger, or its blueprint is not registered.",
+        "Give it a trigger, register its blueprint, or remove `@singleton`.",
+        "reference.md",
+    ),
+    (
+        "hidden-by-decorator",
+        "Another decorator hides the guarded function, so the guard knows neither its trigger nor its invocation.",
+        "Use `functools.wraps` in that decorator, or put `@singleton` above all others.",
+        "triggers.md",
+    ),
+    (
+        "sync-wrapper-around-async",
+        (
+            "A decorator makes a plain function of an `async def`. If it returns the coroutine, each invocation "
+            "fails: it would run without the lock."
+        ),
+        "Put `@singleton` right above the `async def`, or make the decorator's function async.",
+        "triggers.md#policies",
+    ),
+    (
+        "connection-string-in-code",
+        "`connection=` is a connection string, with its key, in the source.",
+        "Put it into an app setting, and give the setting's name. Then change the key.",
+        "deploy.md",
+    ),
+    (
+        "identity-not-installed",
+        (
+            "The connection of a lock asks for an identity, and the package for it is not installed. Each "
+            "invocation fails."
+        ),
+        "Add `azure-functions-singleton[identity]` to requirements.txt.",
+        "deploy.md",
+    ),
+    (
+        "lock-renamed",
+        (
+            "The lock has another name than in the version with which `--against` compares. While both run, they "
+            "do not exclude one another."
+        ),
+        "Take both locks for one deployment, `also=OldLock(…)`; or stop all of the old version first.",
+        "how-to/rename.md",
+    ),
+    (
+        "host-id-cut",
+        (
+            "The host id is cut to 32 characters. Another app or slot whose name begins with the same ones has "
+            "the same locks, and both exclude one another."
+        ),
+        "Set `hostId` in the section `singleton`, or shorten the name.",
+        "layouts.md",
+    ),
+    (
+        "locks-off",
+        "The option `enabled` is false. Guarded functions run without a lock.",
+        "Remove the option, except where it is meant so.",
+        "options.md",
+    ),
+)
+"""It may be wrong."""
+
+NOTES: Final = (
+    (
+        "settings-not-known",
+        (
+            "No app settings were found. So the connections of triggers and `AzureWebJobsStorage` are not checked, "
+            "and a `%NAME%` of a trigger that is not set is a warning only."
+        ),
+        "Give them with `--settings FILE`, in `local.settings.json`, or in the environment.",
+        "how-to/check.md",
+    ),
+    (
+        "http-wait-unbounded",
+        "Callers wait for up to `functionTimeout`. Azure's load balancer ends their requests after 230 seconds.",
+        "Set `timeout` to less than 230.",
+        "triggers.md#policies",
+    ),
+    (
+        "raise-comes-back-at-once",
+        (
+            "A message whose lock is busy comes back at once, and is poison after `maxDequeueCount` failures. "
+            "That may be a matter of seconds."
+        ),
+        'Set `visibilityTimeout`, or use `"wait"` or `"defer"`.',
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
+        "skip-drops-message",
+        "A message that is skipped is done: it is deleted, and its work is not.",
+        'Use `"wait"` or `"defer"`, unless another run does that work.',
+        "triggers.md#policies",
+    ),
+    (
+        "timer-wait-unbounded",
+        "A tick waits for as long as the lock is taken, and the timer ticks every few seconds. Later ticks are late.",
+        'Use `"skip"`, or set `timeout`.',
+        "triggers.md#timers",
+    ),
+    (
+        "visibility-timeout-no-bound",
+        (
+            "`visibilityTimeout` is how long a message stays away after it failed. It does not bound a wait: while "
+            "an invocation waits, the host keeps its message from others."
+        ),
+        "Nothing, unless the wait is meant to end sooner: then lower `timeout`.",
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
+        "shared-lock",
+        'Several functions share a lock by `level="host"`: they exclude one another.',
+        "Nothing, if it is meant so.",
+        "options.md",
+    ),
+    (
+        "nothing-guarded",
+        "No function of the app has a guard.",
+        "Put `@singleton` on those that must not run twice at once.",
+        "tutorial.md",
+    ),
+)
+"""It is worth knowing."""

@@ -1,0 +1,67 @@
+"""The lines to look at: those of the ``@singleton`` decorators, read from the app's source."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from singleton.checking.finding import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+    from singleton.base.kinds import Mode
+
+
+def place_of_function(code: CodeType, folder: Path | None) -> Place:
+    """Return the line of a function's ``def``, or of its first decorator where the source can't be read."""
+    found = _definition(code)
+    return Place.of(code.co_filename, found.lineno if found else code.co_firstlineno, folder)
+
+
+def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | None) -> Place:
+    """Return the line of the decorator ``@singleton`` or ``@once`` of this mode; else that of the function."""
+    found = _definition(code)
+    written = [] if found is None else [each for each in found.decorator_list if _name(each) == decorator.lstrip("@")]
+    modes = [each for each in written if _mode(each) == mode] or written
+    if not modes:
+        return place_of_function(code, folder)
+    return Place.of(code.co_filename, modes[0].lineno, folder)
+
+
+def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the function of this code: the one that begins, with its decorators, where the code does."""
+    for each in _functions(code.co_filename):
+        first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
+        if first == code.co_firstlineno and each.name == code.co_name:
+            return each
+    return None
+
+
+@lru_cache(32)
+def _functions(file: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    return tuple(_walk(tree))
+
+
+def _walk(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _name(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+def _mode(decorator: ast.expr) -> str:
+    given = decorator.keywords if isinstance(decorator, ast.Call) else []
+    modes = [each.value.value for each in given if each.arg == "mode" and isinstance(each.value, ast.Constant)]
+    return str(modes[0]) if modes else "function"

@@ -1,0 +1,164 @@
+"""What happens when the lock is busy: whether the trigger allows it. The product's own checks are asked."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.appsettings import filled
+from singleton.base.errors import ConfigurationError
+from singleton.checking.rules import RULES
+from singleton.functions.deferring import check_deferrable
+from singleton.functions.triggers import QUEUE, TIMER, check_guardable, is_http, refuse_none, refuse_policy
+from singleton.layouts.dequeueable import DequeueableLayout
+from singleton.layouts.dequeueable_options import load_dequeueable
+from singleton.layouts.webjobs import WebJobsLayout
+from singleton.settings.connection import DEFAULT_CONNECTION
+from singleton.settings.hostid import host_id, is_machine_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.checking.finding import Finding
+    from singleton.checking.subject import Subject
+    from singleton.functions.guard import Guard
+
+_NO_MESSAGES: Final = ("str", "bytes", "dict")
+_DROPPING: Final = (QUEUE, "serviceBusTrigger")
+_LISTENING: Final = (QUEUE, TIMER)
+
+
+def check_policies(subject: Subject) -> Iterator[Finding]:
+    """Yield what is wrong with how the function's guards meet contention."""
+    for guard in subject.guards:
+        if isinstance(guard.layout, DequeueableLayout):
+            yield from _dequeueable(subject, guard)
+        refused = _refused(subject, guard)
+        if refused is not None:
+            yield _finding(subject, guard, refused)
+            continue
+        if _may_defer(guard):
+            yield from _deferring(subject, guard)
+        elif guard.mode == "listener":
+            yield from _listening(subject, guard)
+        if guard.on_contention == "skip" and subject.trigger.type in _DROPPING:
+            yield RULES["skip-drops-message"].broken(
+                "on_contention='skip' ends an invocation as a success, so a message whose lock is busy is deleted "
+                "without its work. Use 'wait' or 'defer', unless another run does that work",
+                subject.name,
+                subject.place_of(guard),
+            )
+
+
+def _dequeueable(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Yield what is wrong with the layout's own settings: under those of this process it was declared."""
+    try:
+        load_dequeueable(subject.app.values)
+    except ConfigurationError as error:
+        yield RULES["option-refused"].broken(str(error), subject.name, subject.place_of(guard))
+
+
+def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
+    """Return the error with which the product refuses each invocation, or those that meet contention."""
+    name, trigger = subject.name, subject.trigger
+    asked: list[Callable[[], None]] = [
+        lambda: check_guardable(inspect.unwrap(subject.call), trigger.type),
+        lambda: refuse_policy(name, guard.on_contention, trigger, {}),
+    ]
+    if guard.when_full == "defer":
+        asked.append(lambda: refuse_none(name, "when_full='defer'", trigger, "when_full='raise'"))
+    if _may_defer(guard):
+        asked.append(lambda: check_deferrable(name, guard.timeout if guard.on_contention == "defer" else None, trigger))
+    if guard.mode == "listener" and guard.on_contention != "raise" and trigger.type in _LISTENING:
+        what = "mode='listener' in a process that is not the listener"
+        asked.append(lambda: refuse_none(name, what, trigger, "on_contention='raise'"))
+    for ask in asked:
+        try:
+            ask()
+        except ConfigurationError as error:
+            return error
+    return None
+
+
+def _finding(subject: Subject, guard: Guard, error: ConfigurationError) -> Finding:
+    rule = RULES.get(error.reason or "", RULES["declaration-refused"])
+    return rule.broken(_without_name(str(error), subject.name), subject.name, subject.place_of(guard))
+
+
+def _without_name(message: str, function: str) -> str:
+    """Return the message without the function's name at its beginning: a finding has it already."""
+    return message.removeprefix(f"@singleton on {function}: ")
+
+
+def _may_defer(guard: Guard) -> bool:
+    return "defer" in (guard.on_contention, guard.when_full)
+
+
+def _deferring(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    place = subject.place_of(guard)
+    if guard.find_trigger() is None:
+        yield RULES["defer-without-trigger"].broken(
+            "'defer' needs to know the queue, and @singleton does not see its trigger here. Put @singleton above the "
+            "trigger's decorator",
+            subject.name,
+            place,
+        )
+    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(subject.trigger.parameter)
+    declared = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
+    if declared in _NO_MESSAGES:
+        yield RULES["defer-without-message"].broken(
+            f"'defer' needs the message's id, and the parameter {subject.trigger.parameter} is a {declared}. Annotate "
+            "it as func.QueueMessage",
+            subject.name,
+            place,
+        )
+
+
+def _listening(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    place, trigger = subject.place_of(guard), subject.trigger
+    if trigger.type == TIMER and _is_the_hosts_own(subject, guard):
+        yield RULES["listener-of-the-host"].broken(
+            "the Functions host itself holds this lock for its timer, so the function would never run. Leave "
+            "mode='listener' out, or set hostId in host.json's singleton section to the other app's id",
+            subject.name,
+            place,
+        )
+    if trigger.type not in _LISTENING and guard.on_contention != "raise":
+        who = "its caller gets status 500" if is_http(trigger, {}) else "it fails, and is delivered again or lost"
+        yield RULES["listener-on-trigger"].broken(
+            f"the trigger is a {trigger.type}: in a process that is not the listener an invocation can't be skipped or "
+            f"put back, so {who}. Leave mode='listener' out; if it is meant so, give on_contention='raise'",
+            subject.name,
+            place,
+        )
+    if trigger.type == QUEUE and guard.on_contention != "raise" and guard.find_trigger() is None:
+        yield RULES["trigger-unknown"].broken(
+            "@singleton does not see its trigger, so in a process that is not the listener a message fails and is not "
+            "put back. Put @singleton above the trigger's decorator",
+            subject.name,
+            place,
+        )
+    count = filled(subject.app.values, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
+    if count.isdecimal() and int(count) > 1:
+        yield RULES["listener-with-worker-processes"].broken(
+            f"FUNCTIONS_WORKER_PROCESS_COUNT is {count}, and only one of these processes is the listener: what the "
+            "host gives to another one does not run there. Set it to 1, or leave mode='listener' out",
+            subject.name,
+            place,
+        )
+
+
+def _is_the_hosts_own(subject: Subject, guard: Guard) -> bool:
+    """Tell whether it is the lock by which the host of this very app listens to its timer (W-111)."""
+    if not isinstance(guard.layout, WebJobsLayout) or guard.connection != DEFAULT_CONNECTION:
+        return False
+    if guard.scope_id or (guard.name or subject.name) != subject.name:
+        return False
+    own = guard.options.host_id
+    if own is None:
+        return True
+    values, folder = subject.app.values, subject.app.folder
+    try:
+        return not is_machine_bound(values) and own == host_id(values, folder)
+    except ConfigurationError:
+        return False

@@ -1,0 +1,166 @@
+"""Messages that fail because of a busy lock, and waiters that keep the worker's threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.appsettings import filled, setting
+from singleton.base.errors import ConfigurationError
+from singleton.base.timespan import parse_timespan
+from singleton.base.words import as_json
+from singleton.checking.rules import RULES
+from singleton.functions.triggers import QUEUE
+from singleton.settings.durations import in_words
+from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from singleton.checking.finding import Finding
+    from singleton.checking.subject import AppSettings, Subject
+    from singleton.functions.guard import Guard
+
+_RANGES: Final = {"batchsize": (1, 32), "newbatchthreshold": (0, 2**31 - 1), "maxdequeuecount": (1, 2**31 - 1)}
+"""Of the options of ``extensions.queues`` that are whole numbers (H-33)."""
+_RENEWAL: Final = "AzureFunctionsJobHost__extensions__serviceBus__maxAutoLockRenewalDuration"
+_RENEWED: Final = 300.0
+_AT_ONCE: Final = {"serviceBusTrigger": 16, "httpTrigger": 16}
+"""How many invocations of other triggers may well run at a time: the default of ``maxConcurrentCalls``."""
+
+
+def check_queue_options(app: AppSettings) -> Iterator[Finding]:
+    """Yield the options of queues with which the host does not start."""
+    for name, (where, value) in _queue_values(app).items():
+        if name in _RANGES:
+            least, most = _RANGES[name]
+            number = whole_number(value)
+            if number is None or not least <= number <= most:
+                allowed = f"from {least} to {most}" if most < 1000 else f"of at least {least}"
+                yield RULES["queue-option-refused"].broken(
+                    f"{where} is {as_json(value)}: give a whole number {allowed}. The host does not start"
+                )
+        elif name == "messageencoding" and str(value).strip().lower() not in ("base64", "none"):
+            yield RULES["queue-option-refused"].broken(f'{where} is {as_json(value)}: give "base64" or "none"')
+        elif name in ("visibilitytimeout", "maxpollinginterval") and _seconds(value) is None:
+            yield RULES["queue-option-refused"].broken(
+                f'{where} is {as_json(value)}: give a time span "hh:mm:ss". The host does not start'
+            )
+
+
+def check_queues(subject: Subject) -> Iterator[Finding]:
+    """Yield what a busy lock does to the messages and threads of the function."""
+    for guard in subject.guards:
+        if guard.mode != "function":
+            continue
+        if subject.trigger.type == QUEUE and _fails_if_busy(guard):
+            yield from _failures(subject, guard)
+            yield from _tries(subject, guard)
+        yield from _threads(subject, guard)
+
+
+def lock_renewal(app: AppSettings) -> float:
+    """Return for how many seconds the host renews the lock of a Service Bus message, 300 by default."""
+    value: object = setting(app.values, _RENEWAL)
+    if value is None and app.folder is not None:
+        try:
+            found = _folded(_folded(_folded(read_object(app.folder / "host.json")).get("extensions")).get("servicebus"))
+        except ConfigurationError:
+            return _RENEWED
+        options = {**found, **_folded(found.get("messagehandleroptions"))}
+        value = options.get("maxautolockrenewalduration", options.get("maxautorenewduration"))
+    seconds = _seconds(value)
+    return _RENEWED if seconds is None else seconds
+
+
+def _fails_if_busy(guard: Guard) -> bool:
+    return guard.on_contention == "raise" or (guard.on_contention == "wait" and guard.timeout is not None)
+
+
+def _failures(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    options = _queue_values(subject.app)
+    most = whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5
+    place = subject.place_of(guard)
+    if most == 1:
+        yield RULES["raise-with-one-dequeue"].broken(
+            f"maxDequeueCount is 1 ({options['maxdequeuecount'][0]}): a message whose lock is busy fails once, and is "
+            "poison. Raise maxDequeueCount, or use 'wait' or 'defer'",
+            subject.name,
+            place,
+        )
+    elif guard.on_contention == "raise" and not _seconds(options.get("visibilitytimeout", ("", None))[1]):
+        yield RULES["raise-comes-back-at-once"].broken(
+            f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
+            "visibilityTimeout in host.json, or use 'wait' or 'defer'",
+            subject.name,
+            place,
+        )
+
+
+def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Compare how long a message is tried in all with how long its lock may be taken."""
+    options, place = _queue_values(subject.app), subject.place_of(guard)
+    most = (whole_number(options["maxdequeuecount"][1]) if "maxdequeuecount" in options else 5) or 5
+    away, waits = _seconds(options.get("visibilitytimeout", ("", None))[1]) or 0.0, guard.timeout or 0.0
+    tried = most * waits + (most - 1) * away
+    taken = max(guard.at_least, guard.period if waits else 0.0)
+    if most > 1 and tried < taken:
+        what = "at_least" if guard.at_least >= guard.period else "the lease of a holder that crashed"
+        yield RULES["wait-runs-out"].broken(
+            f"a message is tried {most} times, for {in_words(tried)} in all, and {what} keeps its lock for up to "
+            f"{in_words(taken)}: so it may become poison though nothing is wrong with it. Raise timeout, "
+            "visibilityTimeout or maxDequeueCount",
+            subject.name,
+            place,
+        )
+    if 0 < away < waits:
+        yield RULES["visibility-timeout-no-bound"].broken(
+            f"an invocation waits for up to {in_words(waits)}, and visibilityTimeout is {in_words(away)}: it does not "
+            "bound the wait, as it counts from a failure only",
+            subject.name,
+            place,
+        )
+
+
+def _threads(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    count = filled(subject.app.values, "PYTHON_THREADPOOL_THREAD_COUNT") or ""
+    waits = guard.on_contention == "wait" or guard.timeout is not None
+    if subject.is_async or not waits or not count.isdecimal():
+        return
+    queue = subject.trigger.type == QUEUE
+    threads, delivered = int(count), _in_flight(subject.app) if queue else _AT_ONCE.get(subject.trigger.type, 0)
+    waiters = delivered if guard.max_waiting is None else min(guard.max_waiting, delivered)
+    if threads and waiters >= threads:
+        yield RULES["waiters-fill-thread-pool"].broken(
+            f"PYTHON_THREADPOOL_THREAD_COUNT is {threads}, and {waiters} invocations at a time may wait for locks, "
+            "each on a thread of its own: no other def function would run. Unset it, give max_waiting, or make the "
+            "function async",
+            subject.name,
+            subject.place_of(guard),
+        )
+
+
+def _in_flight(app: AppSettings) -> int:
+    """Return how many messages of a queue one host runs at a time, at least (H-34)."""
+    options = _queue_values(app)
+    batch = whole_number(options["batchsize"][1]) if "batchsize" in options else None
+    batch = 16 if batch is None else batch
+    threshold = whole_number(options["newbatchthreshold"][1]) if "newbatchthreshold" in options else None
+    return batch + (batch // 2 if threshold is None else threshold)
+
+
+def _queue_values(app: AppSettings) -> dict[str, tuple[str, object]]:
+    try:
+        return queue_values(app.folder, app.values)
+    except ConfigurationError:  # a finding of its own
+        return {}
+
+
+def _folded(value: object) -> Mapping[str, object]:
+    return {str(key).casefold(): each for key, each in value.items()} if isinstance(value, dict) else {}
+
+
+def _seconds(value: object) -> float | None:
+    try:
+        return None if value is None else parse_timespan(as_text(value) or "", days=True)
+    except ValueError:
+        return None

@@ -1,0 +1,136 @@
+"""Where a scope's value comes from: whether the trigger delivers something in which it can be looked up."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.appsettings import filled
+from singleton.base.words import quoted
+from singleton.checking.rules import RULES
+from singleton.functions.ownnames import is_binary
+from singleton.functions.triggers import QUEUE, TIMER, is_http
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from singleton.checking.finding import Finding
+    from singleton.checking.subject import Subject
+    from singleton.functions.guard import Guard
+
+_COSMOS: Final = "cosmosDBTrigger"
+_SQL: Final = "sqlTrigger"
+_ALWAYS_NEW: Final = frozenset(
+    {"dequeuecount", "enqueuedsequencenumber", "enqueuedtimeutc", "expirationtime", "insertiontime", "locktoken"}
+    | {"nextvisibletime", "offset", "popreceipt", "sequencenumber"}
+)
+_BODILESS: Final = frozenset({"GET", "HEAD"})
+
+
+def check_scopes(subject: Subject) -> Iterator[Finding]:
+    """Yield what is wrong with the scopes of the function's guards."""
+    for guard in subject.guards:
+        key = getattr(getattr(guard, "key", None), "given", None)
+        scoped = guard.scope or guard.template.paths or key
+        if not scoped or guard.mode == "listener":
+            continue
+        said = _said(guard, key)
+        if subject.trigger.type == TIMER:
+            yield RULES["scope-on-timer"].broken(
+                f"{said} is looked up in a payload, and a timer has none. Leave it out, or use scope_id with text and "
+                "%SETTING%",
+                subject.name,
+                subject.place_of(guard),
+            )
+            continue
+        yield from _batch(subject, guard, said)
+        yield from _path(subject, guard)
+        yield from _names(subject, guard)
+        yield from _payload(subject, guard, said)
+
+
+def _said(guard: Guard, key: object) -> str:
+    if key is not None:
+        return f"key={quoted(key)}"
+    return f"scope={guard.scope!r}" if guard.scope is not None else f"scope_id={guard.scope_id!r}"
+
+
+def _batch(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
+    settings, place = subject.trigger.settings, subject.place_of(guard)
+    cardinality = settings.get("cardinality")
+    if str(getattr(cardinality, "name", cardinality)).upper() == "MANY":
+        yield RULES["scope-on-batch"].broken(
+            f"the trigger has cardinality 'many', so each invocation gets a list, and {said} names no one message of "
+            "it. Set cardinality to 'one', or leave the scope out",
+            subject.name,
+            place,
+        )
+    if subject.trigger.type == _COSMOS and settings.get("maxItemsPerInvocation") != 1:
+        yield RULES["scope-on-batch"].broken(
+            f"a Cosmos DB trigger delivers lists, and {said} names no one document of a longer one. Set "
+            "max_items_per_invocation=1, or leave the scope out",
+            subject.name,
+            place,
+        )
+    if subject.trigger.type == _SQL and filled(subject.app.values, "Sql_Trigger_MaxBatchSize") != "1":
+        yield RULES["scope-on-rows"].broken(
+            f"a SQL trigger delivers up to 100 rows at a time, and {said} names no one row of a longer list. Set the "
+            "app setting Sql_Trigger_MaxBatchSize to 1",
+            subject.name,
+            place,
+        )
+
+
+def _path(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    scope, place = guard.scope, subject.place_of(guard)
+    if scope is None:
+        return
+    template = re.search(r"[{}]|%[^%]+%", scope)
+    if template:
+        yield RULES["scope-is-template"].broken(
+            f"scope={scope!r} is a template, and scope takes the path of a property. Write scope_id={scope!r}",
+            subject.name,
+            place,
+        )
+    parts = [part for part in re.split(r"[./]", scope.removeprefix("$")) if part]
+    if not template and (len(parts) > 1 or scope.startswith("$.")):
+        yield RULES["scope-path-with-dots"].broken(
+            f"scope={scope!r} is the name of one property: levels are parted by ':'. Write {':'.join(parts)!r}, "
+            "unless the property is really called so",
+            subject.name,
+            place,
+        )
+    if is_http(subject.trigger, {}):
+        methods = {str(getattr(each, "value", each)).upper() for each in subject.trigger.settings.get("methods") or ()}
+        if methods and methods <= _BODILESS:
+            yield RULES["scope-without-body"].broken(
+                f"scope={scope!r} is looked up in the body, and the route takes only {', '.join(sorted(methods))}. "
+                "Use scope_id with a name of the route or the query, such as scope_id='{id}'",
+                subject.name,
+                place,
+            )
+
+
+def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    new = _ALWAYS_NEW | ({"id"} if subject.trigger.type == QUEUE and is_binary(subject.trigger) else set())
+    # With a format, as in {EnqueuedTimeUtc:yyyyMMdd}, several messages may have the same.
+    for path in re.findall(r"\{([\w.-]+)\}", guard.scope_id):
+        if path.casefold() in new:
+            yield RULES["scope-always-new"].broken(
+                f"scope_id={guard.scope_id!r}: {{{path}}} is another one for each message, so no two messages have the "
+                "same lock, and nobody waits. Name a property of the body that they have in common",
+                subject.name,
+                subject.place_of(guard),
+            )
+
+
+def _payload(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
+    """Say where the guard can't tell the payload from other inputs."""
+    inputs = [each.name for each in subject.bindings if not each.is_output and each.name != subject.trigger.parameter]
+    if inputs and guard.find_trigger() is None:
+        yield RULES["trigger-unknown"].broken(
+            f"@singleton does not see its trigger, and {said} may mean {subject.trigger.parameter} or the input "
+            f"{', '.join(inputs)}. Put @singleton above the trigger's decorator",
+            subject.name,
+            subject.place_of(guard),
+        )

@@ -1,0 +1,227 @@
+"""What is checked: an app's functions as the Functions host will know them, with their guards and settings."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from singleton.base.errors import ConfigurationError
+from singleton.checking.places import place_of_function, place_of_guard
+from singleton.decorator import guards_of
+from singleton.functions.guard import ONCE_MARK
+from singleton.functions.misdeclared import error_of
+from singleton.functions.triggers import is_builder, trigger_of_function, users_code
+from singleton.settings.functiontimeout import function_timeout
+from singleton.settings.options import load_options, sources_of_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from singleton.checking.finding import Place
+    from singleton.functions.guard import Guard
+    from singleton.functions.triggers import Trigger
+    from singleton.settings.functiontimeout import FunctionTimeout
+    from singleton.settings.options import SingletonOptions
+
+_DEEPEST: Final = 4
+"""How many decorators without ``functools.wraps`` are looked through."""
+
+
+_OF_THIS_MACHINE: Final = (
+    *("CONTAINER_NAME", "KUBERNETES_SERVICE_HOST", "LEGION_SERVICE_HOST", "MANAGED_ENVIRONMENT", "POD_NAMESPACE"),
+    "WEBSITE_POD_NAME",
+)
+"""Settings by which a platform says where a process runs. Containers of CI have some of them as well."""
+
+
+def without_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what tells where the check runs: the app will run elsewhere."""
+    return {name: value for name, value in environment.items() if name not in _OF_THIS_MACHINE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppSettings:
+    """What configures the app.
+
+    Attributes:
+        folder: has host.json; None: there is no folder.
+        values: the app settings.
+        known: whether these are the app's; False: only those of the machine that checks are there.
+    """
+
+    folder: Path | None
+    values: Mapping[str, str] = field(repr=False)
+    known: bool
+
+    @cached_property
+    def options(self) -> SingletonOptions:
+        """The options of the whole app; the defaults where they are wrong, which is a finding of its own."""
+        try:
+            return load_options(self.folder, self.values)
+        except ConfigurationError:
+            return load_options(None, {})
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Where the options of the whole app are set, by their names."""
+        try:
+            found = sources_of_options(self.folder, self.values)
+        except ConfigurationError:
+            return {}
+        return {name: label.replace(f"{self.folder}/", "") for name, label in found.items()}
+
+    @cached_property
+    def function_timeout(self) -> FunctionTimeout | None:
+        """How long an invocation may last; None: for ever, or host.json can't be read."""
+        try:
+            return function_timeout(self.folder, self.values)
+        except ConfigurationError:
+            return None
+
+
+class Binding(NamedTuple):
+    """A binding: its parameter's name, its type, whether it is an output, and what function.json says of it."""
+
+    name: str
+    type: str
+    is_output: bool
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """One function of the app.
+
+    Attributes:
+        name: to the Functions host.
+        function: as ``azure.functions`` has built it.
+        call: what the worker calls.
+        trigger: as the host knows it.
+        bindings: all of them.
+        guards: with the options that apply under the app's settings; the listener's first, ``@once`` last.
+        hidden: whether another decorator hides the guards.
+        refused: why its declaration is wrong; no guard is known then.
+        place: of its ``def``.
+        app: the app's settings.
+    """
+
+    name: str
+    function: Any
+    call: Callable[..., Any]
+    trigger: Trigger
+    bindings: tuple[Binding, ...]
+    guards: tuple[Guard, ...]
+    hidden: bool
+    refused: ConfigurationError | None
+    place: Place
+    app: AppSettings
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the worker awaits it, rather than running it in a thread."""
+        return inspect.iscoroutinefunction(self.call)
+
+    def place_of(self, guard: Guard) -> Place:
+        """Return the line of the guard's decorator."""
+        if guard.code is None:
+            return self.place
+        return place_of_guard(guard.code, guard.decorator, guard.mode, self.app.folder)
+
+
+class Unbuilt(NamedTuple):
+    """A function of the app that can't be built: why, and where it is."""
+
+    name: str
+    why: str
+    place: Place
+
+
+def subjects(app: Any, settings: AppSettings) -> tuple[list[Subject], list[Unbuilt]]:
+    """Return the app's functions, and those that can't be built.
+
+    Args:
+        app: a function app or blueprint of ``azure.functions``, in any of its versions.
+        settings: of the app.
+
+    Raises:
+        TypeError: it is no app.
+    """
+    built: list[Subject] = []
+    failed: list[Unbuilt] = []
+    for builder in _builders(app):
+        try:
+            function = builder.build(getattr(app, "auth_level", None))
+        except (TypeError, ValueError) as error:
+            inner = builder._function  # noqa: SLF001 - there is no public way
+            place = place_of_function(users_code(inner.get_user_function()), settings.folder)
+            failed.append(Unbuilt(str(inner.get_function_name()), str(error), place))
+        else:
+            built.append(_subject(function, settings))
+    return built, failed
+
+
+def _builders(app: Any) -> list[Any]:
+    """Return the builders of an app. ``get_functions`` may be called once only: it takes each name as used."""
+    builders = getattr(app, "_function_builders", None)
+    if not isinstance(builders, list):
+        raise TypeError(f"app is a {type(app).__name__}: give a FunctionApp or Blueprint of azure.functions")
+    return [each for each in builders if is_builder(each)]
+
+
+def _subject(function: Any, settings: AppSettings) -> Subject:
+    call = function.get_user_function()
+    trigger = trigger_of_function(function)
+    assert trigger is not None  # it could be built
+    carrier = next(_carriers(call), call)
+    name = str(function.get_function_name())
+    return Subject(
+        name=name,
+        function=function,
+        call=call,
+        trigger=trigger,
+        bindings=tuple(_binding(each) for each in function.get_bindings()),
+        guards=tuple(_effective(guard, settings) for guard in _guards(carrier)),
+        hidden=carrier is not call,
+        refused=error_of(carrier),
+        place=place_of_function(users_code(carrier), settings.folder),
+        app=settings,
+    )
+
+
+def _binding(binding: Any) -> Binding:
+    return Binding(str(binding.name), str(binding.type), int(binding.direction) == 1, dict(binding.get_dict_repr()))
+
+
+def _guards(call: object) -> tuple[Guard, ...]:
+    once = getattr(call, ONCE_MARK, None)
+    return (*guards_of(call), *([] if once is None else [once]))
+
+
+def _carriers(call: object, depth: int = 0) -> Iterator[Callable[..., Any]]:
+    """Yield what has guards, or stands in for what has: the function itself, or what its decorators wrap unseen."""
+    if inspect.isfunction(call) and (_guards(call) or error_of(call) is not None):
+        yield call
+    elif inspect.isfunction(call) and depth < _DEEPEST:
+        inside = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
+        for each in [getattr(call, "__wrapped__", None), *inside]:
+            yield from _carriers(each, depth + 1)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return inspect.isfunction(cell.cell_contents)
+    except ValueError:
+        return False
+
+
+def _effective(guard: Guard, settings: AppSettings) -> Guard:
+    """Return the guard with the options that it has under these settings, which need not be those of this process."""
+    own = {name: getattr(guard.options, name) for name in guard.own}
+    try:
+        options = guard.layout.adapted(settings.options).replace(**own)
+        return guard if options == guard.options else replace(guard, options=options)
+    except ConfigurationError:  # a finding already: of the app's options
+        return guard

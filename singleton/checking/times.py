@@ -1,0 +1,159 @@
+"""Times that do not go together: how long a wait or a hold may last, and what ends it before."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from singleton.base.appsettings import setting
+from singleton.checking.queues import lock_renewal
+from singleton.checking.rules import RULES
+from singleton.checking.schedule import shortest_pause
+from singleton.functions.triggers import TIMER, is_http
+from singleton.functions.waiting import WaitLimit
+from singleton.settings.durations import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from singleton.checking.finding import Finding
+    from singleton.checking.subject import AppSettings, Subject
+    from singleton.functions.guard import Guard
+
+HTTP_LIMIT: Final = 230.0
+"""Seconds after which Azure's load balancer ends a request without an answer, whatever ``functionTimeout`` says:
+https://learn.microsoft.com/azure/azure-functions/functions-scale#timeout"""
+
+
+_OFTEN: Final = 60.0
+"""A timer that ticks more often than each so many seconds has a note where its ticks wait."""
+
+
+def patience(guard: Guard) -> float | None:
+    """Return for how long an invocation waits, where somebody has said so; None: nobody has, or it does not wait."""
+    if guard.timeout is not None:
+        return guard.timeout
+    waits = guard.waits
+    return waits or None
+
+
+def waits_without_end(guard: Guard) -> bool:
+    """Tell whether an invocation waits for as long as it may last."""
+    return guard.waits is None and guard.layout.attempts is None
+
+
+def check_times(subject: Subject) -> Iterator[Finding]:
+    """Yield what does not go together among the times of the function's guards."""
+    for guard in subject.guards:
+        if guard.mode == "function":
+            yield from _against_the_limit(subject, guard)
+            if is_http(subject.trigger, {}):
+                yield from _on_http(subject, guard)
+            elif subject.trigger.type == TIMER:
+                yield from _on_timer(subject, guard)
+            elif subject.trigger.type == "serviceBusTrigger":
+                yield from _on_service_bus(subject, guard)
+
+
+def _against_the_limit(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    limit, place = subject.app.function_timeout, subject.place_of(guard)
+    if limit is None:
+        return
+    said = f"functionTimeout, {in_words(limit.seconds)} ({limit.source})"
+    waits = WaitLimit(limit)
+    if (notice := waits.notice(patience(guard))) is not None:
+        yield RULES["timeout-beyond-function-timeout"].broken(
+            f"{notice}. Raise functionTimeout, or lower timeout", subject.name, place
+        )
+    if guard.max_hold is not None and guard.max_hold >= limit.seconds:
+        yield RULES["max-hold-beyond-function-timeout"].broken(
+            f"max_hold is {in_words(guard.max_hold)}, not less than {said}: the host ends the worker before. Lower "
+            "max_hold, or raise functionTimeout",
+            subject.name,
+            place,
+        )
+    if guard.at_least > waits.seconds and guard.on_contention == "wait":
+        yield RULES["at-least-beyond-function-timeout"].broken(
+            f"at_least is {in_words(guard.at_least)}, and the next invocation of this lock may wait for "
+            f"{in_words(waits.seconds)} only, because of {said}: it fails. Lower at_least, or don't wait",
+            subject.name,
+            place,
+        )
+    if guard.period > limit.seconds:
+        yield RULES["lock-period-beyond-function-timeout"].broken(
+            f"lock_period is {in_words(guard.period)}, more than {said}: a worker that is ended leaves a lease that "
+            "lasts for longer than an invocation. Lower lock_period",
+            subject.name,
+            place,
+        )
+
+
+def _on_http(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    waits = patience(guard)
+    if waits is not None and waits > HTTP_LIMIT:
+        yield RULES["http-wait-beyond-230-s"].broken(
+            f"an invocation waits for up to {in_words(waits)}, and Azure's load balancer ends the request after 230 "
+            "seconds. Set timeout to less, or ask for the lock in the function and answer 409",
+            subject.name,
+            subject.place_of(guard),
+        )
+    elif waits_without_end(guard):
+        yield RULES["http-wait-unbounded"].broken(
+            "callers wait for up to functionTimeout, and Azure's load balancer ends their requests after 230 seconds. "
+            "Set timeout to less",
+            subject.name,
+            subject.place_of(guard),
+        )
+
+
+def _on_timer(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    pause, waits, place = _pause(subject), patience(guard), subject.place_of(guard)
+    if pause is None:
+        return
+    if waits_without_end(guard) and waits is None and pause < _OFTEN:
+        yield RULES["timer-wait-unbounded"].broken(
+            f"a tick waits for as long as the lock is taken, and ticks may be {in_words(pause)} apart: later ones are "
+            "late. Use 'skip', or set timeout",
+            subject.name,
+            place,
+        )
+    every = f"some of the timer's ticks are only {in_words(pause)} apart"
+    if guard.at_least >= pause:
+        yield RULES["at-least-beyond-period"].broken(
+            f"at_least is {in_words(guard.at_least)}, and {every}: the lock is still kept then. Set at_least below "
+            "that",
+            subject.name,
+            place,
+        )
+    if waits is not None and waits > pause:
+        yield RULES["timer-wait-beyond-period"].broken(
+            f"a tick waits for up to {in_words(waits)}, and {every}: later ticks are late. Set timeout below that, or "
+            "use 'skip'",
+            subject.name,
+            place,
+        )
+
+
+def _pause(subject: Subject) -> float | None:
+    """Return the shortest time between two ticks; None where it is not known."""
+    text = _filled(str(subject.trigger.settings.get("schedule") or ""), subject.app)
+    return None if text is None else shortest_pause(text)
+
+
+def _filled(text: str, app: AppSettings) -> str | None:
+    values = {name: setting(app.values, name) for name in re.findall(r"%([^%]+)%", text)}
+    if None in values.values():
+        return None
+    return re.sub(r"%([^%]+)%", lambda match: values[match[1]] or "", text)
+
+
+def _on_service_bus(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    waits, renewed = patience(guard), lock_renewal(subject.app)
+    if waits is not None and waits > renewed:
+        yield RULES["wait-beyond-lock-renewal"].broken(
+            f"an invocation waits for up to {in_words(waits)}, and its message is kept for "
+            f"{in_words(renewed)} only (maxAutoLockRenewalDuration): then it is delivered to another one. Lower "
+            "timeout, or raise maxAutoLockRenewalDuration",
+            subject.name,
+            subject.place_of(guard),
+        )

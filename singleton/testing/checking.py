@@ -1,0 +1,51 @@
+"""``check_app``: finds in a test what would fail at run time only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from singleton.checking.report import CheckReport
+
+
+def check_app(
+    app: Any, *, settings: Mapping[str, str] | None = None, folder: str | os.PathLike[str] | None = None
+) -> CheckReport:
+    """Look for mistakes that would show at run time only: policies, scopes, settings, times that don't go together.
+
+    Nothing of the app is run, and nothing is connected to. ``singleton-sim check`` finds the same, and what the
+    Functions host refuses besides.
+
+    Args:
+        app: the app, as ``function_app`` has it, or a blueprint.
+        settings: the app settings as they are where the app runs. Default: the environment; then a missing
+            ``AzureWebJobsStorage`` and missing settings of triggers are no findings, as tests rarely have them.
+        folder: where host.json is. Default: the folder of the app's first function, or the nearest above it that has
+            one.
+
+    Returns:
+        each function with its guards and locks, and the findings. ``assert_ok()`` fails the test if there is an error.
+
+    Raises:
+        TypeError: ``app`` is no function app.
+    """
+    from singleton.checking.engine import check
+    from singleton.checking.subject import AppSettings, without_this_machine
+
+    values = without_this_machine(os.environ) if settings is None else settings
+    where = _folder_of(app, values) if folder is None else Path(folder).resolve()
+    return check(app, AppSettings(folder=where, values=values, known=settings is not None))
+
+
+def _folder_of(app: Any, settings: Mapping[str, str]) -> Path | None:
+    from singleton.functions.triggers import is_builder, user_function, users_code
+    from singleton.settings.options import find_app_dir
+
+    builders = [each for each in getattr(app, "_function_builders", []) if is_builder(each)]
+    if not builders:
+        return None
+    return find_app_dir(Path(users_code(user_function(builders[0])).co_filename).resolve().parent, settings)

@@ -1,0 +1,473 @@
+"""Apps with one mistake each, and the rule that must find it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """An app with a mistake.
+
+    Attributes:
+        finds: the ids of all rules that must find something, and no others; notes aside.
+        says: words of one of the messages.
+        line: text of the line that a finding must name.
+    """
+
+    name: str
+    finds: tuple[str, ...]
+    code: str
+    host: Mapping[str, Any] | str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    says: str = ""
+    line: str = ""
+
+
+def _queue(arguments: str, body: str = "def ship(msg: func.QueueMessage) -> None: ...", **binding: str) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in binding.items())
+    return f"@queue({given})\n@singleton({arguments})\n{body}\n"
+
+
+def _timer(arguments: str, schedule: str = "0 */5 * * * *", **binding: str) -> str:
+    given = "".join(f", {name}={value}" for name, value in binding.items())
+    body = "def tidy(clock: func.TimerRequest) -> None: ..."
+    return f"@timer(schedule={schedule!r}{given})\n@singleton({arguments})\n{body}\n"
+
+
+def _http(arguments: str, trigger: str = 'route="orders/{id}"') -> str:
+    return f"@app.route({trigger})\n@singleton({arguments})\ndef order(req: func.HttpRequest) -> str: return 'ok'\n"
+
+
+def _options(**values: Any) -> dict[str, Any]:
+    return {"singleton": values}
+
+
+_DEFER: Final = 'scope="Id", on_contention="defer"'
+_OTHERS: Final = "on_contention='skip'"
+
+PLANTED: Final = (
+    Planted(name="skip on HTTP, below", finds=("skip-on-http",), code=_http(_OTHERS), line="@singleton"),
+    Planted(
+        name="skip on HTTP, above",
+        finds=("skip-on-http",),
+        code=f"@singleton({_OTHERS})\n@app.route(route='a')\ndef order(req: func.HttpRequest) -> str: return 'ok'\n",
+        says="an HTTP trigger must answer",
+        line="@singleton",
+    ),
+    Planted(
+        name="skip with a return value that is an output",
+        finds=("none-for-output",),
+        code="""
+        @queue()
+        @app.queue_output(arg_name="$return", queue_name="done", connection="AzureWebJobsStorage")
+        @singleton(scope="Id", on_contention="skip")
+        def ship(msg: func.QueueMessage) -> str: return "done"
+        """,
+        says="'queue' output",
+    ),
+    Planted(
+        name="a listener with a return value that is an output",
+        finds=("none-for-output",),
+        code="""
+        @queue()
+        @app.queue_output(arg_name="$return", queue_name="done", connection="AzureWebJobsStorage")
+        @singleton(mode="listener")
+        def ship(msg: func.QueueMessage) -> str: return "done"
+        """,
+    ),
+    Planted(
+        name="defer on a timer",
+        finds=("defer-on-trigger",),
+        code=_timer('on_contention="defer"'),
+        says="its trigger is a timerTrigger",
+    ),
+    Planted(
+        name="defer on Service Bus",
+        finds=("defer-on-trigger",),
+        code='@bus()\n@singleton(on_contention="defer")\ndef ship(msg: func.ServiceBusMessage) -> None: ...\n',
+    ),
+    Planted(
+        name="when_full defers on HTTP",
+        finds=("none-for-output",),
+        code=_http('max_waiting=3, when_full="defer", timeout=20'),
+    ),
+    Planted(
+        name="defer without the message",
+        finds=("defer-without-message",),
+        code=_queue(_DEFER, "def ship(msg: str) -> None: ..."),
+        says="the parameter msg is a str",
+    ),
+    Planted(
+        name="defer below a decorator without wraps",
+        finds=("defer-without-trigger", "hidden-by-decorator"),
+        code="""
+        def logged(inner):
+            def call(msg):
+                return inner(msg)
+            return call
+
+        @queue()
+        @logged
+        @singleton(scope="Id", on_contention="defer")
+        def ship(msg: func.QueueMessage) -> None: ...
+        """,
+        says="the decorator logged hides ship",
+    ),
+    Planted(name="scope on a timer", finds=("scope-on-timer",), code=_timer('scope="Id"'), says="scope='Id'"),
+    Planted(name="placeholder on a timer", finds=("scope-on-timer",), code=_timer('scope_id="{Region}"')),
+    Planted(
+        name="once on a timer",
+        finds=("scope-on-timer",),
+        code='@timer(schedule="0 0 3 * * *")\n@once(key="Id")\ndef tidy(clock: func.TimerRequest) -> None: ...\n',
+        says="key='Id'",
+    ),
+    Planted(
+        name="a batch of events",
+        finds=("scope-on-batch",),
+        code="""
+        @hub(cardinality="many")
+        @singleton(scope="Id")
+        def read(event: func.EventHubEvent) -> None: ...
+        """,
+    ),
+    Planted(
+        name="documents in lists",
+        finds=("scope-on-batch",),
+        code="""
+        @app.cosmos_db_trigger(arg_name="docs", container_name="c", database_name="d", connection="Cosmos")
+        @singleton(scope="id")
+        def changed(docs: func.DocumentList) -> None: ...
+        """,
+        says="max_items_per_invocation=1",
+    ),
+    Planted(
+        name="an unset setting in a scope",
+        finds=("setting-unset",),
+        code=_queue('scope_id="%REGION%-{Id}"'),
+        says="there is no app setting REGION",
+    ),
+    Planted(
+        name="an unset setting in a schedule",
+        finds=("setting-unset",),
+        code=_timer("", "%SCHEDULE%"),
+        says="there is no app setting SCHEDULE",
+    ),
+    Planted(
+        name="an unset connection of a lock",
+        finds=("connection-unset",),
+        code=_queue('connection="Locks"'),
+        says="there is no app setting Locks",
+    ),
+    Planted(
+        name="an unset connection of a trigger",
+        finds=("connection-unset",),
+        code=_queue("", connection='"Orders"'),
+    ),
+    Planted(
+        name="a connection that is no connection string",
+        finds=("connection-wrong",),
+        code=_queue('connection="Locks"'),
+        settings={"Locks": "AccountName=orders"},
+        says="has no key",
+    ),
+    Planted(
+        name="a key in the source",
+        finds=("connection-string-in-code",),
+        code=_queue('connection="AccountName=orders;AccountKey=c2VjcmV0"'),
+    ),
+    Planted(
+        name="a wait beyond functionTimeout",
+        finds=("timeout-beyond-function-timeout",),
+        code=_queue("timeout=600"),
+        host={"functionTimeout": "00:05:00"},
+        says="600 seconds",
+    ),
+    Planted(
+        name="a wait of the app beyond the plan's default",
+        finds=("timeout-beyond-function-timeout",),
+        code=_queue('scope="Id"'),
+        host=_options(lockAcquisitionTimeout="00:06:00"),
+        settings={"WEBSITE_SKU": "Dynamic"},
+    ),
+    Planted(
+        name="max_hold beyond functionTimeout",
+        finds=("max-hold-beyond-function-timeout",),
+        code=_timer("max_hold=900"),
+        host={"functionTimeout": "00:10:00"},
+    ),
+    Planted(
+        name="at_least beyond functionTimeout",
+        finds=("at-least-beyond-function-timeout",),
+        code=_queue("at_least=400"),
+        host={"functionTimeout": "00:05:00"},
+    ),
+    Planted(
+        name="at_least beyond the timer's period",
+        finds=("at-least-beyond-period",),
+        code=_timer("at_least=400, on_contention='skip'"),
+        says="300 seconds",
+    ),
+    Planted(
+        name="a wait beyond the timer's period",
+        finds=("timer-wait-beyond-period",),
+        code=_timer("timeout=60", "*/30 * * * * *"),
+    ),
+    Planted(name="HTTP waits too long", finds=("http-wait-beyond-230-s",), code=_http("timeout=300")),
+    Planted(
+        name="a wait beyond the message's lock",
+        finds=("wait-beyond-lock-renewal",),
+        code="@bus()\n@singleton(timeout=600)\ndef ship(msg: func.ServiceBusMessage) -> None: ...\n",
+    ),
+    Planted(
+        name="raise with one dequeue",
+        finds=("raise-with-one-dequeue",),
+        code=_queue('scope="Id", on_contention="raise"'),
+        host={"extensions": {"queues": {"maxDequeueCount": 1}}},
+    ),
+    Planted(
+        name="a lease beyond functionTimeout",
+        finds=("lock-period-beyond-function-timeout",),
+        code=_timer("lock_period=60"),
+        host={"functionTimeout": "00:00:30"},
+    ),
+    Planted(
+        name="tries that end before a crashed holder's lease",
+        finds=("wait-runs-out",),
+        code=_queue("timeout=2"),
+        says="for 10 seconds in all",
+    ),
+    Planted(
+        name="tries that end before at_least does",
+        finds=("wait-runs-out",),
+        code=_queue("timeout=10, at_least=120"),
+        host={"extensions": {"queues": {"visibilityTimeout": "00:00:10"}}},
+        says="for 90 seconds in all",
+    ),
+    Planted(
+        name="locks that differ by case",
+        finds=("locks-differ-by-case",),
+        code=_queue('scope_id="Imports", level="host"') + _timer('scope_id="imports", level="host"'),
+    ),
+    Planted(
+        name="waiters on few threads",
+        finds=("waiters-fill-thread-pool",),
+        code=_queue('scope="Id"'),
+        settings={"PYTHON_THREADPOOL_THREAD_COUNT": "8"},
+        says="24 invocations at a time",
+    ),
+    Planted(
+        name="waiting requests on one thread",
+        finds=("waiters-fill-thread-pool",),
+        code=_http("timeout=20"),
+        settings={"PYTHON_THREADPOOL_THREAD_COUNT": "1"},
+    ),
+    Planted(
+        name="a setting of a layout that is out of its range",
+        finds=("option-refused",),
+        code=_queue('scope="Id", layout="dequeueable"'),
+        settings={"Dequeueable__Singleton__MaxRetries": "99"},
+    ),
+    Planted(
+        name="a listener with two worker processes",
+        finds=("listener-with-worker-processes",),
+        code=_timer('mode="listener"'),
+        settings={"FUNCTIONS_WORKER_PROCESS_COUNT": "2"},
+    ),
+    Planted(name="a listener on HTTP", finds=("listener-on-trigger",), code=_http('mode="listener"')),
+    Planted(
+        name="a listener for the lock of the host's own timer",
+        finds=("listener-of-the-host",),
+        code=_timer('mode="listener", layout="webjobs"'),
+    ),
+    Planted(
+        name="a guard without a trigger",
+        finds=("guard-without-function",),
+        code=f"@singleton\ndef helper() -> None: ...\n{_timer('')}",
+        says="helper is guarded",
+    ),
+    Planted(
+        name="a blueprint that is not registered",
+        finds=("guard-without-function",),
+        code=f"""
+blueprint = func.Blueprint()
+@blueprint.timer_trigger(arg_name="clock", schedule="0 0 3 * * *")
+@singleton
+def nightly(clock: func.TimerRequest) -> None: ...
+{_timer("")}""",
+    ),
+    Planted(
+        name="a plain wrapper around an async function",
+        finds=("sync-wrapper-around-async",),
+        code="""
+        def logged(inner):
+            @functools.wraps(inner)
+            def call(msg):
+                return inner(msg)
+            return call
+
+        @queue()
+        @singleton(scope="Id")
+        @logged
+        async def ship(msg: func.QueueMessage) -> None: ...
+        """,
+    ),
+    Planted(
+        name="one name for two functions",
+        finds=("same-lock",),
+        code=_queue('name="ship"') + _timer('name="ship"'),
+        says="ship and tidy",
+    ),
+    Planted(
+        name="a limit and none",
+        finds=("limits-differ",),
+        code=_queue('scope_id="imports", level="host", limit=3') + _timer('scope_id="imports", level="host"'),
+    ),
+    Planted(
+        name="names that differ by case",
+        finds=("names-differ-by-case",),
+        code=_queue("") + "@timer(schedule='0 0 3 * * *')\ndef Ship(clock: func.TimerRequest) -> None: ...\n",
+    ),
+    Planted(
+        name="a key of host.json that is none",
+        finds=("option-refused",),
+        code=_queue(""),
+        host=_options(lockPeriode="00:00:30"),
+        says="lockPeriod",
+        line='"lockPeriode"',
+    ),
+    Planted(
+        name="a wrong option hides no other mistake",
+        finds=("option-refused", "skip-on-http"),
+        code=_http(_OTHERS),
+        host=_options(lockPeriode="00:00:30"),
+    ),
+    Planted(
+        name="an option out of its range",
+        finds=("option-refused",),
+        code=_queue(""),
+        host=_options(lockPeriod="00:02:00"),
+    ),
+    Planted(
+        name="the section in the wrong place",
+        finds=("option-refused",),
+        code=_queue(""),
+        host={"extensions": _options(lockPeriod="00:00:30")},
+    ),
+    Planted(
+        name="an app setting that is no option",
+        finds=("option-refused",),
+        code=_queue(""),
+        settings={"AzureFunctionsJobHost__singleton__lockTime": "00:00:30"},
+    ),
+    Planted(name="host.json that is no JSON", finds=("host-json",), code=_queue(""), host="{\n 'a'"),
+    Planted(name="host.json without a version", finds=("host-json",), code=_queue(""), host='{"singleton": {}}'),
+    Planted(
+        name="functionTimeout as a number",
+        finds=("function-timeout-refused",),
+        code=_queue(""),
+        host={"functionTimeout": 300},
+        line='"functionTimeout"',
+    ),
+    Planted(
+        name="functionTimeout beyond Consumption",
+        finds=("function-timeout-refused",),
+        code=_queue(""),
+        host={"functionTimeout": "00:30:00"},
+        settings={"WEBSITE_SKU": "Dynamic"},
+    ),
+    Planted(
+        name="a batch size out of its range",
+        finds=("queue-option-refused",),
+        code=_queue(""),
+        host={"extensions": {"queues": {"batchSize": 64}}},
+    ),
+    Planted(
+        name="a period out of its range",
+        finds=("declaration-refused",),
+        code=_queue("lock_period=90"),
+        says="lock_period is 90",
+        line="@singleton",
+    ),
+    Planted(name="an empty segment", finds=("declaration-refused",), code=_queue('scope="Order::Id"')),
+    Planted(name="dots in a path", finds=("scope-path-with-dots",), code=_queue('scope="Order.Id"'), says="'Order:Id'"),
+    Planted(name="a template as a path", finds=("scope-is-template",), code=_queue('scope="{Id}"')),
+    Planted(
+        name="a body that GET has not",
+        finds=("scope-without-body",),
+        code=_http('scope="Id"', 'route="a", methods=["GET"]'),
+    ),
+    Planted(name="a scope of its own", finds=("scope-always-new",), code=_queue('scope_id="{PopReceipt}"')),
+    Planted(
+        name="the message's id of bytes",
+        finds=("scope-always-new",),
+        code=_queue('scope_id="{Id}"', data_type="func.DataType.BINARY"),
+    ),
+    Planted(name="level host without a scope", finds=("declaration-refused",), code=_queue('level="host"')),
+    Planted(
+        name="a semaphore for .NET",
+        finds=("declaration-refused",),
+        code=_queue('limit=3, layout="webjobs"'),
+        says="limit=3 is for layout='default' only",
+    ),
+    Planted(
+        name="two guards of one mode",
+        finds=("declaration-refused",),
+        code="@queue()\n@singleton(scope='Id')\n@singleton\ndef ship(msg: func.QueueMessage) -> None: ...\n",
+    ),
+    Planted(
+        name="an orchestrator",
+        finds=("durable-replay",),
+        code="""
+        @app.generic_trigger(arg_name="context", type="orchestrationTrigger")
+        @singleton
+        def orchestrate(context) -> None: ...
+        """,
+    ),
+    Planted(
+        name="the old lock is the new one",
+        finds=("old-lock-is-the-same",),
+        code=_queue('also=OldLock(name="ship")'),
+    ),
+    Planted(
+        name="a lock in the folder of others",
+        finds=("lock-name-refused",),
+        code=_queue('scope_id="locks/x", layout="dequeueable"'),
+    ),
+    Planted(
+        name="a name that the host cuts",
+        finds=("host-id-cut",),
+        code=_queue(""),
+        settings={"WEBSITE_SITE_NAME": "contoso-orders-production-westeurope", "WEBSITE_INSTANCE_ID": "1"},
+    ),
+    Planted(name="locks switched off", finds=("locks-off",), code=_queue(""), host=_options(enabled=False)),
+    Planted(
+        name="rows in lists",
+        finds=("scope-on-rows",),
+        code="""
+        @app.generic_trigger(arg_name="rows", type="sqlTrigger", tableName="t", connectionStringSetting="Bus")
+        @singleton(scope="Item:Id")
+        def changed(rows: str) -> None: ...
+        """,
+    ),
+    Planted(
+        name="an input beside a trigger that is not seen",
+        finds=("hidden-by-decorator", "trigger-unknown"),
+        code="""
+        def logged(inner):
+            def call(msg, photo):
+                return inner(msg, photo)
+            return call
+
+        @queue()
+        @app.blob_input(arg_name="photo", path="photos/a", connection="AzureWebJobsStorage")
+        @logged
+        @singleton(scope="Id")
+        def ship(msg: str, photo: str) -> None: ...
+        """,
+    ),
+)

@@ -1,0 +1,161 @@
+"""Right apps get neither an error nor a warning: all triggers with all that may be declared on them."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from singleton.checking.engine import check
+from singleton.checking.subject import AppSettings
+from tests.cli.apps import MIXED, SMALL
+from tests.support.checked import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+
+POLICY: Final = "def policy(contention): return 'raise'\n"
+TRIGGERS: Final = {
+    "queue": ("@queue()", "msg: func.QueueMessage"),
+    "timer": ("@timer(schedule='0 */5 * * * *')", "clock: func.TimerRequest"),
+    "http": ("@app.route(route='orders/{id}', methods=['POST'])", "req: func.HttpRequest"),
+    "bus": ("@bus()", "msg: func.ServiceBusMessage"),
+    "hub": ("@hub(cardinality='one')", "event: func.EventHubEvent"),
+    "grid": ("@app.event_grid_trigger(arg_name='event')", "event: func.EventGridEvent"),
+    "blob": (
+        "@app.blob_trigger(arg_name='blob', path='in/{name}', connection='AzureWebJobsStorage')",
+        "blob: func.InputStream",
+    ),
+    "cosmos": (
+        (
+            "@app.cosmos_db_trigger(arg_name='docs', container_name='c', database_name='d', connection='Cosmos',"
+            " max_items_per_invocation=1)"
+        ),
+        "docs: func.DocumentList",
+    ),
+    "activity": ("@app.generic_trigger(arg_name='work', type='activityTrigger')", "work: str"),
+}
+SCOPES: Final = ("", "scope='Id'", "scope='Order:Id'", "scope_id='{Id}-%REGION%'", "scope='Id', scope_hash=True")
+MESSAGES: Final = tuple(name for name in TRIGGERS if name != "timer")
+QUEUE_ONLY: Final = (
+    "on_contention='defer'",
+    "on_contention='defer', timeout=60, defer_delay=30",
+    "max_waiting=4, when_full='defer'",
+    "mode='listener'",
+    "mode='listener', scope_id='%REGION%'",
+    "scope='Id', layout='dequeueable'",
+    "scope='Id', layout='dequeueable', on_contention='skip'",
+    "scope_id='{Id}', layout='webjobs', dotnet_name='Contoso.Shop.Orders.Ship'",
+    "scope='Id', limit=5",
+    "scope='Id', max_waiting=10, timeout=120",
+    "scope='Id', also=OldLock(name='send')",
+    "on_contention=policy",
+    "name='ship_order'",
+    "scope_id='imports', level='host', limit=3",
+    "connection='Bus2'",
+)
+TIMER_ONLY: Final = (
+    "",
+    "on_contention='skip'",
+    "on_contention='raise'",
+    "on_contention='skip', at_least=50",
+    "max_hold=600",
+    "mode='listener'",
+    "mode='listener', on_contention='raise', listener_lock_period=15",
+    "scope_id='%REGION%'",
+    "scope_id='nightly', level='host', on_contention='skip'",
+    "layout='webjobs'",
+    "timeout=60, lock_period=30",
+    "failover=5",
+)
+POLICIES: Final = ("", "timeout=20", "on_contention='raise'", "at_least=5", "max_hold=120, lock_period=60")
+HOSTS: Final[tuple[Mapping[str, Any], ...]] = (
+    {},
+    {"singleton": {"lockPeriod": "00:00:30", "lockAcquisitionTimeout": "00:02:00"}, "functionTimeout": "00:10:00"},
+    {"functionTimeout": "-1", "extensions": {"queues": {"batchSize": 1, "newBatchThreshold": 0}}},
+)
+SETTINGS: Final = {"REGION": "north", "Bus2": "AccountName=locks;AccountKey=c2VjcmV0"}
+
+
+def _function(trigger: str, arguments: str, *, above: bool = False, is_async: bool = False) -> str:
+    decorator, parameter = TRIGGERS[trigger]
+    guard = f"@singleton({arguments})"
+    returns = "str" if trigger in ("http", "activity") else "None"
+    order = f"{guard}\n{decorator}" if above else f"{decorator}\n{guard}"
+    return f"{POLICY}{order}\n{'async ' * is_async}def work_of_it({parameter}) -> {returns}: ...\n"
+
+
+def _apps() -> list[tuple[str, str, Mapping[str, Any]]]:
+    found = []
+    for number, (trigger, scope, policy) in enumerate(product(MESSAGES, SCOPES, POLICIES)):
+        if number % 3 == 0:
+            given = ", ".join(filter(None, [scope, policy]))
+            code = _function(trigger, given, above=number % 2 == 0, is_async=number % 4 < 2)
+            found.append((f"{trigger}: {given}", code, HOSTS[number % len(HOSTS)]))
+    for trigger, several in (("queue", QUEUE_ONLY), ("timer", TIMER_ONLY)):
+        for number, given in enumerate(several):
+            code = _function(trigger, given, above=number % 2 == 1, is_async=number % 3 == 0)
+            found.append((f"{trigger}: {given}", code, HOSTS[number % 2]))
+    return found
+
+
+APPS: Final = _apps()
+
+
+def test_there_are_a_hundred_of_them() -> None:
+    assert len(APPS) >= 90
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in APPS])
+def test_a_right_app_gets_neither_an_error_nor_a_warning(name: str, tmp_path: Path) -> None:
+    _, code, host = next(app for app in APPS if app[0] == name)
+    report = checked(tmp_path, code, host, SETTINGS)
+    report.assert_ok(strict=True)
+    assert report.functions[0].guards[0].lock is not None
+
+
+@pytest.mark.parametrize("code", [SMALL, MIXED], ids=["small", "mixed"])
+def test_the_apps_of_the_runs_are_right(code: str, tmp_path: Path) -> None:
+    settings = {"REGION": "north", "Billing": "UseDevelopmentStorage=true"}
+    checked(tmp_path, code, settings=settings).assert_ok(strict=True)
+
+
+def test_the_sample_is_right() -> None:
+    import function_app
+
+    settings = {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "IMPORT_SCHEDULE": "*/15 * * * * *"}
+    report = check(function_app.app, AppSettings(folder=ROOT, values=settings, known=True))
+    report.assert_ok(strict=True)
+    assert report.lock("ship_order") == "webjobshost/locks/<hostId>/ship_order.{Customer}"
+
+
+def test_functions_that_share_a_lock_on_purpose_are_right(tmp_path: Path) -> None:
+    code = """
+    @queue()
+    @singleton(scope_id="imports", level="host")
+    def one(msg: func.QueueMessage) -> None: ...
+
+    @timer(schedule="0 0 3 * * *")
+    @singleton(scope_id="imports", level="host", on_contention="skip")
+    def other(clock: func.TimerRequest) -> None: ...
+
+    @queue()
+    @singleton(scope="Id", layout="dequeueable")
+    def third(msg: func.QueueMessage) -> None: ...
+
+    @queue()
+    @singleton(scope="Id", layout="dequeueable")
+    def fourth(msg: func.QueueMessage) -> None: ...
+
+    @queue()
+    @singleton(scope="Id")
+    @singleton(mode="listener")
+    def fifth(msg: func.QueueMessage) -> None: ...
+    """
+    report = checked(tmp_path, code)
+    report.assert_ok(strict=True)
+    assert [guard.mode for guard in report.functions[-1].guards] == ["listener", "function"]

@@ -1,0 +1,88 @@
+"""The lock that a check names is the one that an invocation takes, and that the specification asks for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import azure.functions as func
+import pytest
+
+from simulator.expected.blobs import expected_blob
+from singleton.decorator import guards_of
+from singleton.testing import check_app
+from tests.support.checked import SETTINGS, imported
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simulator.expected.blobs import Layout
+
+HOST = {"singleton": {"hostId": "shop"}}
+BODY = b'{"Id": "k/1", "Order": {"Id": 7}}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "values", "layout"),
+    [
+        ("", "webjobshost/locks/shop/ship", [], "default"),
+        ("scope='Id'", "webjobshost/locks/shop/ship.{Id}", ["k/1"], "default"),
+        ("scope='Order:Id'", "webjobshost/locks/shop/ship.{Order:Id}", ["7"], "default"),
+        ("scope_id='%REGION%-{Order.Id}'", "webjobshost/locks/shop/ship.north-{Order.Id}", ["north-7"], "default"),
+        ("scope_id='a/b', level='host'", "webjobshost/locks/shop/~a%2Fb", ["a/b"], "default"),
+        ("scope_id='{Id}', scope='Order:Id'", "webjobshost/locks/shop/ship.{Id}.{Order:Id}", ["k/1", "7"], "default"),
+        ("scope='Id', layout='webjobs'", "azure-webjobs-hosts/locks/shop/Host.Functions.ship.{Id}", ["k/1"], "webjobs"),
+        ("scope='Order:Id', layout='dequeueable'", "webjobshost/{Order:Id}", ["7"], "dequeueable"),
+    ],
+)
+def test_the_lock_that_is_shown_is_the_one_that_is_taken(
+    arguments: str,
+    shown: str,
+    values: list[str],
+    layout: Layout,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REGION", "north")
+    code = f"@queue()\n@singleton({arguments})\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+    module = imported(tmp_path, code, HOST)
+    report = check_app(module.app, settings={**SETTINGS, "REGION": "north"}, folder=tmp_path)
+    assert report.lock("ship") == shown
+
+    guard = guards_of(module.ship.build().get_user_function())[0]
+    context = SimpleNamespace(function_name="ship", invocation_id="1")
+    taken = guard.call({"msg": func.QueueMessage(body=BODY)}, context).lock
+    of_the_host = "level='host'" in arguments
+    assert taken == expected_blob(layout, "shop", "ship", values, of_the_host=of_the_host)
+    for name, value in {"{Id}": "k/1", "{Order:Id}": "7", "{Order.Id}": "7"}.items():
+        shown = shown.replace(name, value.replace("/", "%2F") if layout == "default" else value)
+    assert shown.partition("/")[2] == taken
+
+
+def test_what_is_not_known_here_is_named_by_a_word(tmp_path: Path) -> None:
+    code = """
+    @queue()
+    @singleton(scope="Id", scope_hash=True)
+    def ship(msg: func.QueueMessage) -> None: ...
+
+    @queue()
+    @singleton(mode="listener")
+    def read(msg: func.QueueMessage) -> None: ...
+
+    @queue()
+    @once(key="Id")
+    def pay(msg: func.QueueMessage) -> None: ...
+    """
+    report = check_app(imported(tmp_path, code).app, settings=SETTINGS, folder=tmp_path)
+    assert report.lock("ship") == "webjobshost/locks/<hostId>/ship.{hash of Id}"
+    assert report.lock("read", "listener") == "webjobshost/locks/<hostId>/read~listener"
+    assert report.lock("pay") == "webjobshost/once/<hostId>/pay/{key}"
+    with pytest.raises(KeyError):
+        report.lock("nobody")
+
+
+def test_where_the_app_runs_in_azure_the_host_id_is_known(tmp_path: Path) -> None:
+    code = "@queue()\n@singleton\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+    settings = {**SETTINGS, "WEBSITE_SITE_NAME": "Contoso", "WEBSITE_INSTANCE_ID": "1"}
+    report = check_app(imported(tmp_path, code).app, settings=settings, folder=tmp_path)
+    assert report.lock("ship") == "webjobshost/locks/contoso/ship"

@@ -1,0 +1,34 @@
+"""Each planted mistake is found by its rule, at its line, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from singleton.checking.rules import RULES
+from tests.support.checked import checked
+from tests.unit.checking.planted_mistakes import PLANTED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.checking.planted_mistakes import Planted
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.name)
+def test_a_planted_mistake_is_found_and_nothing_else(planted: Planted, tmp_path: Path) -> None:
+    report = checked(tmp_path, planted.code, planted.host, planted.settings)
+    found = [*report.errors, *report.warnings]
+    assert {each.id for each in found} == set(planted.finds), "\n".join(map(str, found))
+    assert planted.says in " ".join(each.message for each in found)
+    if planted.line:
+        places = [each.place for each in found if each.place is not None]
+        assert any(planted.line in (tmp_path / at.file).read_text().splitlines()[at.line - 1] for at in places)
+    assert not any(str(tmp_path) in str(each) for each in found), "files are named from the app's folder"
+
+
+def test_every_rule_is_planted() -> None:
+    notes = {each.id for each in RULES.values() if each.severity == "note"}
+    elsewhere = {"function-refused", "unknown-argument", "identity-not-installed", "lock-renamed"} | notes
+    assert {rule for each in PLANTED for rule in each.finds} == set(RULES) - elsewhere
