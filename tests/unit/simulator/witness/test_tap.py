@@ -62,7 +62,7 @@ async def test_requests_are_seen_whichever_way_they_go(
 
 
 @pytest.mark.parametrize("status", [200, 409, None])
-@pytest.mark.parametrize("action", ["acquire", "renew"])
+@pytest.mark.parametrize("action", ["acquire", "renew", "release"])
 def test_a_request_for_a_lease_is_told_with_its_blob_and_its_answer(
     sent: Callable[..., list[dict[str, Any]]], action: str, status: int | None
 ) -> None:
@@ -70,6 +70,6 @@ def test_a_request_for_a_lease_is_told_with_its_blob_and_its_answer(
     assert sent(action, status=status) == [{**told, "status": status}]
 
 
-@pytest.mark.parametrize(("action", "url"), [("release", URL), ("", URL), ("renew", "http://h/container/blob")])
+@pytest.mark.parametrize(("action", "url"), [("change", URL), ("", URL), ("renew", "http://h/container/blob")])
 def test_other_requests_pass_unseen(sent: Callable[..., list[dict[str, Any]]], action: str, url: str) -> None:
     assert sent(action, url) == []
