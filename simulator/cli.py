@@ -22,7 +22,10 @@ from simulator.explore_cli import explore, replay
 from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
+from simulator.report.html.subject import of_run
+from simulator.report.html.write import as_page
 from simulator.report.json import write_json
+from simulator.report.outfile import OutFile, OutFileError
 from simulator.report.plain import PlainReporter
 from simulator.report.reporter import Reporter
 from simulator.storage_cli import storage
@@ -95,6 +98,7 @@ class _Group(click.Group):
 @click.option("--seed", type=int, metavar="N", help="Repeat the choices of an earlier run: keys, pauses, killed hosts.")
 @click.option("--strict", is_flag=True, help="Exit with 1 also if the run did not try everything.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
+@click.option("--report", type=_PATH, metavar="FILE", help="Write the run as one HTML file, with its timeline.")
 @click.option("--keep", is_flag=True, help="Keep the journals, and show where they are.")
 @click.option(
     "--storage",
@@ -124,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except click.ClickException as error:
         code = _complain(error.format_message(), USAGE)
+    except OutFileError as error:
+        code = _complain(str(error), USAGE)
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", 130)
     except BrokenPipeError:
@@ -137,21 +143,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.exit(code)
 
 
-def _simulate(*, as_json: bool, strict: bool, **options: Any) -> int:
+def _simulate(*, as_json: bool, strict: bool, report: Path | None, **options: Any) -> int:
+    file = None if report is None else OutFile("--report", report)
     reporter = _reporter(as_json=as_json)
     outcome: Outcome | None = None
     with Signals() as signals, contextlib.closing(reporter):
         try:
             scenario = _scenario(**options)
             outcome = run(scenario, reporter, signals)
-            if outcome.verdict is not None and as_json:
-                write_json(outcome.verdict, outcome.journals, sys.stdout)
-            elif outcome.verdict is not None:
-                reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals))
+            if outcome.verdict is not None:
+                if file is not None:
+                    file.write(as_page(of_run(outcome.records, outcome.verdict, f"{PROGRAM} {scenario.options()}")))
+                if as_json:
+                    files = {"journals": outcome.journals, "report": report}
+                    write_json(outcome.verdict, files, sys.stdout)
+                else:
+                    reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals, report))
         except ScenarioError as error:
             reporter.close()
             return _complain(str(error), USAGE)
-        except Trouble as error:
+        except (Trouble, OutFileError) as error:
             reporter.close()
             return _complain(str(error), ENVIRONMENT)
         except Interrupt:
@@ -180,8 +191,8 @@ def _reporter(*, as_json: bool) -> Reporter:
     return TerminalReporter(stream)
 
 
-def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[str]:
-    """Say what might be tried next."""
+def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None, report: Path | None) -> list[str]:
+    """Say what might be tried next, and at the end where the report is."""
     again = f"{called_as()} {scenario.options()}"
     hints = []
     if scenario.singleton:
@@ -193,6 +204,8 @@ def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[
     hints.append(f"For machines:       {again} --json")
     if journals is not None:
         hints.append(f"The journals are in {journals}")
+    if report is not None:
+        hints.append(f"The report is in {report}")
     return hints
 
 

@@ -15,11 +15,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
+from simulator.report.outfile import OutFile
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from simulator.report.html.subject import Subject
     from simulator.virtual.search.explore import Plan, Summary
 
 _LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
@@ -53,6 +55,14 @@ _SIDE_EFFECTS: Final = (
 )
 
 
+_REPORT: Final = click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the story as one HTML file, with its timeline.",
+)
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--scenarios", default=1000, help="How many virtual worlds to run.")
 @click.option("--hosts", default=5, help="The largest number of hosts in a world.")
@@ -83,6 +93,7 @@ _SIDE_EFFECTS: Final = (
     default=Path("singleton-story.json"),
     help="The file for the smallest story, if a promise is broken.",
 )
+@_REPORT
 def explore(
     *,
     faults: str,
@@ -91,6 +102,7 @@ def explore(
     app: Path | None,
     messages: Path | None,
     story: Path,
+    report: Path | None,
     **options: Any,
 ) -> int:
     """Run the shipped lock in thousands of virtual worlds full of faults, and look for a broken promise.
@@ -103,6 +115,7 @@ def explore(
     from simulator.virtual.search.appbodies import remarks
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
+    from simulator.virtual.search.storypage import of_exploration, of_story
     from simulator.virtual.search.workloads import NAMED, NOT_THROUGH_SDK, WORKLOADS
 
     for name, (least, most) in _LIMITS.items():
@@ -127,6 +140,7 @@ def explore(
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
+    page = None if report is None else OutFile("--report", report)
     messages = None if messages is None else messages.resolve()
     notes = _check_app(plan.app) if plan.app else ()
     if messages is not None:
@@ -140,6 +154,9 @@ def explore(
         console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
     if summary.broken is None or summary.violation is None:
         console.print("[bold green]No promise was broken.[/]")
+        _write(
+            page, lambda: of_exploration(plan, summary, [*notes, *remarks(summary.accounts, own=bool(plan.messages))])
+        )
         return 0
     breaks = "breaks a promise"
     if summary.violation.of_the_app:
@@ -147,14 +164,28 @@ def explore(
     console.print(f"[bold red]Scenario {summary.broken} {breaks}.[/] Looking for the smallest such story …")
     scenario, run = find(plan, summary.broken)
     if not run.violations:
-        for line in gone(summary.violation, app=bool(plan.app)):
+        lines = gone(summary.violation, app=bool(plan.app))
+        for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
+        _write(page, lambda: of_exploration(plan, summary, lines[1:], broken=lines[0].strip()))
         return 1
-    for line in tell(scenario, run):
+    lines = tell(scenario, run)
+    for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     save_story(file, scenario, run)
-    console.print(f"Replay it:  {called_as()} replay {story}", markup=False, highlight=False, soft_wrap=True)
+    again = f"{called_as()} replay {story}"
+    console.print(f"Replay it:  {again}", markup=False, highlight=False, soft_wrap=True)
+    _write(page, lambda: of_story(scenario, run, lines, again))
     return 1
+
+
+def _write(page: OutFile | None, make: Callable[[], Subject]) -> None:
+    """Write the report, if one is asked for, and say where it is."""
+    if page is not None:
+        from simulator.report.html.write import as_page
+
+        page.write(as_page(make()))
+        click.echo(f"The report is in {page.given}")
 
 
 def _named(option: str, kinds: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
@@ -167,17 +198,19 @@ def _named(option: str, kinds: Callable[[], tuple[str, ...]]) -> tuple[str, ...]
 @click.command()
 @click.argument("file", type=_FILE)
 @click.option("--app", type=_APP, metavar="DIR", help="The app's folder now, if it was moved.")
-def replay(file: Path, app: Path | None) -> int:
+@_REPORT
+def replay(file: Path, app: Path | None, report: Path | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.search.explore import load_story
     from simulator.virtual.search.story import tell
+    from simulator.virtual.search.storypage import of_story
     from simulator.virtual.worlds.runtime import prepare_process
 
     try:
         story = load_story(file)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    scenario = story.scenario
+    scenario, page = story.scenario, None if report is None else OutFile("--report", report)
     if app is not None:
         if not scenario.app:
             raise click.UsageError(
@@ -191,7 +224,8 @@ def replay(file: Path, app: Path | None) -> int:
             click.echo(f"About the app: {note}")
     prepare_process()
     run = scenario.run()
-    for line in tell(scenario, run):
+    lines = tell(scenario, run)
+    for line in lines:
         click.echo(line)
     if story.history is not None:
         same = "the same as recorded" if run.history == story.history else f"not the recorded {story.history}"
@@ -200,6 +234,7 @@ def replay(file: Path, app: Path | None) -> int:
         click.echo(
             f"History {run.history}. It was recorded by another version of Python, where the order of events differs."
         )
+    _write(page, lambda: of_story(scenario, run, lines, f"{called_as()} replay {file}"))
     return 1 if run.violations else 0
 
 

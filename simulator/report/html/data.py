@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.settings.connection import redact
+from simulator.report.timeline.notes import careful
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,12 +23,15 @@ _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 def packed(subject: Subject) -> str:
     """Return a report's data as JSON that may stand inside HTML, whatever the names in it are."""
-    data = _without_secrets(_data(subject))
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+    data, texts = _data(subject)
+    whole = {**_without_secrets(data), **texts}
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
-def _data(subject: Subject) -> dict[str, Any]:
+def _data(subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what there is little of, and, as columns, what there may be much of."""
     line, texts = subject.timeline, _Texts()
+    spans = _spans(line, texts)
     return {
         "format": FORMAT,
         "title": subject.title,
@@ -42,14 +45,12 @@ def _data(subject: Subject) -> dict[str, Any]:
         "duration": _time(line.duration),
         "hosts": [{"name": lane.name, "lives": _rows(lane.lives, "name pid start end ended")} for lane in line.hosts],
         "locks": _rows(line.locks, "lock label function"),
-        **_spans(line, texts),
         "marks": [_mark(mark) for mark in _fields(line.marks)],
         "overlaps": _rows(line.overlaps, "lock start end hosts owners caught"),
         "takeovers": _rows(line.takeovers, "lock victim at state by taken bound token"),
         "troubles": list(_fields(line.troubles)),
         "calls": {host: dict(calls) for host, calls in line.calls.items()},
-        "texts": texts.all,
-    }
+    }, {**spans, "texts": texts.all}
 
 
 def _spans(line: Timeline, texts: _Texts) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def _spans(line: Timeline, texts: _Texts) -> dict[str, Any]:
 
 
 class _Texts:
-    """Gives each text a number."""
+    """Gives each text a number, and takes secrets out of it."""
 
     def __init__(self) -> None:
         self.all: list[str] = []
@@ -76,7 +77,7 @@ class _Texts:
     def number(self, text: str) -> int:
         number = self._numbers.setdefault(text, len(self.all))
         if number == len(self.all):
-            self.all.append(text)
+            self.all.append(careful(text))
         return number
 
 
@@ -130,7 +131,7 @@ def _time(seconds: float) -> float:
 def _without_secrets(value: Any) -> Any:
     """Take account keys and signatures out of every text: an error that is quoted may have some."""
     if isinstance(value, str):
-        return redact(value)
+        return careful(value)
     if isinstance(value, dict):
-        return {redact(str(name)): _without_secrets(each) for name, each in value.items()}
+        return {careful(str(name)): _without_secrets(each) for name, each in value.items()}
     return [_without_secrets(each) for each in value] if isinstance(value, list) else value

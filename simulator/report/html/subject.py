@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulator.checks.findings import count
 from simulator.report.timeline.build import build_timeline
 from simulator.report.words import Line, fine_print, headline, summary
 
@@ -85,8 +84,3 @@ def _faults(verdict: Verdict) -> list[dict[str, Any]]:
 
 def _words(excused: object) -> str:
     return "; ".join(map(str, excused)) if isinstance(excused, list) else str(excused or "")
-
-
-def plural(number: int, one: str) -> str:
-    """Write a number with its noun; see `count`."""
-    return count(number, one)

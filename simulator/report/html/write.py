@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from simulator.report.html.data import packed
+from simulator.report.timeline.notes import careful
 
 if TYPE_CHECKING:
     from simulator.report.html.subject import Subject
@@ -17,7 +18,7 @@ SCRIPTS: Final = ("scale.js", "run.js", "lanes.js", "paint.js", "chart.js", "inp
 """In this order: each uses only what stands before it."""
 
 
-def report(subject: Subject) -> str:
+def as_page(subject: Subject) -> str:
     """Return the report as one HTML document.
 
     Its policy for content (CSP) allows exactly this style and this script, and no request at all.
@@ -26,7 +27,7 @@ def report(subject: Subject) -> str:
     parts = {
         "POLICY": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'",
-        "TITLE": html.escape(f"{subject.headline.text} – {subject.title}"),
+        "TITLE": html.escape(careful(f"{subject.headline.text} {subject.title}")),
         "STYLE": style,
         "SCRIPT": script,
         "DATA": packed(subject),

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 _SAME: Final = 1.0
 """Seconds between the record of a fault and that of the kill or the pause which it is."""
+_FAULTS: Final = {
+    "kill": ("kill", "crash"),
+    "crash": ("kill", "crash"),
+    "pause": ("pause", "short pause", "pause between steps"),
+    "drain": ("drain", "shut down"),
+    "operator": ("break", "operator"),
+}
+"""The kinds of faults that are such a mark, of real hosts and of virtual worlds."""
 
 
 def read_marks(
@@ -81,11 +89,10 @@ def _strikes(history: History, records: Iterable[Record]) -> Iterator[Mark]:
 
 def _is_told(mark: Mark, faults: Iterable[Mark]) -> bool:
     """Tell whether a fault tells of this already."""
-    kinds = {"operator": ("break", "operator"), "crash": ("kill",)}.get(mark.kind, (mark.kind,))
     return any(
-        fault.fault in kinds
+        fault.fault in _FAULTS.get(mark.kind, ())
         and abs(fault.at - mark.at) < _SAME
-        and (set(fault.hosts) & set(mark.hosts) or mark.kind == "operator")
+        and (mark.kind == "operator" or not {*fault.hosts}.isdisjoint(mark.hosts))
         for fault in faults
     )
 

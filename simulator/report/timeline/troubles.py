@@ -23,20 +23,21 @@ _QUOTED: Final = re.compile(r"'([^']+)'")
 def read_troubles(history: History, verdict: Verdict) -> tuple[Trouble, ...]:
     """Return the moments of all broken promises; for sentences about no moment, the sentences."""
     located = [
-        *islice(_overlaps(verdict), MOST),
+        *islice(_overlaps(verdict), MOST),  # the longest
         *islice(_tokens(verdict), MOST),
         *_failovers(verdict),
         *islice(_messages(history, verdict), MOST),
         *islice(_bare(history, verdict), MOST),
     ]
     known = {trouble.check for trouble in located}
+    order = [check.name for check in verdict.checks]
     rest = [
         Trouble(check=check.name, text=finding.text, function=_function(history, finding.text))
         for check in verdict.checks
         for finding in check.findings
         if finding.kind == "violation" and check.name not in known
     ]
-    return tuple(rest + sorted(located, key=lambda trouble: trouble.at or 0.0))
+    return tuple(sorted(rest + located, key=lambda trouble: (order.index(trouble.check), trouble.at or 0.0)))
 
 
 def _overlaps(verdict: Verdict) -> Iterator[Trouble]:

@@ -50,7 +50,7 @@ function sorted(items) {
 
 function faultLane(run, filter, hostIn, lockIn) {
   const items = sorted(run.marks
-    .filter((mark) => ["fault", "kill", "pause", "drain", "crash", "operator", "worker ended", "healed"].includes(mark.kind))
+    .filter((mark) => ["fault", "kill", "pause", "drain", "crash", "operator", "worker ended", "healed", "finding"].includes(mark.kind))
     .filter((mark) => (!mark.hosts || mark.hosts.some(hostIn)) && (!mark.lock || !filter.lock || lockIn(mark.lock)))
     .map((mark) => ({ kind: "mark", s: mark.at, e: Math.max(mark.end, mark.at), of: mark, bad: true })));
   if (!items.length) return null;
@@ -66,7 +66,7 @@ function hostLane(run, host, bars) {
   const names = new Set(host.lives.map((life) => life.name));
   const marks = run.marks.filter((mark) => mark.hosts?.some((name) => names.has(name) || name === host.name));
   const bands = marks.filter((mark) => mark.end > mark.at);
-  items.push(...marks.filter((mark) => ["kill", "crash", "lost", "drain"].includes(mark.kind) || (mark.kind === "fault" && mark.end === mark.at))
+  items.push(...marks.filter((mark) => ["kill", "crash", "lost", "drain", "finding"].includes(mark.kind) || (mark.kind === "fault" && mark.end === mark.at))
     .map((mark) => ({ kind: "mark", s: mark.at, e: mark.at, of: mark, row: 0, bad: true })));
   return { type: "host", name: host.name, label: host.name, host, items: sorted(items), rows, bands, h: rows * ROW + 9 };
 }
@@ -76,7 +76,7 @@ function lockLane(run, lock, things) {
   const rows = packRows(bars, MOST_ROWS);
   const holds = (things.holdings.get(lock.lock) ?? []).map((of) => ({ kind: "holding", s: of.start, e: of.end, of, row: 0 }));
   const leases = sorted((things.leases.get(lock.lock) ?? []).map((of) => ({ kind: "lease", s: of.start, e: of.end, of, row: rows })));
-  const marks = run.marks.filter((mark) => mark.lock === lock.lock && ["lost", "deadline", "operator", "kill"].includes(mark.kind))
+  const marks = run.marks.filter((mark) => mark.lock === lock.lock && ["lost", "deadline", "operator", "kill", "finding"].includes(mark.kind))
     .map((of) => ({ kind: "mark", s: of.at, e: of.end, of, row: of.kind === "deadline" ? rows : 0, bad: true }));
   const overs = run.takeovers.filter((over) => over.lock === lock.lock)
     .map((of) => ({ kind: "takeover", s: of.at, e: Math.max(of.taken ?? of.bound ?? of.at, of.bound ?? 0), of, row: 0, bad: true }));
@@ -84,7 +84,7 @@ function lockLane(run, lock, things) {
     .map((of) => ({ kind: "overlap", s: of.start, e: of.end, of, row: 0, bad: true }));
   const waiting = steps((things.waits.get(lock.lock) ?? []).map((wait) => [wait.start, wait.end]));
   const items = sorted([...holds, ...bars, ...leases, ...marks, ...overs, ...overlaps]);
-  const broken = overlaps.some((each) => !each.of.caught);
+  const broken = overlaps.some((each) => !each.of.caught) || marks.some((mark) => mark.of.kind === "finding");
   return { type: "lock", name: lock.lock, label: lock.label, lock, items, rows, waiting, broken, h: rows * ROW + LEASE + WAITS + 9 };
 }
 

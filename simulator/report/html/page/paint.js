@@ -1,6 +1,6 @@
 // Painting: the lanes that can be seen, as they are in the window of time.
 
-const SHAPES = { kill: "✕", crash: "✕", lost: "!", deadline: "⊣", operator: "⚡", drain: "↓", healed: "♥", pause: "‖", "worker ended": "✕" };
+const SHAPES = { finding: "✗", kill: "✕", crash: "✕", lost: "!", deadline: "⊣", operator: "⚡", drain: "↓", healed: "♥", pause: "‖", "worker ended": "✕" };
 const FAULTS = { kill: "✕", pause: "‖", partition: "⇹", lose: "?", delay: "…", duplicate: "2", throttle: "◔", error: "5", break: "⚡", drain: "↓" };
 
 /** The colours of the style sheet, read once for each theme. */
@@ -85,7 +85,7 @@ function paintLane(ctx, run, lane, place, colors, y) {
   if (lane.type === "host") paintLives(ctx, lane, place, colors, y);
   if (lane.waiting) paintSteps(ctx, lane, place, colors, y);
   const drawn = thinned(lane.items, lane.longest, place.window, place.width - place.gutter);
-  const order = { holding: 0, lease: 1, body: 2, takeover: 3, overlap: 4, mark: 5, message: 5 };
+  const order = { holding: 0, overlap: 1, lease: 2, body: 3, takeover: 4, mark: 5, message: 5 };
   drawn.sort((a, b) => order[a.kind] - order[b.kind]);
   for (const item of drawn) PAINTERS[item.kind](ctx, run, lane, item, place, colors, y);
 }
@@ -105,16 +105,18 @@ const PAINTERS = {
     ctx.fillStyle = item.bad ? colors.bad : `hsl(${hue(number)}, 52%, ${colors.sheen})`;
     const top = y + 4 + item.row * ROW;
     ctx.fillRect(x, top, width, ROW - 3);
-    if (of.ending === "lost") stripes(ctx, x, top, width, ROW - 3, colors.back);
+    if (of.ending === "lost") stripes(ctx, x, top, width, ROW - 3, colors.back, 0.35);
     if (["killed", "crashed", "lost", "error"].includes(of.ending)) {
       ctx.fillStyle = of.ending === "error" ? colors.open : colors.bad;
       ctx.fillRect(x + width - 2, top - 2, 2, ROW + 1);
     }
     if (item.chosen) frame(ctx, x, top, width, ROW - 3, colors.ink);
-    const words = lane.type === "host" ? run.label(of.lock) : `${of.host}${of.token === null ? "" : ` · token ${of.token}`}`;
     if (width > 34) {
+      const long = `${of.host} · token ${of.token}`;
+      const fits = of.token !== null && ctx.measureText(long).width < width - 8;
+      const words = lane.type === "host" ? run.label(of.lock) : fits ? long : of.host;
       ctx.fillStyle = colors["text-on"];
-      ctx.fillText(fitted(ctx, words, width - 8), x + 4, top + (ROW - 3) / 2 + 0.5);
+      if (width > 80 || ctx.measureText(words).width < width - 6) ctx.fillText(fitted(ctx, words, width - 8), x + 4, top + (ROW - 3) / 2 + 0.5);
     }
   },
   holding(ctx, run, lane, item, place, colors, y) {
@@ -245,8 +247,9 @@ function paintSteps(ctx, lane, place, colors, y) {
   }
 }
 
-function stripes(ctx, x, y, width, height, color) {
+function stripes(ctx, x, y, width, height, color, alpha = 1) {
   ctx.save();
+  ctx.globalAlpha = alpha;
   ctx.beginPath();
   ctx.rect(x, y, width, height);
   ctx.clip();

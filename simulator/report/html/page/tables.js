@@ -1,5 +1,6 @@
 // What stands above and below the timeline. All texts are set as text: a name may contain anything.
 
+const MOMENTS = 8; // moments of a broken promise that are shown at first
 const FEW = 20; // rows of a table that are shown at first
 const EDGES = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, Infinity];
 
@@ -40,8 +41,9 @@ function row(...cells) {
 
 /** A link to a moment: a little of what is before and after it is shown, too. */
 function moment(run, { at, end, lock, host, text }) {
-  const wide = Math.max((end ?? at) - at, 0.2);
-  const t = clamped(at - wide * 0.6, (end ?? at) + wide * 0.6, run.duration);
+  const last = end ?? at;
+  const pad = last > at ? Math.max((last - at) * 0.6, 0.1) : 1.5;
+  const t = clamped(at - pad, last + pad, run.duration);
   return made("a", { href: makeHash({ t, lock: lock ? run.label(lock) : "", host }), text });
 }
 
@@ -60,11 +62,33 @@ function showTop(run) {
   }
   if (!run.troubles.length) return;
   get("violations").hidden = false;
-  get("violations").querySelector("ol").append(...run.troubles.map((trouble) => {
-    if (trouble.at !== null) return made("li", {}, moment(run, trouble), ` at ${trouble.at.toFixed(2)} s`);
-    const place = trouble.function && made("a", { href: makeHash({ lock: trouble.function }), text: `show ${trouble.function}` });
-    return made("li", { text: trouble.text }, ...(place ? [" – ", place] : []));
-  }));
+  const list = get("violations").querySelector("ol");
+  for (const check of new Set(run.troubles.map((trouble) => trouble.check))) list.append(...violation(run, check));
+}
+
+/** What one check found broken: its sentences, and under them the moments, as links. */
+function violation(run, name) {
+  const mine = run.troubles.filter((trouble) => trouble.check === name);
+  const located = mine.filter((trouble) => trouble.at !== null);
+  const sentences = (run.checks.find((check) => check.name === name)?.findings ?? []).filter(([kind]) => kind === "violation").map(([, text]) => text);
+  const place = (text) => {
+    const told = mine.find((trouble) => trouble.text === text && trouble.function);
+    return told ? [" – ", made("a", { href: makeHash({ lock: told.function }), text: `show ${told.function}` })] : [];
+  };
+  const items = sentences.map((text) => made("li", { text }, ...place(text)));
+  const links = located.map((trouble) => made("li", {}, moment(run, trouble), ` at ${trouble.at.toFixed(2)} s`));
+  if (!items.length) return located.length ? links : mine.map((trouble) => made("li", { text: trouble.text }));
+  if (links.length) items[items.length - 1].append(folded(links, MOMENTS));
+  return items;
+}
+
+/** A list whose rest is shown when somebody asks. */
+function folded(items, many) {
+  const list = made("ul", {}, ...items.slice(0, many));
+  if (items.length <= many) return list;
+  const more = made("button", { type: "button", className: "more", text: `Show ${number(items.length - many)} more` });
+  more.addEventListener("click", () => { list.append(...items.slice(many)); more.remove(); });
+  return made("div", {}, list, more);
 }
 
 function showChecks(run) {
@@ -77,7 +101,7 @@ function showChecks(run) {
     const mark = kinds.includes("violation") ? "bad" : kinds.includes("unproven") || idle ? "open" : "good";
     const found = made("div", {}, ...check.findings.map(([kind, text]) => made("div", { text: `${say[kind]}: ${text}`, className: kind === "violation" ? "bad" : "" })));
     if (!check.findings.length) found.textContent = idle ? "nothing to look at" : "nothing wrong";
-    const sign = made("span", { text: { bad: "✗ broken", open: "? open", good: "✓ holds" }[mark], className: mark });
+    const sign = made("span", { text: { bad: "✗ broken", open: "? open", good: "✓ holds" }[mark], className: `${mark} sign` });
     return row(made("span", {}, made("b", { text: check.name }), made("br"), made("span", { className: "faint", text: check.promise })), sign,
       made("span", { text: check.looked.map(([what, many]) => `${number(many)} ${what}`).join(", ") }), found);
   }));

@@ -172,10 +172,10 @@ def test_plain_lines_survive_a_stream_that_knows_little() -> None:
 def test_json_is_the_verdict_and_nothing_else() -> None:
     stream = io.StringIO()
     verdict = judge(good_story().end(30))
-    write_json(verdict, None, stream)
+    write_json(verdict, {"journals": None}, stream)
     assert json.loads(stream.getvalue()) == verdict.to_dict()
     stream = io.StringIO()
-    write_json(verdict, Path("/journals"), stream)
+    write_json(verdict, {"journals": Path("/journals")}, stream)
     assert json.loads(stream.getvalue()) == {**verdict.to_dict(), "journals": "/journals"}
 
 
