@@ -1,5 +1,7 @@
 // The chart: its state, and what it shows of the run.
 
+const EDGE = 10; // pixels at the right for the signs of what happens last
+
 class Chart {
   constructor(run, page) {
     this.run = run;
@@ -53,7 +55,7 @@ class Chart {
   placed(width) {
     const gutter = Math.min(Math.max(Math.round(width * 0.15), 96), 210);
     const [start, end] = this.view.window;
-    const scale = (width - gutter) / (end - start);
+    const scale = (width - gutter - EDGE) / (end - start);
     return {
       width, gutter, window: this.view.window,
       x: (t) => gutter + (t - start) * scale,
@@ -144,6 +146,7 @@ class Chart {
     }
     this.printing = begins;
     this.colors = palette();
+    legend(this.colors);
     this.drawNow();
   }
 }
