@@ -23,17 +23,25 @@ class OutFile:
         """
         self.option = option
         self.given = path
-        self.path = path.resolve()  # for the working directory may change, and a link stays a link
-        if self.path.is_dir():
-            raise OutFileError(f"{option} {path}: it is a folder: give the name of a file in it")
-        if self.path.exists() and not self.path.is_file():
-            raise OutFileError(f"{option} {path}: it is no regular file: give the name of a file")
-        if not self.path.parent.is_dir():
-            raise OutFileError(f"{option} {path}: there is no folder {self.path.parent}: make it, or give another path")
         try:
-            self._draft().unlink()
-        except OSError as error:
-            raise OutFileError(f"{option} {path}: {_why(error)}: give a path that can be written") from None
+            self.path = path.resolve()  # for the working directory may change, and a link stays a link
+            wrong = self._wrong()
+            if not wrong:
+                self._draft().unlink()
+        except (OSError, RuntimeError, ValueError) as error:  # such as links in a circle, or a name with a null
+            wrong = f"{_why(error)}: give a path that can be written"
+        if wrong:
+            raise OutFileError(f"{option} {path}: {wrong}")
+
+    def _wrong(self) -> str:
+        """Say what is wrong with the path; empty if nothing can be seen."""
+        if self.path.is_dir():
+            return "it is a folder: give the name of a file in it"
+        if os.path.lexists(self.path) and not self.path.is_file():
+            return "it is no regular file: give the name of a file"
+        if not self.path.parent.is_dir():
+            return f"there is no folder {self.path.parent}: make it, or give another path"
+        return ""
 
     def write(self, text: str) -> None:
         """Write the file: a reader sees the old one or the whole new one.
@@ -60,8 +68,8 @@ class OutFile:
         return Path(name)
 
 
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def _why(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def _umask() -> int:

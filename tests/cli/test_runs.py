@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.slow
 def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_again(sim: Callable[..., Sim]) -> None:
-    run = sim("--hosts", "3", "--kill", "1", "--duration", "8", "--seed", "11", "--json", "--keep")
+    run = sim(
+        "--hosts", "3", "--kill", "1", "--duration", "8", "--seed", "11", "--json", "--keep", "--report", "run.html"
+    )
     assert run.wait() == 0, run.output + run.errors
     verdict = run.verdict
     assert run.errors == ""
@@ -43,6 +45,10 @@ def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_agai
     assert verdict["tokens"]["issued"] >= verdict["sections"] > 10
     # The journals stay, without the storage's key, and the verdict is a pure function of them.
     folder = Path(verdict.pop("journals"))
+    assert verdict.pop("report") == "run.html"
+    page = (run.work / "run.html").read_text("utf-8")
+    assert "HOLDS: never two at once and failover was in time." in page
+    assert "AccountKey" not in page
     assert judge(read_journals(folder)).to_dict() == verdict
     assert not [path.name for path in folder.iterdir() if b"AccountKey" in path.read_bytes()]
     shutil.rmtree(folder)
@@ -64,12 +70,14 @@ def test_a_paused_holder_is_overtaken_and_told_when_it_goes_on(sim: Callable[...
 
 
 def test_without_the_lock_bodies_overlap_and_the_verdict_says_so(sim: Callable[..., Sim], storage: str) -> None:
-    run = sim("--hosts", "3", "--duration", "4", "--no-singleton", "--storage", storage)
+    run = sim("--hosts", "3", "--duration", "4", "--no-singleton", "--storage", storage, "--report", "run.html")
     assert run.wait() == 1, run.output + run.errors
     assert "OVERLAP: " in run.output
     assert "VIOLATED: two were inside at once." in run.output
     assert "both inside for" in run.output
     assert "guarded bodies ran without holding the lock (--no-singleton)" in run.output
+    assert run.output.endswith("\nThe report is in run.html\n")
+    assert "VIOLATED: two were inside at once." in (run.work / "run.html").read_text("utf-8")
     assert run.left_behind() == []
 
 
