@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -68,20 +69,24 @@ class _Calls:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._counts: Counter[str] = Counter()
-        self._due: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = threading.Lock()
+        self._teller: asyncio.AbstractEventLoop | None = None  # which will tell
 
     def count(self, method: str, url: Any, headers: Mapping[str, str], action: str | None) -> None:
         if "x-ms-version" not in headers:
             return  # the app's own business, with somebody else
-        self._counts[_kind(method, str(url), action)] += 1
-        loop = asyncio.get_running_loop()
-        if self._due is None or self._loop is not loop:
-            self._loop, self._due = loop, loop.call_later(_STEP, self._tell)
+        kind = _kind(method, str(url), action)
+        with self._turn:  # loops of several threads send requests
+            self._counts[kind] += 1
+            if self._teller is None or self._teller.is_closed():
+                self._teller = asyncio.get_running_loop()
+                self._teller.call_later(_STEP, self._tell)
 
     def _tell(self) -> None:
-        self._due = None
-        self._write("storage_calls", pid=os.getpid(), calls=dict(self._counts))
+        with self._turn:
+            self._teller = None
+            calls = dict(self._counts)
+        self._write("storage_calls", pid=os.getpid(), calls=calls)
 
 
 def _kind(method: str, url: str, action: str | None) -> str:
