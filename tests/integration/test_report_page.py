@@ -140,7 +140,7 @@ def test_what_is_broken_is_red_and_linked_to_its_moment(opened: Callable[..., An
     page.click("text=host-1 and host-2 are both inside import_eligibility for 1.00 s")
     assert window(page) == [11.4, 13.6]
     assert lanes(page, "lock") == ["import_eligibility"]
-    assert page.input_value("#lock") == "import_eligibility"
+    assert page.input_value("#lock") == "=import_eligibility"
 
 
 def test_zoom_by_wheel_buttons_keys_and_by_dragging(opened: Callable[..., Any]) -> None:

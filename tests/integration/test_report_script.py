@@ -60,7 +60,9 @@ def test_a_filter_lets_through_what_has_one_of_its_words() -> None:
         "lets('host-1', 'host-10')",
         "lets('x y', 'a', 'by')",
         "lets('x', 'a')",
-    ) == [True, True, True, True, False]
+        "lets('=ship.a b', 'ship.a b')",
+        "lets('=ship.a', 'ship.a-2', 'ship.A')",
+    ) == [True, True, True, True, False, True, False]
 
 
 def test_a_moment_and_its_filters_survive_the_way_through_an_address() -> None:

@@ -10,9 +10,11 @@ function palette() {
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-/** Make a canvas as sharp as the screen, and return what paints on it. */
+const LARGEST = 30000; // pixels: no browser makes a higher canvas
+
+/** Make a canvas as sharp as the screen, and return what paints on it. On paper a very high one is coarser. */
 function sharpen(canvas, width, height) {
-  const ratio = Math.min(window.devicePixelRatio || 1, 2);
+  const ratio = Math.min(window.devicePixelRatio || 1, 2, LARGEST / height);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);

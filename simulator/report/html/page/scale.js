@@ -37,8 +37,9 @@ function shown(t, span) {
   return `${t.toFixed(span < 0.5 ? 4 : span < 5 ? 3 : span < 60 ? 2 : 1)} s`;
 }
 
-/** Whether a filter lets a name through: empty, or one of its words is part of the name. */
+/** Whether a filter lets a name through: empty, or one of its words is part of the name, or `=` and the name itself. */
 function lets(filter, ...names) {
+  if (filter[0] === "=") return names.includes(filter.slice(1));
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   return words.length === 0 || words.some((word) => names.some((name) => name.toLowerCase().includes(word)));
 }

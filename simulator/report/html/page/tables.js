@@ -40,11 +40,11 @@ function row(...cells) {
 }
 
 /** A link to a moment: a little of what is before and after it is shown, too. */
-function moment(run, { at, end, lock, host, text }) {
+function moment(run, { at, end, lock, text }) {
   const last = end ?? at;
   const pad = last > at ? Math.max((last - at) * 0.6, 0.1) : 1.5;
   const t = clamped(at - pad, last + pad, run.duration);
-  return made("a", { href: makeHash({ t, lock: lock ? run.label(lock) : "", host }), text });
+  return made("a", { href: makeHash({ t, lock: lock ? `=${run.label(lock)}` : "" }), text });
 }
 
 function showTop(run) {
