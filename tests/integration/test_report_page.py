@@ -88,6 +88,16 @@ def lanes(page: Any, kind: str) -> list[str]:
     return names
 
 
+def marks(page: Any, lane: str) -> list[str]:
+    """Return what the marks of a lane say."""
+    told: list[str] = page.evaluate(
+        """(name) => report.chart.lanes.find((lane) => lane.label === name).items
+             .filter((item) => item.kind === 'mark').map((item) => item.of.what)""",
+        lane,
+    )
+    return told
+
+
 def pixels(page: Any, red: str) -> int:
     """Count the chart's pixels of a colour."""
     many: int = page.evaluate(
@@ -126,6 +136,9 @@ def test_it_shows_the_verdict_and_a_lane_for_each_host_lock_and_queue(opened: Ca
     assert lanes(page, "queue") == ["orders (under way)"]
     assert lanes(page, "fault") == ["faults"]
     assert window(page) == [0, 40]
+    assert len(marks(page, "faults")) == 4
+    assert marks(page, "host-2") == ["host-2 (pid 100) is killed while it holds ship.a"]
+    assert marks(page, "ship.b") == ["an operator breaks ship.b"]
     assert page.is_hidden("#violations")
     assert "overlaps" in page.inner_text("#checks")
     assert "host-3 is cut off for 4 s" in page.inner_text("#faults")
@@ -164,7 +177,7 @@ def test_zoom_by_wheel_buttons_keys_and_by_dragging(opened: Callable[..., Any]) 
     page.keyboard.press("ArrowRight")
     assert window(page) == [12.8, 36.8]
     page.keyboard.press("0")
-    (left, _), (right, _) = middle_of(page, "host-1", 10), middle_of(page, "host-1", 15)
+    (left, y), (right, _) = middle_of(page, "host-1", 10), middle_of(page, "host-1", 15)
     page.mouse.move(left, y)
     page.mouse.down()
     page.mouse.move(right, y, steps=3)

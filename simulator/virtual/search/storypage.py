@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count
@@ -39,7 +40,7 @@ def of_story(scenario: Scenario, run: Run, lines: Sequence[str], again: str) -> 
         faults=[_mark(at=fault.at, end=fault.ends, kind=fault.kind, words=fault.words()) for fault in scenario.faults],
     )
     names = {lane.lock: lane.label for lane in timeline.locks}
-    what = f"your app in {scenario.app.rsplit('/', 1)[-1]}" if scenario.app else f"workload {scenario.workload!r}"
+    what = f"your app in {Path(scenario.app).name}" if scenario.app else f"workload {scenario.workload!r}"
     world = f"a virtual world: {what}, {count(scenario.hosts, 'host')}, {count(len(scenario.faults), 'fault')}"
     findings = [_finding(violation, names) for violation in run.violations]
     headline = Line("good", "Every promise was kept in this world.")

@@ -48,6 +48,11 @@ function sorted(items) {
   return items.sort((a, b) => a.s - b.s || a.e - b.e);
 }
 
+/** Whether a mark is a fault without a length, such as a broken lease. */
+function isInstant(mark) {
+  return mark.kind === "fault" && mark.end === mark.at;
+}
+
 function faultLane(run, filter, hostIn, lockIn) {
   const items = sorted(run.marks
     .filter((mark) => ["fault", "kill", "pause", "drain", "crash", "operator", "worker ended", "healed", "finding"].includes(mark.kind))
@@ -66,7 +71,7 @@ function hostLane(run, host, bars) {
   const names = new Set(host.lives.map((life) => life.name));
   const marks = run.marks.filter((mark) => mark.hosts?.some((name) => names.has(name) || name === host.name));
   const bands = marks.filter((mark) => mark.end > mark.at);
-  items.push(...marks.filter((mark) => ["kill", "crash", "lost", "drain", "finding"].includes(mark.kind) || (mark.kind === "fault" && mark.end === mark.at))
+  items.push(...marks.filter((mark) => ["kill", "crash", "lost", "drain", "finding"].includes(mark.kind) || isInstant(mark))
     .map((mark) => ({ kind: "mark", s: mark.at, e: mark.at, of: mark, row: 0, bad: true })));
   return { type: "host", name: host.name, label: host.name, host, items: sorted(items), rows, bands, h: rows * ROW + 9 };
 }
@@ -76,7 +81,7 @@ function lockLane(run, lock, things) {
   const rows = packRows(bars, MOST_ROWS);
   const holds = (things.holdings.get(lock.lock) ?? []).map((of) => ({ kind: "holding", s: of.start, e: of.end, of, row: 0 }));
   const leases = sorted((things.leases.get(lock.lock) ?? []).map((of) => ({ kind: "lease", s: of.start, e: of.end, of, row: rows })));
-  const marks = run.marks.filter((mark) => mark.lock === lock.lock && ["lost", "deadline", "operator", "kill", "finding"].includes(mark.kind))
+  const marks = run.marks.filter((mark) => mark.lock === lock.lock && (["lost", "deadline", "operator", "kill", "finding"].includes(mark.kind) || isInstant(mark)))
     .map((of) => ({ kind: "mark", s: of.at, e: of.end, of, row: of.kind === "deadline" ? rows : 0, bad: true }));
   const overs = run.takeovers.filter((over) => over.lock === lock.lock)
     .map((of) => ({ kind: "takeover", s: of.at, e: Math.max(of.taken ?? of.bound ?? of.at, of.bound ?? 0), of, row: 0, bad: true }));

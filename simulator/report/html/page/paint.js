@@ -3,10 +3,17 @@
 const SHAPES = { finding: "✗", kill: "✕", crash: "✕", lost: "!", deadline: "⊣", operator: "⚡", drain: "↓", healed: "♥", pause: "‖", "worker ended": "✕" };
 const FAULTS = { kill: "✕", pause: "‖", partition: "⇹", lose: "?", delay: "…", duplicate: "2", throttle: "◔", error: "5", break: "⚡", drain: "↓" };
 
+/** The colour of a mark. Red is for what is broken: a fault is none. */
+function toned(mark, colors) {
+  if (mark.kind === "healed") return colors.good;
+  if (["finding", "crash", "worker ended"].includes(mark.kind)) return colors.bad;
+  return ["lost", "deadline"].includes(mark.kind) ? colors.open : colors.fault;
+}
+
 /** The colours of the style sheet, read once for each theme. */
 function palette() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["back", "panel", "line", "grid", "ink", "faint", "good", "bad", "open", "accent", "stripe", "alive", "lease", "wait", "band", "sheen", "text-on", "pause"];
+  const names = ["back", "panel", "line", "grid", "ink", "faint", "good", "bad", "open", "accent", "stripe", "alive", "lease", "wait", "band", "sheen", "text-on", "pause", "fault"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
@@ -109,7 +116,7 @@ const PAINTERS = {
     ctx.fillRect(x, top, width, ROW - 3);
     if (of.ending === "lost") stripes(ctx, x, top, width, ROW - 3, colors.back, 0.35);
     if (["killed", "crashed", "lost", "error"].includes(of.ending)) {
-      ctx.fillStyle = of.ending === "error" ? colors.open : colors.bad;
+      ctx.fillStyle = { killed: colors.fault, crashed: colors.bad }[of.ending] ?? colors.open;
       ctx.fillRect(x + width - 2, top - 2, 2, ROW + 1);
     }
     if (item.chosen) frame(ctx, x, top, width, ROW - 3, colors.ink);
@@ -142,7 +149,7 @@ const PAINTERS = {
     }
     ctx.globalAlpha = 1;
     if (item.of.ending !== "released" && item.of.ending !== "open") {
-      ctx.fillStyle = item.of.ending === "expired" ? colors.open : colors.bad;
+      ctx.fillStyle = { expired: colors.open, broken: colors.fault }[item.of.ending] ?? colors.bad;
       ctx.fillRect(x + width - 3, top - 2, 3, 7);
     }
     if (item.chosen) frame(ctx, x, top - 1, width, 5, colors.ink);
@@ -179,7 +186,7 @@ const PAINTERS = {
     const { of } = item;
     const top = y + 4 + item.row * ROW;
     const [x, width] = extent(item, place, 1);
-    ctx.fillStyle = of.kind === "healed" ? colors.good : ["pause", "deadline", "drain"].includes(of.kind) ? colors.open : colors.bad;
+    ctx.fillStyle = toned(of, colors);
     if (lane.type === "fault") {
       ctx.globalAlpha = 0.8;
       ctx.fillRect(x, top, Math.max(width, 3), ROW - 3);
@@ -298,7 +305,7 @@ function paintOverview(ctx, run, view, width, height, colors) {
   busy.forEach((many, at) => ctx.fillRect(at, height - (many / most) * (height - 14), 1, (many / most) * (height - 14)));
   for (const mark of run.marks) {
     if (mark.kind === "deadline") continue;
-    ctx.fillStyle = mark.kind === "healed" ? colors.good : mark.kind === "pause" ? colors.open : colors.bad;
+    ctx.fillStyle = toned(mark, colors);
     ctx.globalAlpha = 0.7;
     ctx.fillRect(x(mark.at), 1, Math.max(x(mark.end) - x(mark.at), 2), 4);
   }
