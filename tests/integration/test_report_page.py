@@ -78,6 +78,11 @@ def until(page: Any, condition: str) -> None:
     pytest.fail(f"it never came: {condition}")
 
 
+def settle(page: Any) -> None:
+    """Wait until what has changed is drawn: that happens at the next frame."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def window(page: Any) -> list[float]:
     shown: list[float] = page.evaluate("report.chart.view.window")
     return [round(t, 2) for t in shown]
@@ -100,6 +105,7 @@ def marks(page: Any, lane: str) -> list[str]:
 
 def pixels(page: Any, red: str) -> int:
     """Count the chart's pixels of a colour."""
+    settle(page)
     many: int = page.evaluate(
         """(color) => {
           const canvas = document.getElementById('lanes');
@@ -116,6 +122,7 @@ def pixels(page: Any, red: str) -> int:
 
 def middle_of(page: Any, lane: str, t: float) -> tuple[float, float]:
     """Return where a time lies in a lane, on the screen."""
+    settle(page)
     x, y = page.evaluate(
         """([name, t]) => {
           const { chart } = report;
@@ -151,6 +158,7 @@ def test_what_is_broken_is_red_and_linked_to_its_moment(opened: Callable[..., An
     assert pixels(page, "201,24,43") > good + 2000
     assert "VIOLATED" in page.inner_text("#headline")
     page.click("text=host-1 and host-2 are both inside import_eligibility for 1.00 s")
+    until(page, "report.chart.view.window[0] > 1")
     assert window(page) == [11.4, 13.6]
     assert lanes(page, "lock") == ["import_eligibility"]
     assert page.input_value("#lock") == "=import_eligibility"
@@ -194,6 +202,7 @@ def test_filters_leave_the_lanes_that_match(opened: Callable[..., Any]) -> None:
     page.fill("#lock", "")
     page.fill("#host", "host-2")
     assert (lanes(page, "host"), lanes(page, "lock")) == (["host-2"], ["import_eligibility", "ship.a"])
+    settle(page)
     assert "1 of 3 hosts" in page.inner_text("#shown")
 
 
@@ -227,7 +236,6 @@ def test_dark_light_narrow_and_print(opened: Callable[..., Any]) -> None:
     light = pixels(page, "255,255,255")
     page.click("#theme")
     until(page, "document.documentElement.dataset.theme === 'dark'")
-    page.wait_for_timeout(50)
     assert pixels(page, "255,255,255") < light / 10
     page.click("#closer")
     page.emulate_media(media="print")
@@ -239,7 +247,7 @@ def test_dark_light_narrow_and_print(opened: Callable[..., Any]) -> None:
     assert window(page) == [8, 32]
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_timeout(50)
+    settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.set_viewport_size({"width": 1280, "height": 900})
 
