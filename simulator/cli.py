@@ -147,13 +147,17 @@ def _simulate(*, as_json: bool, strict: bool, report: Path | None, **options: An
     file = None if report is None else OutFile("--report", report)
     reporter = _reporter(as_json=as_json)
     outcome: Outcome | None = None
+    unwritten = ""
     with Signals() as signals, contextlib.closing(reporter):
         try:
             scenario = _scenario(**options)
             outcome = run(scenario, reporter, signals)
             if outcome.verdict is not None:
-                if file is not None:
-                    file.write(as_page(of_run(outcome.records, outcome.verdict, f"{PROGRAM} {scenario.options()}")))
+                try:
+                    if file is not None:
+                        file.write(as_page(of_run(outcome.records, outcome.verdict, f"{PROGRAM} {scenario.options()}")))
+                except OutFileError as error:
+                    unwritten, report = str(error), None  # the verdict is shown all the same
                 if as_json:
                     files = {"journals": outcome.journals, "report": report}
                     write_json(outcome.verdict, files, sys.stdout)
@@ -162,7 +166,7 @@ def _simulate(*, as_json: bool, strict: bool, report: Path | None, **options: An
         except ScenarioError as error:
             reporter.close()
             return _complain(str(error), USAGE)
-        except (Trouble, OutFileError) as error:
+        except Trouble as error:
             reporter.close()
             return _complain(str(error), ENVIRONMENT)
         except Interrupt:
@@ -172,6 +176,8 @@ def _simulate(*, as_json: bool, strict: bool, report: Path | None, **options: An
             kept = f", but the journals in {outcome.journals}" if outcome and outcome.journals else ""
             return _complain(f"interrupted; nothing is left behind{kept}", signals.exit_code)
     assert outcome is not None
+    if unwritten:
+        return _complain(unwritten, ENVIRONMENT)
     verdict = outcome.verdict
     shown = verdict is not None and verdict.holds and not (strict and verdict.untried)
     return HOLDS if shown else VIOLATED
