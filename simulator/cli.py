@@ -12,6 +12,7 @@ import random
 import sys
 import tempfile
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,15 +27,15 @@ from simulator.report.html.subject import of_run
 from simulator.report.html.write import as_page
 from simulator.report.json import write_json
 from simulator.report.outfile import OutFile, OutFileError
+from simulator.report.outoption import TRACE, opened_with
 from simulator.report.plain import PlainReporter
 from simulator.report.reporter import Reporter
+from simulator.report.trace.write import write_trace
 from simulator.storage_cli import storage
 from simulator.work.scenario import LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from simulator.checks.verdict import Verdict
 
 HOLDS: Final = 0
 VIOLATED: Final = 1
@@ -99,6 +100,7 @@ class _Group(click.Group):
 @click.option("--strict", is_flag=True, help="Exit with 1 also if the run did not try everything.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
 @click.option("--report", type=_PATH, metavar="FILE", help="Write the run as one HTML file, with its timeline.")
+@TRACE
 @click.option("--keep", is_flag=True, help="Keep the journals, and show where they are.")
 @click.option(
     "--storage",
@@ -143,26 +145,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.exit(code)
 
 
-def _simulate(*, as_json: bool, strict: bool, report: Path | None, **options: Any) -> int:
-    file = None if report is None else OutFile("--report", report)
+def _simulate(
+    *, as_json: bool, strict: bool, report: Path | None, trace: OutFile | None, seed: int | None, **options: Any
+) -> int:
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     reporter = _reporter(as_json=as_json)
+    page = None if report is None else OutFile("--report", report)
+    if page is None and reporter.stays and not as_json:
+        page = _place(seed)
     outcome: Outcome | None = None
     unwritten = ""
     with Signals() as signals, contextlib.closing(reporter):
         try:
-            scenario = _scenario(**options)
+            scenario = _scenario(seed=seed, **options)
             outcome = run(scenario, reporter, signals)
             if outcome.verdict is not None:
-                try:
-                    if file is not None:
-                        file.write(as_page(of_run(outcome.records, outcome.verdict, f"{PROGRAM} {scenario.options()}")))
-                except OutFileError as error:
-                    unwritten, report = str(error), None  # the verdict is shown all the same
+                written, unwritten = _write(page, trace, scenario, outcome)
                 if as_json:
-                    files = {"journals": outcome.journals, "report": report}
-                    write_json(outcome.verdict, files, sys.stdout)
+                    places = {name: file.given for name, file in written.items()}
+                    write_json(outcome.verdict, {"journals": outcome.journals, **places}, sys.stdout)
                 else:
-                    reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals, report))
+                    reporter.finish(outcome.verdict, _hints(scenario, outcome, written))
         except ScenarioError as error:
             reporter.close()
             return _complain(str(error), USAGE)
@@ -183,21 +186,48 @@ def _simulate(*, as_json: bool, strict: bool, report: Path | None, **options: An
     return HOLDS if shown else VIOLATED
 
 
-def _scenario(*, app: Path | None, seed: int | None, **options: Any) -> Scenario:
-    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
-    return Scenario(app=(app or default_app(Path.cwd())).resolve(), seed=seed, **options)
+def _scenario(*, app: Path | None, **options: Any) -> Scenario:
+    return Scenario(app=(app or default_app(Path.cwd())).resolve(), **options)
+
+
+def _place(seed: int) -> OutFile | None:
+    """Return where the report of an interactive run stays; None if nothing can be written there."""
+    from simulator.report.kept import place_for_report
+
+    try:
+        return OutFile("--report", place_for_report(datetime.now(UTC).astimezone(), seed))
+    except (OSError, OutFileError):
+        return None
 
 
 def _reporter(*, as_json: bool) -> Reporter:
     stream = sys.stderr if as_json else sys.stdout
     if not stream.isatty():
         return Reporter() if as_json else PlainReporter(stream)
-    from simulator.report.terminal import TerminalReporter
+    from simulator.report.terminal import TerminalReporter, draws
 
-    return TerminalReporter(stream)
+    return TerminalReporter(stream) if draws(stream, os.environ) else PlainReporter(stream)
 
 
-def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None, report: Path | None) -> list[str]:
+def _write(
+    page: OutFile | None, trace: OutFile | None, scenario: Scenario, outcome: Outcome
+) -> tuple[dict[str, OutFile], str]:
+    """Write the report and the trace. Return what was written, and what could not be: the verdict is shown anyway."""
+    assert outcome.verdict is not None
+    written, unwritten = {}, ""
+    try:
+        if page is not None:
+            page.write(as_page(of_run(outcome.records, outcome.verdict, f"{PROGRAM} {scenario.options()}")))
+            written["report"] = page
+        if trace is not None:
+            write_trace(trace, outcome.records, outcome.verdict)
+            written["trace"] = trace
+    except OutFileError as error:
+        unwritten = str(error)
+    return written, unwritten
+
+
+def _hints(scenario: Scenario, outcome: Outcome, written: dict[str, OutFile]) -> list[str]:
     """Say what might be tried next, and at the end where the report is."""
     again = f"{called_as()} {scenario.options()}"
     hints = []
@@ -205,13 +235,15 @@ def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None, report: 
         hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")
     else:
         hints.append(f"With the lock:      {again.replace(' --no-singleton', '')}")
-    if not scenario.kill and scenario.hosts > 1 and verdict.singleton:
+    if not scenario.kill and scenario.hosts > 1 and scenario.singleton:
         hints.append(f"Kill a holder:      {again} --kill 1")
     hints.append(f"For machines:       {again} --json")
-    if journals is not None:
-        hints.append(f"The journals are in {journals}")
-    if report is not None:
-        hints.append(f"The report is in {report}")
+    if outcome.journals is not None:
+        hints.append(f"The journals are in {outcome.journals}")
+    if "trace" in written:
+        hints.append(opened_with(written["trace"]))
+    if "report" in written:
+        hints.append(f"The report is in {written['report'].given}")
     return hints
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from simulator.checks.verdict import judge
 from simulator.history.journal import read_journals
 from tests.cli.apps import MIXED, SMALL, write_app
 from tests.cli.running import ROOT, Sim
+from tests.support.traces import problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,9 +122,15 @@ def test_on_a_terminal_the_run_is_drawn(tmp_path: Path, storage: str) -> None:
     write_app(tmp_path / "app", SMALL)
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "simulator.cli", "--hosts", "2", "--duration", "2"],
+        [sys.executable, "-m", "simulator.cli", "--hosts", "2", "--duration", "2", "--trace", str(tmp_path / "t.json")],
         cwd=tmp_path / "app",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SINGLETON_SIM_STORAGE": storage, "TERM": "xterm-256color"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SINGLETON_SIM_STORAGE": storage,
+            "SINGLETON_SIM_CACHE": str(tmp_path / "cache"),
+            "TERM": "xterm-256color",
+        },
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -138,4 +147,9 @@ def test_on_a_terminal_the_run_is_drawn(tmp_path: Path, storage: str) -> None:
     text = drawn.decode()
     assert "\x1b[" in text
     assert "work comes in" in text
-    assert "HOLDS, as far as it was tried: " in text.rpartition("the hosts stop")[2]
+    last = text.rpartition("the hosts stop")[2]
+    assert "HOLDS, as far as it was tried: " in last
+    assert re.search(r"host-2 .*█", last)  # the timeline stays
+    (report,) = (tmp_path / "cache" / "reports").glob("run-*.html")
+    assert str(report) in last.rstrip().splitlines()[-1]
+    assert problems(json.loads((tmp_path / "t.json").read_text())) == []
