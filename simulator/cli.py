@@ -176,8 +176,9 @@ def _simulate(
             pass
         reporter.close()
         if signals.received:
-            kept = f", but the journals in {outcome.journals}" if outcome and outcome.journals else ""
-            return _complain(f"interrupted; nothing is left behind{kept}", signals.exit_code)
+            left = [("journals", outcome.journals), ("report", page if outcome.verdict else None)] if outcome else []
+            kept = " and ".join(f"the {what} in {where}" for what, where in left if where)
+            return _complain(f"interrupted; nothing is left behind{kept and ', but ' + kept}", signals.exit_code)
     assert outcome is not None
     if unwritten:
         return _complain(unwritten, ENVIRONMENT)
