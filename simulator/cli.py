@@ -12,6 +12,7 @@ import random
 import sys
 import tempfile
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,17 +24,20 @@ from simulator.nemesis.plan import ALL
 from simulator.program import PROGRAM, called_as, version
 from simulator.real.run import Outcome, Trouble, run
 from simulator.real.signals import Interrupt, Signals
+from simulator.report.html.subject import of_run
+from simulator.report.html.write import as_page
 from simulator.report.json import write_json
+from simulator.report.outfile import OutFile, OutFileError
+from simulator.report.outoption import TRACE, opened_with
 from simulator.report.plain import PlainReporter
 from simulator.report.reporter import Reporter
+from simulator.report.trace.write import write_trace
 from simulator.storage_cli import storage
 from simulator.work.durations import in_seconds
 from simulator.work.scenario import EVERY, LEAST_HOSTS, LOAD, Scenario, ScenarioError, default_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from simulator.checks.verdict import Verdict
 
 HOLDS: Final = 0
 VIOLATED: Final = 1
@@ -136,6 +140,8 @@ class _Group(click.Group):
 @click.option("--seed", type=int, metavar="N", help="Repeat the choices of an earlier run: keys, faults, killed hosts.")
 @click.option("--strict", is_flag=True, help="Exit with 1 also if the run did not try everything.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
+@click.option("--report", type=_PATH, metavar="FILE", help="Write the run as one HTML file, with its timeline.")
+@TRACE
 @click.option("--keep", is_flag=True, help="Keep the journals, and show where they are.")
 @click.option(
     "--storage",
@@ -165,6 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except click.ClickException as error:
         code = _complain(error.format_message(), USAGE)
+    except OutFileError as error:
+        code = _complain(str(error), USAGE)
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", 130)
     except BrokenPipeError:
@@ -178,17 +186,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.exit(code)
 
 
-def _simulate(*, as_json: bool, strict: bool, **options: Any) -> int:
+def _simulate(
+    *, as_json: bool, strict: bool, report: Path | None, trace: OutFile | None, seed: int | None, **options: Any
+) -> int:
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     reporter = _reporter(as_json=as_json)
+    page = None if report is None else OutFile("--report", report)
+    if page is None and reporter.stays and not as_json:
+        page = _place(seed)
     outcome: Outcome | None = None
+    unwritten = ""
     with Signals() as signals, contextlib.closing(reporter):
         try:
-            scenario = _scenario(**options)
+            scenario = _scenario(seed=seed, **options)
             outcome = run(scenario, reporter, signals)
-            if outcome.verdict is not None and as_json:
-                write_json(outcome.verdict, outcome.journals, sys.stdout)
-            elif outcome.verdict is not None:
-                reporter.finish(outcome.verdict, _hints(scenario, outcome.verdict, outcome.journals))
+            if outcome.verdict is not None:
+                written, unwritten = _write(page, trace, scenario, outcome)
+                if as_json:
+                    places = {name: file.given for name, file in written.items()}
+                    write_json(outcome.verdict, {"journals": outcome.journals, **places}, sys.stdout)
+                else:
+                    reporter.finish(outcome.verdict, _hints(scenario, outcome, written))
         except ScenarioError as error:
             reporter.close()
             return _complain(str(error), USAGE)
@@ -199,43 +217,77 @@ def _simulate(*, as_json: bool, strict: bool, **options: Any) -> int:
             pass
         reporter.close()
         if signals.received:
-            kept = f", but the journals in {outcome.journals}" if outcome and outcome.journals else ""
-            return _complain(f"interrupted; nothing is left behind{kept}", signals.exit_code)
+            left = [("journals", outcome.journals), ("report", page if outcome.verdict else None)] if outcome else []
+            kept = " and ".join(f"the {what} in {where}" for what, where in left if where)
+            return _complain(f"interrupted; nothing is left behind{kept and ', but ' + kept}", signals.exit_code)
     assert outcome is not None
+    if unwritten:
+        return _complain(unwritten, ENVIRONMENT)
     verdict = outcome.verdict
     shown = verdict is not None and verdict.holds and not (strict and verdict.untried)
     return HOLDS if shown else VIOLATED
 
 
-def _scenario(*, app: Path | None, seed: int | None, **options: Any) -> Scenario:
-    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
-    return Scenario(app=(app or default_app(Path.cwd())).resolve(), seed=seed, **options)
+def _scenario(*, app: Path | None, **options: Any) -> Scenario:
+    return Scenario(app=(app or default_app(Path.cwd())).resolve(), **options)
+
+
+def _place(seed: int) -> OutFile | None:
+    """Return where the report of an interactive run stays; None if nothing can be written there."""
+    from simulator.report.kept import place_for_report
+
+    try:
+        return OutFile("--report", place_for_report(datetime.now(UTC).astimezone(), seed))
+    except (OSError, OutFileError):
+        return None
 
 
 def _reporter(*, as_json: bool) -> Reporter:
     stream = sys.stderr if as_json else sys.stdout
     if not stream.isatty():
         return Reporter() if as_json else PlainReporter(stream)
-    from simulator.report.terminal import TerminalReporter
+    from simulator.report.terminal import TerminalReporter, draws
 
-    return TerminalReporter(stream)
+    return TerminalReporter(stream) if draws(stream, os.environ) else PlainReporter(stream)
 
 
-def _hints(scenario: Scenario, verdict: Verdict, journals: Path | None) -> list[str]:
-    """Say what might be tried next."""
+def _write(
+    page: OutFile | None, trace: OutFile | None, scenario: Scenario, outcome: Outcome
+) -> tuple[dict[str, OutFile], str]:
+    """Write the report and the trace. Return what was written, and what could not be: the verdict is shown anyway."""
+    assert outcome.verdict is not None
+    written, unwritten = {}, ""
+    try:
+        if page is not None:
+            page.write(as_page(of_run(outcome.records, outcome.verdict, f"{PROGRAM} {scenario.options()}")))
+            written["report"] = page
+        if trace is not None:
+            write_trace(trace, outcome.records, outcome.verdict)
+            written["trace"] = trace
+    except OutFileError as error:
+        unwritten = str(error)
+    return written, unwritten
+
+
+def _hints(scenario: Scenario, outcome: Outcome, written: dict[str, OutFile]) -> list[str]:
+    """Say what might be tried next, and at the end where the report is."""
     again = f"{called_as()} {scenario.options()}"
     hints = []
     if scenario.singleton:
         hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")
     else:
         hints.append(f"With the lock:      {again.replace(' --no-singleton', '')}")
-    if not (scenario.kill or scenario.struck) and scenario.hosts > 1 and verdict.singleton:
+    if not (scenario.kill or scenario.struck) and scenario.hosts > 1 and scenario.singleton:
         hints.append(f"Kill a holder:      {again} --kill 1")
     if not (scenario.kill or scenario.pause or scenario.struck) and scenario.hosts >= LEAST_HOSTS:
         hints.append(f"With more faults:   {again} --faults all")
     hints.append(f"For machines:       {again} --json")
-    if journals is not None:
-        hints.append(f"The journals are in {journals}")
+    if outcome.journals is not None:
+        hints.append(f"The journals are in {outcome.journals}")
+    if "trace" in written:
+        hints.append(opened_with(written["trace"]))
+    if "report" in written:
+        hints.append(f"The report is in {written['report'].given}")
     return hints
 
 

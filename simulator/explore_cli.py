@@ -15,34 +15,21 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
+from simulator.report.outfile import OutFile
+from simulator.report.outoption import TRACE, opened_with
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from simulator.report.html.subject import Subject
     from simulator.virtual.search.explore import Plan, Summary
+    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.worlds.outcome import Run
 
 _LIMITS: Final = {"scenarios": (1, 100_000_000), "hosts": (1, 50), "jobs": (1, 256), "seed": (0, 2**40)}
 _BETWEEN_LINES: Final = 5.0
 """Seconds between two lines of progress, if there is no terminal."""
-_STATES: Final = (
-    "bodies",
-    "leases",
-    "messages done",
-    "acquire applied, reply lost",
-    "renew applied, reply lost",
-    "release applied, reply lost",
-    "write applied, reply lost",
-    "paused past the lease inside a body",
-    "entered while the old holder was paused or dead",
-    "entered while a sync body that was told lingers",
-    "entered after an operator ended a lease",
-    "leases of dead hosts that expired",
-    "writes after a loss",
-    "stale holder refused",
-)
-
-
 _APP: Final = click.Path(path_type=Path, file_okay=False)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
@@ -50,6 +37,14 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _SIDE_EFFECTS: Final = (
     "The bodies of this app's functions really run, {often}: what they do to files, over the network and with other "
     "processes really happens. Only time, the locks and the app's own queues are simulated."
+)
+
+
+_REPORT: Final = click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the story as one HTML file, with its timeline.",
 )
 
 
@@ -83,6 +78,8 @@ _SIDE_EFFECTS: Final = (
     default=Path("singleton-story.json"),
     help="The file for the smallest story, if a promise is broken.",
 )
+@_REPORT
+@TRACE
 def explore(
     *,
     faults: str,
@@ -91,6 +88,8 @@ def explore(
     app: Path | None,
     messages: Path | None,
     story: Path,
+    report: Path | None,
+    trace: OutFile | None,
     **options: Any,
 ) -> int:
     """Run the shipped lock in thousands of virtual worlds full of faults, and look for a broken promise.
@@ -101,8 +100,10 @@ def explore(
     """
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.appbodies import remarks
+    from simulator.virtual.search.counts import print_summary
     from simulator.virtual.search.explore import Plan, find, kinds_named, save_story
     from simulator.virtual.search.story import gone, tell
+    from simulator.virtual.search.storypage import of_exploration, of_story
     from simulator.virtual.search.workloads import NAMED, NOT_THROUGH_SDK, WORKLOADS
 
     for name, (least, most) in _LIMITS.items():
@@ -127,6 +128,7 @@ def explore(
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
+    page = None if report is None else OutFile("--report", report)
     messages = None if messages is None else messages.resolve()
     notes = _check_app(plan.app) if plan.app else ()
     if messages is not None:
@@ -135,11 +137,16 @@ def explore(
     if plan.app:
         console.print(_SIDE_EFFECTS.format(often="thousands of times"), highlight=False, soft_wrap=True)
     summary = _with_progress(console, plan, scheduler)
-    _print_summary(console, plan, summary)
+    print_summary(console, plan, summary)
     for remark in (*notes, *remarks(summary.accounts, own=bool(plan.messages))):
         console.print(f"[bold yellow]About the app:[/] {escape(remark)}", highlight=False, soft_wrap=True)
     if summary.broken is None or summary.violation is None:
         console.print("[bold green]No promise was broken.[/]")
+        if trace is not None:
+            click.echo(f"There is no story to trace: {trace.given} was not written")
+        _write(
+            page, lambda: of_exploration(plan, summary, [*notes, *remarks(summary.accounts, own=bool(plan.messages))])
+        )
         return 0
     breaks = "breaks a promise"
     if summary.violation.of_the_app:
@@ -147,14 +154,38 @@ def explore(
     console.print(f"[bold red]Scenario {summary.broken} {breaks}.[/] Looking for the smallest such story …")
     scenario, run = find(plan, summary.broken)
     if not run.violations:
-        for line in gone(summary.violation, app=bool(plan.app)):
+        lines = gone(summary.violation, app=bool(plan.app))
+        for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
+        _write(page, lambda: of_exploration(plan, summary, lines[1:], broken=lines[0].strip()))
         return 1
-    for line in tell(scenario, run):
+    lines = tell(scenario, run)
+    for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     save_story(file, scenario, run)
-    console.print(f"Replay it:  {called_as()} replay {story}", markup=False, highlight=False, soft_wrap=True)
+    again = f"{called_as()} replay {story}"
+    console.print(f"Replay it:  {again}", markup=False, highlight=False, soft_wrap=True)
+    _write(page, lambda: of_story(scenario, run, lines, again))
+    _write_trace(trace, scenario, run)
     return 1
+
+
+def _write(page: OutFile | None, make: Callable[[], Subject]) -> None:
+    """Write the report, if one is asked for, and say where it is."""
+    if page is not None:
+        from simulator.report.html.write import as_page
+
+        page.write(as_page(make()))
+        click.echo(f"The report is in {page.given}")
+
+
+def _write_trace(file: OutFile | None, scenario: Scenario, run: Run) -> None:
+    """Write the trace of a world, if one is asked for, and say where it is."""
+    if file is not None:
+        from simulator.virtual.search.tracing import write_story_trace
+
+        write_story_trace(file, scenario, run)
+        click.echo(opened_with(file))
 
 
 def _named(option: str, kinds: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
@@ -167,17 +198,20 @@ def _named(option: str, kinds: Callable[[], tuple[str, ...]]) -> tuple[str, ...]
 @click.command()
 @click.argument("file", type=_FILE)
 @click.option("--app", type=_APP, metavar="DIR", help="The app's folder now, if it was moved.")
-def replay(file: Path, app: Path | None) -> int:
+@_REPORT
+@TRACE
+def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.search.explore import load_story
     from simulator.virtual.search.story import tell
+    from simulator.virtual.search.storypage import of_story
     from simulator.virtual.worlds.runtime import prepare_process
 
     try:
         story = load_story(file)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    scenario = story.scenario
+    scenario, page = story.scenario, None if report is None else OutFile("--report", report)
     if app is not None:
         if not scenario.app:
             raise click.UsageError(
@@ -191,7 +225,8 @@ def replay(file: Path, app: Path | None) -> int:
             click.echo(f"About the app: {note}")
     prepare_process()
     run = scenario.run()
-    for line in tell(scenario, run):
+    lines = tell(scenario, run)
+    for line in lines:
         click.echo(line)
     if story.history is not None:
         same = "the same as recorded" if run.history == story.history else f"not the recorded {story.history}"
@@ -200,6 +235,8 @@ def replay(file: Path, app: Path | None) -> int:
         click.echo(
             f"History {run.history}. It was recorded by another version of Python, where the order of events differs."
         )
+    _write(page, lambda: of_story(scenario, run, lines, f"{called_as()} replay {file}"))
+    _write_trace(trace, scenario, run)
     return 1 if run.violations else 0
 
 
@@ -275,29 +312,6 @@ def _show_progress(console: Console, plan: Plan, parts: Callable[[Plan], Iterabl
             bar.update(task, completed=summary.scenarios, description=f"exploring, {hours:,.1f} virtual hours")
 
         return run_plan(plan, show, parts)
-
-
-def _print_summary(console: Console, plan: Plan, summary: Summary) -> None:
-    from simulator.virtual.oracle.moments import MOMENTS
-
-    hours = summary.virtual_seconds / 3600
-    rate = summary.scenarios / max(summary.elapsed, 1e-9)
-    console.print(
-        f"{summary.scenarios:,} scenarios of seed {plan.seed}, {hours:,.1f} virtual hours, in {summary.elapsed:.1f} s "
-        f"({rate:.0f} a second)",
-        highlight=False,
-    )
-    for title, prefix in (("Faults", "fault: "), ("Invocations", "invocation: ")):
-        counts = {name: many for name, many in summary.reached.items() if name.startswith(prefix)}
-        _print_counts(console, title, {name.removeprefix(prefix): many for name, many in counts.items()})
-    _print_counts(console, "States reached", {name: summary.reached[name] for name in (*_STATES, *MOMENTS)})
-
-
-def _print_counts(console: Console, title: str, counts: dict[str, int]) -> None:
-    if counts:
-        console.print(f"{title}:", highlight=False)
-        for name, many in sorted(counts.items(), key=lambda item: -item[1]):
-            console.print(f"  {many:>10,}  {name}", highlight=False)
 
 
 def _names(text: str) -> list[str]:

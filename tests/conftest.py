@@ -36,6 +36,7 @@ GROUPS = {
     "tests/integration/test_faults_replies.py": "faults",
     "tests/integration/test_postgres.py": "postgres",
     "tests/integration/test_processes_stalled.py": "faults",
+    "tests/integration/test_report_page.py": "browser",
 }
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
 LASTING = ("singleton-", "asyncio_", "execnet", "Dummy-")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import unquote
+
+from simulator.history.names import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,13 @@ def note(text: str) -> Finding:
 
 
 def label(lock: str) -> str:
-    """Return a short name of a lock: its blob's path without folders, host id and escapes.
+    """Return a short name of a lock: its blob's path without folders, host id and escapes, safe to print.
 
     Example:
         >>> label("locks/my-host/ship.tenant%2Da")
         'ship.tenant-a'
     """
-    return unquote(lock.rsplit("/", 1)[-1])
+    return readable(lock)
 
 
 def count(number: int, one: str, many: str = "") -> str:

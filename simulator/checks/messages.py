@@ -69,23 +69,13 @@ class Messages:
 
 def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     """Follow every message that was sent; return the counts, and what is wrong."""
-    bodies = {(section.host, section.owner) for section in history.sections}
-    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
-    away = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.reason == "defer"}
     states: Counter[str] = Counter()
     troubles: list[Trouble] = []
     findings: list[Finding] = []
-    unread: Counter[str] = Counter()
-    for message in history.messages.values():
-        if message.sent is None:
-            continue
-        if not history.reads(message.queue):
-            unread[message.queue] += 1
-            continue
-        ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
-        state = _state(history, message, ran=bool(ran), dropped=_dropped(message, away))
-        if state == "stuck" and _given_up(message):
-            state = "poisoned"
+    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    sent = [message for message in history.messages.values() if message.sent is not None]
+    unread = Counter(message.queue for message in sent if not history.reads(message.queue))
+    for message, state, ran in final_states(history):
         states[state] += 1
         states["sent"] += 1
         states["redelivered"] += message.most_dequeued > 1
@@ -98,6 +88,19 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
             findings.append(_judge_poison(history, message, refused))
     messages = Messages(**states, troubles=tuple(troubles))
     return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
+
+
+def final_states(history: History) -> Iterator[tuple[Message, State, list[Invocation]]]:
+    """Yield each message that was sent to a function of the app, how it ended, and the calls whose bodies ran."""
+    bodies = {(section.host, section.owner) for section in history.sections}
+    refused = {(refusal.host, refusal.owner) for refusal in history.refusals}
+    away = {(refusal.host, refusal.owner) for refusal in history.refusals if refusal.reason == "defer"}
+    for message in history.messages.values():
+        if message.sent is None or not history.reads(message.queue):
+            continue
+        ran = [call for call in message.invocations if _ran(history, call, bodies, refused)]
+        state = _state(history, message, ran=bool(ran), dropped=_dropped(message, away))
+        yield message, "poisoned" if state == "stuck" and _given_up(message) else state, ran
 
 
 def _outgoing(unread: Counter[str]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.accounts import judge_accounts
@@ -27,6 +27,7 @@ from simulator.checks.losses import judge_losses
 from simulator.checks.messages import Messages, check_messages
 from simulator.checks.reach import How, reach_of
 from simulator.checks.renewals import judge_renewals
+from simulator.checks.reports import CheckReport, report_checks
 from simulator.checks.requests import Requests, check_requests
 from simulator.checks.spans import judge_spans
 from simulator.checks.tokens import Tokens, check_tokens, judge_tokens
@@ -105,6 +106,7 @@ class Verdict:
         interrupted: the run was interrupted. duration: seconds from the first to the last record.
         seed: the number from which the run's choices were made.
         start: when the run began, by the journals' clock.
+        checks: each check, what it looked at and what it found.
     """
 
     verdict: Outcome
@@ -130,8 +132,9 @@ class Verdict:
     tokens: Tokens
     hosts: tuple[HostReport, ...]
     functions: tuple[FunctionReport, ...]
-    faults: tuple[FaultReport, ...] = ()
+    faults: tuple[FaultReport, ...]
     start: float
+    checks: tuple[CheckReport, ...]
 
     @property
     def holds(self) -> bool:
@@ -162,13 +165,13 @@ class Verdict:
                 exercised, how, why}
         """
         data: dict[str, Any] = {"schema": SCHEMA}
-        for name, value in asdict(self).items():
+        for name, value in asdict(replace(self, checks=())).items():
             if name in {"overlaps", "caught"}:
                 data[f"{name.removesuffix('s')}_count"] = len(value)
                 data[name] = [self._overlap(overlap) for overlap in value[:EXAMPLES]]
             elif name == "failovers":
                 data[name] = [_failover(failover) for failover in self.failovers]
-            elif name not in {"violations", "start"}:
+            elif name not in {"violations", "start", "checks"}:
                 data[name] = value
         return cast("dict[str, Any]", _plain(data))
 
@@ -189,24 +192,28 @@ def judge(records: Sequence[Record]) -> Verdict:
     messages, of_messages = check_messages(history)
     requests, of_requests = check_requests(history)
     exercised = count_exercised(history)
-    findings = [
-        *judge_overlaps(history, overlaps, caught),
-        *judge_spans(history),
-        *judge_guards(history),
-        *judge_witnessed(history),
-        *judge_accounts(history),
-        *judge_renewals(history),
-        *judge_losses(history),
-        *judge_endings(history),
-        *judge_tokens(tokens),
-        *judge_failovers(history, failovers),
-        *of_messages,
-        *judge_copies(history),
-        *of_requests,
-        *judge_activity(history, messages),
-        *judge_liveness(history),
-        *judge_faults(history),
-    ]
+    checks = report_checks(
+        history,
+        {
+            "overlaps": judge_overlaps(history, overlaps, caught),
+            "spans": judge_spans(history),
+            "guards": judge_guards(history),
+            "witnessed": judge_witnessed(history),
+            "accounts": judge_accounts(history),
+            "renewals": judge_renewals(history),
+            "losses": judge_losses(history),
+            "endings": judge_endings(history),
+            "tokens": judge_tokens(tokens),
+            "failovers": judge_failovers(history, failovers),
+            "messages": of_messages,
+            "copies": judge_copies(history),
+            "requests": of_requests,
+            "activity": judge_activity(history, messages),
+            "liveness": judge_liveness(history),
+            "faults": judge_faults(history),
+        },
+    )
+    findings = [finding for check in checks for finding in check.findings]
     reasons = tuple(finding.text for finding in findings if finding.kind != "note")
     violations = tuple(finding.text for finding in findings if finding.kind == "violation")
     return Verdict(
@@ -235,6 +242,7 @@ def judge(records: Sequence[Record]) -> Verdict:
         duration=history.end - history.start,
         seed=history.setup.get("seed", 0),
         start=history.start,
+        checks=checks,
     )
 
 

@@ -24,9 +24,9 @@ class Leases:
         """Take a request for a lease and its answer, while locks are ``held``."""
         worker, blob = int(record.get("worker") or 0), record.text("blob")
         granted = record.get("status") in _GRANTED
-        if record.get("action") == "acquire":
-            if granted:
-                self._blobs[record.host, worker].add(blob)
+        if record.get("action") == "acquire" and granted:
+            self._blobs[record.host, worker].add(blob)
+        if record.get("action") != "renew":
             return
         for got in held:
             if (got.host, got.worker) == (record.host, worker) and _is_of(blob, got.blob or got.lock):

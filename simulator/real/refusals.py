@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from simulator.nemesis.wires import WireError, services_of
@@ -12,8 +11,6 @@ from simulator.work.feed import check_messages
 from simulator.work.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from simulator.work.scenario import Scenario
 
 
@@ -33,19 +30,3 @@ def refuse(scenario: Scenario) -> None:
                 services_of(storage)
             except WireError as error:
                 raise ScenarioError(f"--storage: {error}") from error
-
-
-def check_output(option: str, path: Path) -> None:
-    """See whether a file can be written at the end of a run; nothing is written yet.
-
-    Raises:
-        ScenarioError: it can't.
-    """
-    folder = path.absolute().parent
-    if path.is_dir():
-        raise ScenarioError(f"{option} {path}: it is a folder: name a file in it")
-    if not folder.is_dir():
-        raise ScenarioError(f"{option} {path}: there is no folder {folder}: create it, or name another file")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        what = path if path.exists() else folder
-        raise ScenarioError(f"{option} {path}: {what} can't be written: name another file")

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
+    from simulator.history.journal import Record
     from simulator.work.scenario import Scenario
 
 STEP: Final = 0.05
@@ -59,10 +60,11 @@ class Trouble(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run: the verdict, if there is one, and the folder of the journals, if they were kept."""
+    """The result of a run: the verdict, if there is one, the journals' folder, if it was kept, and the records."""
 
     verdict: Verdict | None
     journals: Path | None
+    records: tuple[Record, ...] = field(repr=False, default=())
 
 
 def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
@@ -77,7 +79,8 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> Outcome:
     keep = scenario.keep
     course = _Course(scenario, folder, reporter, signals)
     try:
-        return Outcome(course.run(), folder if keep else None)
+        verdict = course.run()
+        return Outcome(verdict, folder if keep else None, course.records)
     except (AzuriteError, StorageTrouble, FleetTrouble) as error:
         raise Trouble(f"{error}; the journals are in {folder}" if keep else str(error)) from error
     except Exception as error:
@@ -115,6 +118,7 @@ class _Course:
         self._started = 0.0
         self._checked = 0.0
         self._decided = False
+        self.records: tuple[Record, ...] = ()
 
     def run(self) -> Verdict | None:
         """Go through the run. If it is interrupted, or decided early, what has happened so far is judged."""
@@ -325,7 +329,8 @@ class _Course:
         fleet.journal.write("run_ended", interrupted=interrupted)
         fleet.look()
         self._show("stopping")
-        return judge(read_journals(self._folder))
+        self.records = tuple(read_journals(self._folder))
+        return judge(self.records)
 
 
 def _strikes(scenario: Scenario) -> list[tuple[float, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simulator.checks.findings import count, label
 from simulator.history.historian import Historian
+from simulator.history.names import printable, shortened
 
 if TYPE_CHECKING:
     from simulator.history.facts import Acquisition, Deed, Held, Message, Section, Wait
@@ -41,6 +42,23 @@ class LockNow:
     orphaned: float | None
 
 
+@dataclass(slots=True, kw_only=True)
+class FaultNow:
+    """A fault of the nemesis: what it is in words, whom it strikes, and when.
+
+    Attributes:
+        planned: when it is to end; None if nobody knows.
+        until: when it ended; infinity while it lasts.
+    """
+
+    kind: str
+    hosts: tuple[str, ...]
+    what: str
+    t: float
+    planned: float | None
+    until: float = math.inf
+
+
 class Board(Historian):
     """A history up to now, in which some things are under way; `events` has the lines for people."""
 
@@ -52,6 +70,13 @@ class Board(Historian):
         self.told = 0
         self.orphans: dict[str, Held] = {}
         self.overlaps = 0
+        self.overlapped: list[tuple[float, str, str]] = []  # when, who entered, and who was inside
+        self.taken: list[tuple[float, str]] = []  # when somebody took a dead host's lock, and who
+        self.ended: dict[str, float] = {}  # when a host was killed, stopped or crashed
+        self.drained: list[tuple[float, str]] = []
+        self.restarted: dict[str, tuple[float, str]] = {}  # when a host was started, and in place of which
+        self.struck: list[FaultNow] = []
+        self.faults: dict[int, FaultNow] = {}  # those under way
         self._poisoned: Counter[str] = Counter()
 
     def take(self, record: Record) -> None:
@@ -64,6 +89,15 @@ class Board(Historian):
     def state(self, host: str) -> State:
         """Return what a host is doing; an unknown host is starting."""
         return self.hosts.setdefault(host, "starting")
+
+    def here(self) -> list[str]:
+        """Return the hosts that nobody was started in place of."""
+        replaced = {old for _, old in self.restarted.values()}
+        return [host for host in self.hosts if host not in replaced]
+
+    def paused(self) -> set[str]:
+        """Return the hosts that stand still."""
+        return {pause.host for pause in self.history.pauses if pause.end == math.inf}
 
     def alive(self) -> list[str]:
         """Return the hosts that work."""
@@ -132,7 +166,7 @@ class Board(Historian):
             self.tell(record, f"{record.host} (pid {record.get('pid')}) killed {where} {_first(record)}{more}", "bad")
         if locked:
             self.orphans.update({hold.lock: hold for hold in holds})
-        self.hosts[record.host] = "killed"
+        self._end(record, "killed")
 
     def _tell_pause(self, record: Record) -> None:
         if not self._struck:
@@ -141,21 +175,47 @@ class Board(Historian):
     def _tell_resume(self, record: Record) -> None:
         self.tell(record, f"{record.host} goes on", "faint")
 
+    def _tell_host_exited(self, record: Record) -> None:
+        if record.get("expected"):
+            self._end(record, "stopped")
+        elif self.state(record.host) != "killed":
+            self.tell(record, f"{record.host} ended by itself with exit code {record.get('code')}", "bad")
+            self._end(record, "failed")
+
+    def _end(self, record: Record, state: State) -> None:
+        self.hosts[record.host] = state
+        self.ended.setdefault(record.host, record.t)
+
+    def _tell_host_restarted(self, record: Record) -> None:
+        after = record.text("after")
+        self.restarted[record.host] = record.t, after
+        self.state(record.host)
+        self.tell(record, f"{after} is started again as {record.host}", "faint")
+
+    def _tell_host_draining(self, record: Record) -> None:
+        self.drained.append((record.t, record.host))
+
     def _tell_fault(self, record: Record) -> None:
-        self.tell(record, record.text("what"), "bad")
+        seconds, kind = record.get("seconds"), record.text("kind")
+        planned = None if seconds is None else record.t + float(seconds)
+        hosts, what = tuple(record.get("hosts") or ()), printable(record.text("what"))
+        fault = FaultNow(kind=kind, hosts=hosts, what=what, t=record.t, planned=planned)
+        self.struck.append(fault)
+        self.faults[int(record.get("id") or 0)] = fault
+        self.tell(record, what, "bad")
+
+    def _tell_fault_ended(self, record: Record) -> None:
+        fault = self.faults.pop(int(record.get("id") or 0), None)
+        if fault is None:
+            return
+        fault.until = record.t
+        if fault.kind not in {"kill", "pause"} and record.t > fault.t:
+            hits = count(int(record.get("hits") or 0), "request")
+            who = f" of {', '.join(fault.hosts)}" if fault.hosts else ""
+            self.tell(record, f"the {fault.kind}{who} is over: it hit {hits}", "faint")
 
     def _tell_healed(self, record: Record) -> None:
         self.tell(record, "all faults are undone: now everybody must get their turn", "good")
-
-    def _tell_host_restarted(self, record: Record) -> None:
-        self.tell(record, f"{record.text('after')} is started again as {record.host}", "faint")
-
-    def _tell_host_exited(self, record: Record) -> None:
-        if record.get("expected"):
-            self.hosts[record.host] = "stopped"
-        elif self.state(record.host) != "killed":
-            self.tell(record, f"{record.host} ended by itself with exit code {record.get('code')}", "bad")
-            self.hosts[record.host] = "failed"
 
     # -- the hosts' records --------------------------------------------------------------------------
 
@@ -169,7 +229,9 @@ class Board(Historian):
 
     def _tell_host_ready(self, record: Record) -> None:
         self.hosts[record.host] = "ready"
-        if set(self.hosts.values()) == {"ready"}:
+        if record.host in self.restarted:
+            self.tell(record, f"{record.host} is ready", "faint")
+        elif set(self.hosts.values()) == {"ready"}:
             self.tell(record, f"{count(len(self.hosts), 'host')} ready", "faint")
 
     def _tell_http_port(self, record: Record) -> None:
@@ -181,7 +243,7 @@ class Board(Historian):
             self.hosts[record.host] = "stopping"
 
     def _tell_host_stopped(self, record: Record) -> None:
-        self.hosts[record.host] = "stopped"
+        self._end(record, "stopped")
 
     def _tell_host_error(self, record: Record) -> None:
         self.hosts[record.host] = "failed"
@@ -201,9 +263,10 @@ class Board(Historian):
         match record.get("kind"):
             case "acquired" if lock in self.orphans and self.orphans[lock].host != record.host:
                 since = self.orphans.pop(lock).t
-                self.tell(record, f"{record.host} took {label(lock)} over after {record.t - since:.1f} s", "good")
+                self.taken.append((record.t, record.host))
+                self.tell(record, f"{record.host} took {_named(lock)} over after {record.t - since:.1f} s", "good")
             case "lost":
-                self.tell(record, f"{record.host} lost {label(lock)} ({record.text('reason')})", "bad")
+                self.tell(record, f"{record.host} lost {_named(lock)} ({record.text('reason')})", "bad")
             case "body_started":
                 self._tell_overlap(record, self.history.sections[-1])
 
@@ -212,7 +275,8 @@ class Board(Historian):
         others = [each for each in self.inside() if each is not entered and self._is_beside(each, entered)]
         if len(others) >= self.history.function(entered.function).at_once:
             self.overlaps += 1
-            where = f"entered {label(entered.lock)} with {others[0].host} inside"
+            self.overlapped.append((record.t, record.host, others[0].host))
+            where = f"entered {_named(entered.lock)} with {others[0].host} inside"
             self.tell(record, f"OVERLAP: {record.host} {where}", "bad")
 
     @property
@@ -234,4 +298,9 @@ class Board(Historian):
 def _first(record: Record) -> str:
     """Name the lock for which a host was killed or paused."""
     holds = record.get("holds")
-    return label(holds[0]["lock"]) if holds else "nothing"
+    return _named(holds[0]["lock"]) if holds else "nothing"
+
+
+def _named(lock: str) -> str:
+    """Name a lock in a line for people."""
+    return shortened(label(lock))

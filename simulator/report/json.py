@@ -6,13 +6,14 @@ import json
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from simulator.checks.verdict import Verdict
 
 
-def write_json(verdict: Verdict, journals: Path | None, stream: TextIO) -> None:
-    """Write the verdict, and where the journals are if they were kept."""
-    kept = {} if journals is None else {"journals": str(journals)}
-    stream.write(json.dumps(verdict.to_dict() | kept, indent=2) + "\n")
+def write_json(verdict: Verdict, files: Mapping[str, Path | None], stream: TextIO) -> None:
+    """Write the verdict, and where the files are that the run has left, by what they are."""
+    left = {what: str(path) for what, path in files.items() if path is not None}
+    stream.write(json.dumps(verdict.to_dict() | left, indent=2) + "\n")
     stream.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from simulator.checks.verdict import Verdict
@@ -32,7 +32,12 @@ class Progress:
 
 
 class Reporter:
-    """Shows a run while it runs, and its result."""
+    """Shows a run while it runs, and its result.
+
+    `stays`: somebody looks at the result on a terminal, and wants to know more than fits there.
+    """
+
+    stays: ClassVar[bool] = False
 
     def step(self, text: str) -> None:
         """Say what is being prepared."""

@@ -1,30 +1,45 @@
 """See the lease requests that really go over the network, where aiohttp gets them: our own, and those of Azure's SDK.
 
 So nobody has to believe what a lock says of its leases. Of a request only these are kept: the operation, the blob, and
-the status of the answer.
+the status of the answer. All other requests to the storage are counted by kind.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from aiohttp import ClientSession
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Mapping
 
     from simulator.history.journal import Write
 
-_TOLD: Final = frozenset({"acquire", "renew"})
+_TOLD: Final = frozenset({"acquire", "renew", "release"})
+_STEP: Final = 1.0
+"""Seconds for which a count may be told late."""
+_QUEUE: Final = {
+    "GET": "receive messages",
+    "POST": "send a message",
+    "PUT": "update a message",
+    "DELETE": "delete a message",
+}
+_BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a blob", "DELETE": "delete a blob"}
 
 
 def tap_leases(write: Write) -> None:
-    """Write ``lease_request`` for each request of this process for a lease or its renewal, once it is answered.
+    """Write ``lease_request`` for each request of this process for a lease, its renewal or its release.
 
-    ``blob`` is its path, with what is above its container. ``status`` is None if no answer came.
+    It is written when the request is answered. ``blob`` is its path, with what is above its container. ``status`` is
+    None if no answer came. Now and then ``storage_calls`` says how many requests of each kind were sent so far.
     """
     send = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
+    calls = _Calls(write)
 
     async def told(action: str, path: str, answering: Awaitable[Any]) -> Any:
         status = None
@@ -37,9 +52,58 @@ def tap_leases(write: Write) -> None:
 
     def tapped(session: Any, method: str, url: Any, **more: Any) -> Awaitable[Any]:
         answering = send(session, method, url, **more)
-        action = (more.get("headers") or {}).get("x-ms-lease-action")
-        if action not in _TOLD or "comp=lease" not in str(url):
+        headers = more.get("headers") or {}
+        action = headers.get("x-ms-lease-action")
+        leasing = action is not None and "comp=lease" in str(url)
+        calls.count(method, url, headers, action if leasing else None)
+        if not leasing or action not in _TOLD:
             return answering
         return told(action, unquote(urlsplit(str(url)).path), answering)
 
     ClientSession._request = tapped  # type: ignore[method-assign,assignment]  # noqa: SLF001
+
+
+class _Calls:
+    """Counts requests to the storage by kind, and tells the counts about a second after a change."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._counts: Counter[str] = Counter()
+        self._turn = threading.Lock()
+        self._teller: asyncio.AbstractEventLoop | None = None  # which will tell
+
+    def count(self, method: str, url: Any, headers: Mapping[str, str], action: str | None) -> None:
+        if "x-ms-version" not in headers:
+            return  # the app's own business, with somebody else
+        kind = _kind(method, str(url), action)
+        with self._turn:  # loops of several threads send requests
+            self._counts[kind] += 1
+            if self._teller is None or self._teller.is_closed():
+                self._teller = asyncio.get_running_loop()
+                self._teller.call_later(_STEP, self._tell)
+
+    def _tell(self) -> None:
+        with self._turn:
+            self._teller = None
+            calls = dict(self._counts)
+        self._write("storage_calls", pid=os.getpid(), calls=calls)
+
+
+def _kind(method: str, url: str, action: str | None) -> str:
+    """Name a request's kind.
+
+    >>> _kind("PUT", "http://host/a/locks/name?comp=lease", "renew"), _kind("GET", "http://host/a/locks/name", None)
+    ('renew a lease', 'read a blob')
+    >>> _kind("PUT", "http://host/a/locks?restype=container", None), _kind("POST", "http://host/a/q/messages", None)
+    ('make a container', 'send a message')
+    """
+    if action is not None:
+        return f"{action} a lease"
+    path, _, query = url.partition("?")
+    if "/messages" in path:
+        return _QUEUE.get(method, method)
+    if "restype=container" in query:
+        return "list blobs" if "comp=list" in query else "make a container"
+    if "comp=metadata" in query:
+        return "write a blob's metadata"
+    return _BLOB.get(method, method)

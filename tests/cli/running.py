@@ -27,14 +27,14 @@ class Sim:
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.temp = folder / "temp"
         self.temp.mkdir(exist_ok=True)
-        work = folder / "empty"
-        work.mkdir(exist_ok=True)
+        self.work = folder / "empty"
+        self.work.mkdir(exist_ok=True)
         self._family: set[psutil.Process] = set()
         self._output = (folder / "output").open("w+b")
         self._errors = (folder / "errors").open("w+b")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "simulator.cli", *arguments],
-            cwd=work,
+            cwd=self.work,
             env={**os.environ, "TMPDIR": str(self.temp), "PYTHONPATH": str(ROOT), "COLUMNS": "120", **environment},
             stdin=subprocess.DEVNULL,
             stdout=self._output,

@@ -27,13 +27,14 @@ def app(tmp_path: Path) -> Path:
 def test_a_signal_in_the_midst_ends_the_run_and_tells_what_it_had(
     sim: Callable[..., Sim], app: Path, number: signal.Signals, code: int
 ) -> None:
-    run = sim("--app", str(app), "--hosts", "2", "--duration", "60")
+    run = sim("--app", str(app), "--hosts", "2", "--duration", "60", "--report", "run.html")
     run.wait_for(run.says("hosts ready"))
     run.wait_for(run.says("messages done"))
     run.send(number)
     assert run.wait() == code
     assert "BROKEN OFF" in run.output
     assert "the run was broken off" in run.output
+    assert "BROKEN OFF" in (run.work / "run.html").read_text("utf-8")
     assert "interrupted; nothing is left behind" in run.errors
     assert "Traceback" not in run.output + run.errors
     assert run.left_behind() == []

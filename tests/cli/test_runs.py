@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from simulator.checks.verdict import judge
 from simulator.history.journal import read_journals
 from tests.cli.apps import MIXED, SMALL, write_app
 from tests.cli.running import ROOT, Sim
+from tests.support.traces import problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.slow
 def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_again(sim: Callable[..., Sim]) -> None:
-    run = sim("--hosts", "3", "--kill", "1", "--duration", "8", "--seed", "11", "--json", "--keep")
+    run = sim(
+        "--hosts", "3", "--kill", "1", "--duration", "8", "--seed", "11", "--json", "--keep", "--report", "run.html"
+    )
     assert run.wait() == 0, run.output + run.errors
     verdict = run.verdict
     assert run.errors == ""
@@ -43,6 +48,10 @@ def test_a_killed_holder_is_replaced_in_time_and_the_journals_tell_the_same_agai
     assert verdict["tokens"]["issued"] >= verdict["sections"] > 10
     # The journals stay, without the storage's key, and the verdict is a pure function of them.
     folder = Path(verdict.pop("journals"))
+    assert verdict.pop("report") == "run.html"
+    page = (run.work / "run.html").read_text("utf-8")
+    assert "HOLDS: never two at once and failover was in time." in page
+    assert "AccountKey" not in page
     assert judge(read_journals(folder)).to_dict() == verdict
     assert not [path.name for path in folder.iterdir() if b"AccountKey" in path.read_bytes()]
     shutil.rmtree(folder)
@@ -64,12 +73,14 @@ def test_a_paused_holder_is_overtaken_and_told_when_it_goes_on(sim: Callable[...
 
 
 def test_without_the_lock_bodies_overlap_and_the_verdict_says_so(sim: Callable[..., Sim], storage: str) -> None:
-    run = sim("--hosts", "3", "--duration", "4", "--no-singleton", "--storage", storage)
+    run = sim("--hosts", "3", "--duration", "4", "--no-singleton", "--storage", storage, "--report", "run.html")
     assert run.wait() == 1, run.output + run.errors
     assert "OVERLAP: " in run.output
     assert "VIOLATED: two were inside at once." in run.output
     assert "both inside for" in run.output
     assert "guarded bodies ran without holding the lock (--no-singleton)" in run.output
+    assert run.output.endswith("\nThe report is in run.html\n")
+    assert "VIOLATED: two were inside at once." in (run.work / "run.html").read_text("utf-8")
     assert run.left_behind() == []
 
 
@@ -111,9 +122,15 @@ def test_on_a_terminal_the_run_is_drawn(tmp_path: Path, storage: str) -> None:
     write_app(tmp_path / "app", SMALL)
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "simulator.cli", "--hosts", "2", "--duration", "2"],
+        [sys.executable, "-m", "simulator.cli", "--hosts", "2", "--duration", "2", "--trace", str(tmp_path / "t.json")],
         cwd=tmp_path / "app",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SINGLETON_SIM_STORAGE": storage, "TERM": "xterm-256color"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SINGLETON_SIM_STORAGE": storage,
+            "SINGLETON_SIM_CACHE": str(tmp_path / "cache"),
+            "TERM": "xterm-256color",
+        },
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -130,4 +147,9 @@ def test_on_a_terminal_the_run_is_drawn(tmp_path: Path, storage: str) -> None:
     text = drawn.decode()
     assert "\x1b[" in text
     assert "work comes in" in text
-    assert "HOLDS, as far as it was tried: " in text.rpartition("the hosts stop")[2]
+    last = text.rpartition("the hosts stop")[2]
+    assert "HOLDS, as far as it was tried: " in last
+    assert re.search(r"host-2 .*█", last)  # the timeline stays
+    (report,) = (tmp_path / "cache" / "reports").glob("run-*.html")
+    assert str(report) in last.rstrip().splitlines()[-1]
+    assert problems(json.loads((tmp_path / "t.json").read_text())) == []

@@ -648,6 +648,18 @@ def test_a_tick_that_could_not_ask_takes_nothing_over() -> None:
     assert any("was never taken over" in text for text in ticked((19.0, 25.0, "partition", "host-3")))
 
 
+def test_a_host_that_was_started_again_does_not_stand_for_one_that_was_never_ready() -> None:
+    story = Story(hosts=2, faults=["kill"])
+    for record in story.records:
+        if record.event == "run_started":
+            record.fields.update(hosts=3)  # type: ignore[attr-defined]
+    story.body("host-1", 1.0, 2.0, A, token=1)
+    story.kill(3.0, "host-2")
+    story.add(4.0, "host-2.2", "host_restarted", after="host-2")
+    story.add(5.0, "host-2.2", "host_ready")
+    assert ended(story).reasons == ("only 2 of 3 hosts became ready",)
+
+
 def test_a_nemesis_need_not_show_the_failover_of_each_kill() -> None:
     def killed(**setup: Any) -> Verdict:
         story = Story(**setup)

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from simulator.checks.verdict import Verdict, judge
 from simulator.report.board import Board
 from simulator.report.json import write_json
+from simulator.report.live.look import Look
+from simulator.report.live.view import view
 from simulator.report.plain import PlainReporter, pulse
 from simulator.report.reporter import Phase, Progress
-from simulator.report.terminal import ASCII_MARKS, MARKS, TerminalReporter, last_screen, view
 from simulator.report.words import headline, summary
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
@@ -82,11 +82,7 @@ def test_what_was_not_tried_is_in_the_headline() -> None:
 )
 def test_what_the_hosts_are_is_told_from_the_start_to_the_end(same_app: bool, words: str) -> None:
     story = Story(same_app=same_app)
-    assert (
-        drawn(view(board(story), progress(), height=24), width=80)
-        .splitlines()[0]
-        .startswith(f"singleton-sim  {words}  ")
-    )
+    assert view(board(story), progress(), Look())[0].plain.startswith(f"singleton-sim  {words}  ")
     assert summary(judge(story.end(30)))[0].text == words
 
 
@@ -199,64 +195,8 @@ def test_plain_lines_survive_a_stream_that_knows_little() -> None:
 def test_json_is_the_verdict_and_nothing_else() -> None:
     stream = io.StringIO()
     verdict = judge(good_story().end(30))
-    write_json(verdict, None, stream)
+    write_json(verdict, {"journals": None}, stream)
     assert json.loads(stream.getvalue()) == verdict.to_dict()
     stream = io.StringIO()
-    write_json(verdict, Path("/journals"), stream)
+    write_json(verdict, {"journals": Path("/journals")}, stream)
     assert json.loads(stream.getvalue()) == {**verdict.to_dict(), "journals": "/journals"}
-
-
-def drawn(what: object, width: int = 100) -> str:
-    console = Console(file=io.StringIO(), width=width, height=40, record=True)
-    console.print(what)
-    return console.export_text()
-
-
-def test_the_view_shows_hosts_locks_and_what_happened() -> None:
-    story = good_story()
-    story.body("host-3", 29, None, key_lock("b"), token=9)
-    text = drawn(view(board(story), progress(at=30), height=40))
-    assert re.search(r"host-2 +102 +killed", text)
-    assert re.search(r"host-3 +103 +ready +ship.b 1.0 s", text)
-    assert re.search(r"ship.b +host-3 +9", text)
-    assert "host-1 took ship.a over after 15.5 s" in text
-    assert "0 overlaps" in text
-
-
-@pytest.mark.parametrize("size", [(30, 8), (80, 24), (250, 70)])
-def test_the_view_fits_its_terminal(size: tuple[int, int]) -> None:
-    width, height = size
-    hosts = 30
-    story = Story(hosts=hosts)
-    for number in range(1, hosts + 1):
-        story.body(f"host-{number}", 1, None, key_lock(f"key-{number}" * 5), token=number)
-    text = drawn(view(board(story), progress(), height=height), width=width)
-    assert max(map(len, text.splitlines())) <= width
-    assert len(text.splitlines()) <= max(height, 34)
-
-
-def test_markup_in_names_is_only_text() -> None:
-    story = Story()
-    story.body("host-1", 1, None, key_lock("%5Bred%5Dx%5B%2Fred%5D"))
-    assert "[red]x[/red]" in drawn(view(board(story), progress(), height=40))
-    story.kill(2, "host-1", key_lock("%5Bbold%5D"))
-    assert "[bold]" in drawn(last_screen(judge(story.end(60)), ["[link]"], MARKS))
-
-
-def test_the_last_screen_has_a_form_for_terminals_without_unicode() -> None:
-    text = drawn(last_screen(judge(full_story().end(30)), [], ASCII_MARKS))
-    assert "+ HOLDS" in text
-    assert "✓" not in text
-
-
-def test_the_terminal_gets_the_last_screen_after_the_view_is_gone() -> None:
-    stream = io.StringIO()
-    reporter = TerminalReporter(stream)
-    reporter.step("Installing Azurite: 3 s")
-    reporter.step("Installing Azurite: 4 s")
-    reporter.show(board(good_story()), progress())
-    reporter.finish(judge(good_story().end(30)), ["Try this"])
-    reporter.close()
-    reporter.close()
-    assert "HOLDS" in stream.getvalue()
-    assert "Try this" in stream.getvalue()

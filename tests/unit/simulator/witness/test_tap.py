@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from aiohttp import ClientSession
 
+from simulator.witness import tap
 from simulator.witness.tap import tap_leases
 from singleton.process.opening import open_container
 from singleton.settings.connection import StorageAccount
@@ -62,7 +63,7 @@ async def test_requests_are_seen_whichever_way_they_go(
 
 
 @pytest.mark.parametrize("status", [200, 409, None])
-@pytest.mark.parametrize("action", ["acquire", "renew"])
+@pytest.mark.parametrize("action", ["acquire", "renew", "release"])
 def test_a_request_for_a_lease_is_told_with_its_blob_and_its_answer(
     sent: Callable[..., list[dict[str, Any]]], action: str, status: int | None
 ) -> None:
@@ -70,6 +71,41 @@ def test_a_request_for_a_lease_is_told_with_its_blob_and_its_answer(
     assert sent(action, status=status) == [{**told, "status": status}]
 
 
-@pytest.mark.parametrize(("action", "url"), [("release", URL), ("", URL), ("renew", "http://h/container/blob")])
+@pytest.mark.parametrize(("action", "url"), [("change", URL), ("", URL), ("renew", "http://h/container/blob")])
 def test_other_requests_pass_unseen(sent: Callable[..., list[dict[str, Any]]], action: str, url: str) -> None:
     assert sent(action, url) == []
+
+
+async def test_requests_to_the_storage_are_counted_by_kind_and_told_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status=200)
+
+    monkeypatch.setattr(ClientSession, "_request", answer)
+    monkeypatch.setattr(tap, "_STEP", 0.01)
+    told: list[dict[str, Any]] = []
+    tap_leases(lambda event, /, **fields: told.append({"event": event, **fields}))
+    request: Any = ClientSession._request
+    ours = {"x-ms-version": "2024-08-04"}
+    blob, queue = "http://h/account/locks/name", "http://h/account/orders/messages"
+    for method, url, headers in (
+        ("PUT", f"{blob}?comp=lease", {**ours, "x-ms-lease-action": "break"}),
+        ("GET", blob, ours),
+        ("HEAD", blob, ours),
+        ("PUT", blob, ours),
+        ("PUT", f"{blob}?comp=metadata", ours),
+        ("DELETE", blob, ours),
+        ("PUT", "http://h/account/locks?restype=container", ours),
+        ("GET", "http://h/account/locks?restype=container&comp=list", ours),
+        ("GET", queue, ours),
+        ("POST", queue, ours),
+        ("POST", "https://api.example/pay", {}),
+    ):
+        await request(SimpleNamespace(), method, url, headers=headers)
+    assert told == []
+    await asyncio.sleep(0.05)
+    (record,) = told
+    kinds = ("break a lease", "read a blob", "look at a blob", "write a blob", "write a blob's metadata")
+    more = ("delete a blob", "make a container", "list blobs", "receive messages", "send a message")
+    assert (record["event"], record["calls"]) == ("storage_calls", dict.fromkeys((*kinds, *more), 1))

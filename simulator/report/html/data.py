@@ -1,0 +1,137 @@
+"""The data of a report, packed: columns instead of objects, and each text once."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.report.timeline.notes import careful
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from simulator.checks.reports import CheckReport
+    from simulator.report.html.subject import Subject
+    from simulator.report.timeline.model import Timeline
+
+FORMAT: Final = 1
+_EXACT: Final = 2**53
+"""Whole numbers from here on are not exact in JavaScript."""
+_ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def packed(subject: Subject) -> str:
+    """Return a report's data as JSON that may stand inside HTML, whatever the names in it are."""
+    data, texts = _data(subject)
+    whole = {**_without_secrets(data), **texts}
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+
+
+def _data(subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what there is little of, and, as columns, what there may be much of."""
+    line, texts = subject.timeline, _Texts()
+    spans = _spans(line, texts)
+    return {
+        "format": FORMAT,
+        "title": subject.title,
+        "headline": {"mark": subject.headline.mark, "text": subject.headline.text},
+        "lines": [[each.mark, each.text] for each in subject.lines],
+        "facts": [list(fact) for fact in subject.facts],
+        "story": list(subject.story),
+        "again": subject.again,
+        "faults": list(subject.faults),
+        "checks": [_check(each) for each in subject.checks],
+        "duration": _time(line.duration),
+        "hosts": [{"name": lane.name, "lives": _rows(lane.lives, "name pid start end ended")} for lane in line.hosts],
+        "locks": _rows(line.locks, "lock label function"),
+        "marks": [_mark(mark) for mark in _fields(line.marks)],
+        "overlaps": _rows(line.overlaps, "lock start end hosts owners caught"),
+        "takeovers": _rows(line.takeovers, "lock victim at state by taken bound token"),
+        "troubles": list(_fields(line.troubles)),
+        "calls": {host: dict(calls) for host, calls in line.calls.items()},
+    }, {**spans, "texts": texts.all}
+
+
+def _spans(line: Timeline, texts: _Texts) -> dict[str, Any]:
+    """Return what there may be many of, as columns."""
+    lease = "lock blob host start end ending renewed refused expires deadline seen"
+    return {
+        "bodies": _columns(line.bodies, "lock host function owner start end ending token held", texts),
+        "holdings": _columns(line.holdings, "lock host function owner start end ending token mode", texts),
+        "waits": _columns(line.waits, "lock host function owner start end ending", texts),
+        "leases": _columns(line.leases, lease, texts),
+        "handovers": _columns(line.handovers, "lock since at giver taker", texts),
+        "messages": _columns(line.messages, "id queue key sent received done state dequeued deferred", texts),
+        "notes": _columns(line.notes, "at host owner lock text", texts),
+    }
+
+
+class _Texts:
+    """Gives each text a number, and takes secrets out of it."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        number = self._numbers.setdefault(text, len(self.all))
+        if number == len(self.all):
+            self.all.append(careful(text))
+        return number
+
+
+def _columns(things: Sequence[Any], names: str, texts: _Texts) -> dict[str, list[Any]]:
+    """Return a column for each field. Texts are numbers of `texts`; the name of such a column begins with ``$``."""
+    columns: dict[str, list[Any]] = {}
+    for name in names.split():
+        values = [getattr(thing, name) for thing in things]
+        if values and isinstance(values[0], str):
+            columns[f"${name}"] = [texts.number(value) for value in values]
+        else:
+            columns[name] = [_plain(value) for value in values]
+    return columns
+
+
+def _rows(things: Iterable[Any], names: str) -> list[list[Any]]:
+    return [[_plain(getattr(thing, name)) for name in names.split()] for thing in things]
+
+
+def _fields(things: Iterable[Any]) -> Iterable[dict[str, Any]]:
+    return ({name: _plain(getattr(thing, name)) for name in type(thing).__slots__} for thing in things)
+
+
+def _mark(mark: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in mark.items() if value not in ("", 0, []) or name in {"at", "end"}}
+
+
+def _check(check: CheckReport) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "promise": check.promise,
+        "looked": [[what, number] for what, number in check.looked_at.items()],
+        "findings": [[finding.kind, finding.text] for finding in check.findings],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return _time(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _time(seconds: float) -> float:
+    return round(seconds, 4) if math.isfinite(seconds) else 0.0
+
+
+def _without_secrets(value: Any) -> Any:
+    """Take account keys and signatures out of every text: an error that is quoted may have some."""
+    if isinstance(value, str):
+        return careful(value)
+    if isinstance(value, dict):
+        return {careful(str(name)): _without_secrets(each) for name, each in value.items()}
+    return [_without_secrets(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,191 @@
+"""A small timeline in characters: a row for each host, and a column for each piece of the run.
+
+A column shows the most important thing of its time: an overlap, a death, a take-over, a fault, a pause, a body, a wait.
+Each has a character of its own, so colours are not needed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from simulator.checks.findings import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from simulator.report.board import Board
+    from simulator.report.live.look import Look
+
+AROUND: Final = 2
+"""Lines that are no rows: the times above the rows, and what the characters mean below them."""
+_RANKS: Final = (
+    "gone",
+    "idle",
+    "wait",
+    "lasts",
+    "body",
+    "pause",
+    "fault",
+    "drain",
+    "over",
+    "kill",
+    "overlap",
+)
+"""From the least important on."""
+_LEGEND: Final = ("overlap", "kill", "over", "drain", "pause", "body", "wait", "fault", "lasts")
+_WORDS: Final = {
+    "wait": "waits",
+    "lasts": "fault lasts",
+    "body": "inside",
+    "pause": "paused",
+    "fault": "fault",
+    "drain": "drained",
+    "over": "took over",
+    "kill": "killed",
+    "overlap": "OVERLAP",
+}
+_STYLES: Final = {
+    "idle": "dim",
+    "wait": "dim",
+    "lasts": "yellow",
+    "body": "cyan",
+    "pause": "yellow",
+    "fault": "yellow",
+    "drain": "yellow",
+    "over": "bold green",
+    "kill": "bold red",
+    "overlap": "bold red",
+}
+_NAME: Final = 10
+_BETWEEN: Final = 12  # columns from one time above the rows to the next, at least
+_NICE: Final = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+_WORTH: Final = _RANKS.index("pause")
+
+Overlapped = tuple[float, float, str, str]
+"""From when until when two hosts were inside at once, and which."""
+
+
+def strip(board: Board, look: Look, rows: int, *, now: float, overlaps: Sequence[Overlapped]) -> list[Text]:
+    """Draw the run up to ``now`` in at most so many rows, with two lines around them.
+
+    If there are more hosts than rows, those to which something happened are shown.
+    """
+    lane_of = lanes(board)
+    name = min(max(map(len, lane_of.values()), default=0), _NAME)
+    width = max(look.width - name - 1, 1)
+    scale = _Scale(board.history.start, max(now, board.history.start + 1), width)
+    drawn = {lane: _Lane(scale) for lane in dict.fromkeys(lane_of.values())}
+    for host, start, end, rank in _spans(board, now, overlaps):
+        if host in lane_of:
+            drawn[lane_of[host]].put(start, end, rank)
+    shown = _most_telling(drawn, rows)
+    lines = [scale.above(name + 1, look)]
+    lines += [
+        Text.assemble((look.middle(lane, name).ljust(name + 1), "dim"), drawn[lane].text(look), no_wrap=True)
+        for lane in shown
+    ]
+    return [*lines, _legend(look, {rank for lane in shown for rank in drawn[lane].cells}, len(drawn) - len(shown))]
+
+
+class _Scale:
+    """Which column a moment is in."""
+
+    def __init__(self, start: float, end: float, width: int) -> None:
+        self.start = start
+        self.end = end
+        self.width = width
+
+    def column(self, t: float) -> int:
+        share = (t - self.start) / (self.end - self.start)
+        return min(max(int(share * self.width), 0), self.width - 1)
+
+    def above(self, indent: int, look: Look) -> Text:
+        """Write the times above the rows, at round numbers."""
+        span = self.end - self.start
+        step = next((step for step in _NICE if step / span * self.width >= _BETWEEN), _NICE[-1])
+        line = [" "] * self.width
+        for number in range(int(span / step) + 1):
+            at, words = self.column(self.start + number * step), f"{number * step:g} s"
+            if at + len(words) <= self.width and not "".join(line[max(at - 1, 0) : at + len(words)]).strip():
+                line[at : at + len(words)] = words
+        return look.cut(Text(" " * indent + "".join(line), style="dim"), look.width)
+
+
+class _Lane:
+    """The columns of one host, each with the highest rank of what happened then."""
+
+    def __init__(self, scale: _Scale) -> None:
+        self._scale = scale
+        self.cells = [0] * scale.width
+
+    def put(self, start: float, end: float, rank: int) -> None:
+        last = self._scale.column(min(end, self._scale.end))
+        for column in range(self._scale.column(start), last + 1):
+            self.cells[column] = max(self.cells[column], rank)
+
+    def text(self, look: Look) -> Text:
+        text = Text()
+        for rank in self.cells:
+            name = _RANKS[rank]
+            text.append(look.glyphs[name], _STYLES.get(name, ""))
+        return text
+
+
+def lanes(board: Board) -> dict[str, str]:
+    """Return for each host the name of its row: the first host in whose place it was started."""
+    found: dict[str, str] = {}
+    for host in board.hosts:
+        _, before = board.restarted.get(host, (0.0, ""))
+        found[host] = found.get(before, before) or host
+    return found
+
+
+def _spans(board: Board, now: float, overlaps: Sequence[Overlapped]) -> Iterator[tuple[str, float, float, int]]:
+    """Yield what happened: on which host, from when until when, and its rank."""
+    history = board.history
+    for host in board.hosts:
+        since, _ = board.restarted.get(host, (history.start, ""))
+        yield host, since, board.ended.get(host, now), _RANKS.index("idle")
+    spans: Iterable[tuple[str, Iterable[tuple[str, float, float]]]] = (
+        ("wait", ((wait.host, wait.start, wait.end) for wait in history.waits)),
+        ("body", ((body.host, body.start, body.end) for body in history.sections)),
+        ("pause", ((pause.host, pause.start, pause.end) for pause in history.pauses)),
+        ("lasts", ((host, fault.t, fault.until) for fault in board.struck for host in fault.hosts)),
+        ("fault", ((host, fault.t, fault.t) for fault in board.struck for host in fault.hosts)),
+        ("drain", ((host, t, t) for t, host in board.drained)),
+        ("over", ((host, t, t) for t, host in board.taken)),
+        ("kill", ((kill.host, kill.t, kill.t) for kill in history.kills)),
+        ("overlap", ((host, start, end) for start, end, *two in overlaps for host in two)),
+    )
+    for name, things in spans:
+        rank = _RANKS.index(name)
+        for host, start, end in things:
+            yield host, start, now if end == math.inf else end, rank
+
+
+def _most_telling(lanes: dict[str, _Lane], rows: int) -> list[str]:
+    """Choose the lanes that are shown, and keep their order."""
+    if len(lanes) <= rows:
+        return list(lanes)
+
+    def telling(lane: str) -> tuple[int, int]:
+        marks = [rank for rank in lanes[lane].cells if rank >= _WORTH]
+        return max(marks, default=0), len(marks)
+
+    best = set(sorted(lanes, key=telling, reverse=True)[: max(rows, 0)])
+    return [lane for lane in lanes if lane in best]
+
+
+def _legend(look: Look, ranks: set[int], missing: int) -> Text:
+    """Say what the characters mean, those that are there."""
+    there = {_RANKS[rank] for rank in ranks}
+    parts: list[str | tuple[str, str]] = []
+    for name in _LEGEND:
+        if name in there:
+            parts += [(look.glyphs[name], _STYLES[name]), (f" {_WORDS[name]}  ", "dim")]
+    if missing > 0:
+        parts.append((f"{count(missing, 'more host')}", "dim"))
+    return look.line(*parts)

@@ -1,0 +1,178 @@
+"""What strikes a run, and what it costs: faults, kills, pauses, losses, deadlines, take-overs, hand-overs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from simulator.checks.findings import label
+from simulator.report.timeline.model import Handover, LeaseSpan, Mark, Takeover, Together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from simulator.checks.exclusion import Overlap
+    from simulator.checks.verdict import Verdict
+    from simulator.history.facts import Acquisition, History
+    from simulator.history.journal import Record
+
+_SAME: Final = 1.0
+"""Seconds between the record of a fault and that of the kill or the pause which it is."""
+_FAULTS: Final = {
+    "kill": ("kill", "crash"),
+    "crash": ("kill", "crash"),
+    "pause": ("pause", "short pause", "pause between steps"),
+    "drain": ("drain", "shut down"),
+    "operator": ("break", "operator"),
+}
+"""The kinds of faults that are such a mark, of real hosts and of virtual worlds."""
+
+
+def read_marks(
+    history: History, records: Sequence[Record], leases: Iterable[LeaseSpan], faults: Sequence[Mark]
+) -> tuple[Mark, ...]:
+    """Return all marks of a run. ``faults`` are those that its records don't tell of."""
+    struck = [*faults, *_faults(history, records)]
+    marks = [*struck, *(mark for mark in _strikes(history, records) if not _is_told(mark, struck))]
+    marks += [*_losses(history, records), *_deadlines(history, leases)]
+    return tuple(sorted(marks, key=lambda mark: mark.at))
+
+
+def _faults(history: History, records: Iterable[Record]) -> Iterator[Mark]:
+    """Yield the faults that the fleet caused, each with its end and how many requests it hit."""
+    ends = {record.get("id"): record for record in records if record.event == "fault_ended"}
+    for record in records:
+        if record.event == "healed":
+            yield _mark(history, record, "healed", "from here on everybody must get their turn")
+        if record.event != "fault" or record.get("id") is None:
+            continue
+        end = ends.get(record.get("id"))
+        yield Mark(
+            kind="fault",
+            fault=record.text("kind"),
+            id=int(record.get("id") or 0),
+            at=record.t - history.start,
+            end=(history.end if end is None else end.t) - history.start,
+            what=record.text("what") or record.text("kind"),
+            hosts=tuple(map(str, record.get("hosts") or ())),
+            lock=record.text("lock"),
+            hits=int((end.get("hits") if end is not None else 0) or 0),
+        )
+
+
+def _strikes(history: History, records: Iterable[Record]) -> Iterator[Mark]:
+    start = history.start
+    for kill in history.kills:
+        held = ", ".join(label(hold.lock) for hold in kill.holds)
+        what = f"{kill.host} (pid {kill.pid}) is killed" + (f" while it holds {held}" if held else "")
+        lock = kill.holds[0].lock if kill.holds else ""
+        yield Mark(kind="kill", at=kill.t - start, end=kill.t - start, what=what, hosts=(kill.host,), lock=lock)
+    for pause in history.pauses:
+        end = min(pause.end, history.end) - start
+        what = f"{pause.host} stands still for {end - pause.start + start:.1f} s"
+        yield Mark(kind="pause", at=pause.start - start, end=end, what=what, hosts=(pause.host,))
+    for gone in history.worker_ends:
+        what = f"a worker of {gone.host} ends: {gone.reason}"
+        yield Mark(kind="worker ended", at=gone.t - start, end=gone.t - start, what=what, hosts=(gone.host,))
+    for record in records:
+        if record.event == "operator":
+            what = f"an operator: {record.text('action') or 'break'} {label(record.text('lock'))}"
+            yield _mark(history, record, "operator", what, hosts=(), lock=record.text("lock"))
+        elif record.event == "host_draining":
+            yield _mark(history, record, "drain", f"{record.host} is drained")
+        elif record.event == "host_exited" and record.host in dict(history.crashes) and not record.get("expected"):
+            code = record.text("code")
+            yield _mark(history, record, "crash", f"{record.host} ended by itself with exit code {code}")
+
+
+def _is_told(mark: Mark, faults: Iterable[Mark]) -> bool:
+    """Tell whether a fault tells of this already."""
+    return any(
+        fault.fault in _FAULTS.get(mark.kind, ())
+        and abs(fault.at - mark.at) < _SAME
+        and (mark.kind == "operator" or not {*fault.hosts}.isdisjoint(mark.hosts))
+        for fault in faults
+    )
+
+
+def _losses(history: History, records: Iterable[Record]) -> Iterator[Mark]:
+    for record in records:
+        if record.event == "lock" and record.get("kind") == "lost":
+            lock, reason = record.text("lock"), record.text("reason") or "no reason given"
+            what = f"{record.host} learns that it has lost {label(lock)} ({reason})"
+            yield _mark(history, record, "lost", what, lock=lock, owner=record.text("owner"))
+
+
+def _deadlines(history: History, leases: Iterable[LeaseSpan]) -> Iterator[Mark]:
+    """Yield the deadlines that passed: holders that live must have given up by then."""
+    deaths = {kill.host: kill.t - history.start for kill in history.kills}
+    for lease in leases:
+        if lease.ending != "expired" or lease.deadline >= deaths.get(lease.host, math.inf):
+            continue
+        what = f"deadline: {lease.host} must have given up {label(lease.lock)}"
+        yield Mark(
+            kind="deadline", at=lease.deadline, end=lease.deadline, what=what, hosts=(lease.host,), lock=lease.lock
+        )
+
+
+def _mark(history: History, record: Record, kind: Any, what: str, **more: Any) -> Mark:
+    at = record.t - history.start
+    hosts = (record.host,) if record.host not in {"fleet", "world"} else ()
+    return Mark(**{"kind": kind, "at": at, "end": at, "what": what, "hosts": hosts} | more)
+
+
+def read_takeovers(verdict: Verdict) -> tuple[Takeover, ...]:
+    """Return what became of the locks of killed hosts."""
+    return tuple(
+        Takeover(
+            lock=over.lock,
+            victim=failover.host,
+            at=failover.at,
+            state=over.state,
+            by=over.by or "",
+            taken=None if over.seconds is None else failover.at + over.seconds,
+            bound=None if over.bound is None else failover.at + over.bound,
+            token=over.token_after,
+        )
+        for failover in verdict.failovers
+        for over in failover.overs
+    )
+
+
+def read_overlaps(verdict: Verdict) -> tuple[Together, ...]:
+    """Return who was inside at the same time, in the order of time."""
+    both = [*((each, False) for each in verdict.overlaps), *((each, True) for each in verdict.caught)]
+    return tuple(sorted((_together(each, caught=caught) for each, caught in both), key=lambda each: each.start))
+
+
+def _together(overlap: Overlap, *, caught: bool) -> Together:
+    return Together(
+        lock=overlap.lock,
+        start=overlap.at,
+        end=overlap.at + overlap.seconds,
+        hosts=(overlap.first.host, overlap.second.host),
+        owners=(overlap.first.owner, overlap.second.owner),
+        caught=caught,
+    )
+
+
+def read_handovers(history: History) -> tuple[Handover, ...]:
+    """Return who got a lock after whom; of a semaphore, slot by slot."""
+    taken: dict[str, list[Acquisition]] = defaultdict(list)
+    for got in sorted(history.acquisitions, key=lambda got: got.t):
+        taken[got.blob or got.lock].append(got)
+    overs = [
+        Handover(
+            lock=after.lock,
+            since=min(before.until, after.t) - history.start,
+            at=after.t - history.start,
+            giver=before.host,
+            taker=after.host,
+            owners=(before.owner, after.owner),
+        )
+        for several in taken.values()
+        for before, after in pairwise(several)
+    ]
+    return tuple(sorted(overs, key=lambda over: over.at))

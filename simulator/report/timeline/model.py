@@ -1,0 +1,243 @@
+"""What a timeline consists of. All times are seconds from the start of the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simulator.checks.failover import State
+    from simulator.checks.messages import State as MessageEnd
+    from simulator.history.facts import Ending
+    from simulator.history.functions import Mode
+
+LeaseEnd = Literal["released", "expired", "broken", "taken", "open"]
+"""How a lease ended. ``taken``: somebody else got it before its end. ``open``: it went on when the run ended."""
+MarkKind = Literal[
+    "fault", "kill", "pause", "drain", "crash", "worker ended", "operator", "lost", "deadline", "healed", "finding"
+]
+DEADLINE: Final = 14 / 15
+"""The share of a lease after which its holder gives it up, counted from the last grant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One process of a host, from its start to its end."""
+
+    name: str
+    pid: int
+    start: float
+    end: float
+    ended: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLane:
+    """One host. After a kill or a drain it is started again: then it has several lives, under names of their own."""
+
+    name: str
+    lives: tuple[Life, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockLane:
+    """One lock: the path of its blob, a short name, and its function. A semaphore's slots share a lane."""
+
+    lock: str
+    label: str
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A time in which something lasted: whose it was, and on which lock."""
+
+    lock: str
+    host: str
+    function: str
+    owner: str
+    start: float
+    end: float
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body(Span):
+    """A guarded body that ran. ``held``: under its lock."""
+
+    token: int | None
+    held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding(Span):
+    """A lock that was held."""
+
+    token: int | None
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Span):
+    """Somebody waited for a lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSpan:
+    """A lease on a lock's blob, from its grant to its end.
+
+    Attributes:
+        blob: the path of the blob; of a semaphore, its slot.
+        renewed: when it was renewed.
+        refused: when a renewal was refused, or got no answer.
+        expires: when it ends by itself, counted from the last grant.
+        deadline: when its holder must have given it up, counted from the last grant.
+        seen: whether the host saw the requests; otherwise it is concluded from the holds.
+    """
+
+    lock: str
+    blob: str
+    host: str
+    start: float
+    end: float
+    ending: LeaseEnd
+    renewed: tuple[float, ...]
+    refused: tuple[float, ...]
+    expires: float
+    deadline: float
+    seen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Something that happened at a moment, or lasted.
+
+    Attributes:
+        kind: what sort of thing.
+        what: one sentence for people.
+        hosts: whom it is about; none: everybody, or nobody.
+        lock: which lock it is about, or "".
+        fault: the kind of a fault, such as ``partition``.
+    """
+
+    kind: MarkKind
+    at: float
+    end: float
+    what: str
+    hosts: tuple[str, ...] = ()
+    lock: str = ""
+    owner: str = ""
+    fault: str = ""
+    id: int = 0
+    hits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Two bodies that were inside one lock at the same time. ``caught``: nobody can prevent it, and it was told."""
+
+    lock: str
+    start: float
+    end: float
+    hosts: tuple[str, str]
+    owners: tuple[str, str]
+    caught: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """A lock whose holder was killed at ``at``, and who took it over, when, and by when somebody had to."""
+
+    lock: str
+    victim: str
+    at: float
+    state: State
+    by: str
+    taken: float | None
+    bound: float | None
+    token: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """A lock went from one holder to the next: given up at ``since``, acquired at ``at``."""
+
+    lock: str
+    since: float
+    at: float
+    giver: str
+    taker: str
+    owners: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLine:
+    """A message on its way: sent, received, done."""
+
+    id: str
+    queue: str
+    key: str
+    sent: float
+    received: tuple[tuple[float, str], ...]
+    done: float | None
+    state: MessageEnd
+    dequeued: int
+    deferred: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A promise that was broken, and where to look for it.
+
+    Attributes:
+        check: the name of the check that found it.
+        at: when it happened; None where the check names no moment.
+        function: which function it is about, where no lock is known.
+    """
+
+    check: str
+    text: str
+    at: float | None = None
+    end: float | None = None
+    lock: str = ""
+    host: str = ""
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One record behind a mark: when, whose, for whom, about which lock, in words."""
+
+    at: float
+    host: str
+    owner: str
+    lock: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A whole run. Every sequence is in the order of time."""
+
+    duration: float
+    hosts: tuple[HostLane, ...]
+    locks: tuple[LockLane, ...]
+    bodies: tuple[Body, ...] = ()
+    holdings: tuple[Holding, ...] = ()
+    leases: tuple[LeaseSpan, ...] = ()
+    waits: tuple[Waiting, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    overlaps: tuple[Together, ...] = ()
+    takeovers: tuple[Takeover, ...] = ()
+    handovers: tuple[Handover, ...] = ()
+    messages: tuple[MessageLine, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    notes: tuple[Note, ...] = ()
+    calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Of each host, how many requests of each kind it sent to the storage."""
+
+    def host_of(self, name: str) -> str:
+        """Return the lane of a host that may have been started again."""
+        return next((lane.name for lane in self.hosts if any(life.name == name for life in lane.lives)), name)

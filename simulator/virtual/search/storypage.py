@@ -1,0 +1,112 @@
+"""The report of a story: the timeline of its world, its faults, and the promise that was broken."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from simulator.checks.findings import count
+from simulator.checks.verdict import judge
+from simulator.history.journal import Record
+from simulator.report.html.subject import Subject, facts_of
+from simulator.report.timeline.build import build_timeline
+from simulator.report.timeline.model import Mark, Timeline, Trouble
+from simulator.report.words import Line
+from simulator.virtual.worlds.outcome import told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simulator.virtual.oracle.evidence import Violation
+    from simulator.virtual.search.explore import Plan, Summary
+    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.worlds.outcome import Run
+
+_HOST: Final = re.compile(r"\bhost-[0-9]+")
+_NAMED: Final = re.compile(r"<(host-[0-9]+)>")
+
+
+def of_story(scenario: Scenario, run: Run, lines: Sequence[str], again: str) -> Subject:
+    """Make the report of a world; ``lines`` are its story in words."""
+    records = [*told(run.records), Record(run.seconds, "world", "run_ended")]
+    verdict = judge(records)
+    requests = [record for record in run.records if record.event == "request"]
+    timeline = build_timeline(
+        [*records, *requests],
+        verdict,
+        hosts=[f"host-{number}" for number in range(scenario.hosts)],
+        faults=[_mark(at=fault.at, end=fault.ends, kind=fault.kind, words=fault.words()) for fault in scenario.faults],
+    )
+    names = {lane.lock: lane.label for lane in timeline.locks}
+    what = f"your app in {Path(scenario.app).name}" if scenario.app else f"workload {scenario.workload!r}"
+    world = f"a virtual world: {what}, {count(scenario.hosts, 'host')}, {count(len(scenario.faults), 'fault')}"
+    findings = [_finding(violation, names) for violation in run.violations]
+    headline = Line("good", "Every promise was kept in this world.")
+    if run.violations:
+        first = run.violations[0]
+        headline = Line("bad", f"BROKEN ({first.check}): {_plain(first.text, names)}.")
+    facts = [fact for fact in facts_of(verdict) if fact[0] not in {"hosts", "kills"}]
+    return Subject(
+        title=f"singleton-sim, {world}, seed {scenario.seed}",
+        headline=headline,
+        lines=[Line("note", "Time is virtual here, and an oracle knows what the service knows.")],
+        facts=[("hosts", str(scenario.hosts)), ("faults", str(len(scenario.faults))), *facts],
+        timeline=replace(
+            timeline,
+            troubles=tuple(_trouble(violation, names) for violation in run.violations),
+            marks=tuple(sorted([*timeline.marks, *findings], key=lambda mark: mark.at)),
+        ),
+        checks=verdict.checks,
+        story=lines,
+        again=again,
+    )
+
+
+def of_exploration(plan: Plan, summary: Summary, lines: Sequence[str], *, broken: str = "") -> Subject:
+    """Make the report of an exploration without a story: nothing was found, or it did not come back."""
+    headline = Line("bad", f"{broken} It did not come back.") if broken else Line("good", "No promise was broken.")
+    faults = sum(many for name, many in summary.reached.items() if name.startswith("fault: "))
+    return Subject(
+        title=f"singleton-sim explore, seed {plan.seed}",
+        headline=headline,
+        lines=[Line("note", line) for line in lines],
+        facts=[
+            ("virtual worlds", f"{summary.scenarios:,}"),
+            ("virtual hours", f"{summary.virtual_seconds / 3600:,.1f}"),
+            ("faults", f"{faults:,}"),
+            ("bodies", f"{summary.reached['bodies']:,}"),
+            ("seconds", f"{summary.elapsed:.0f}"),
+        ],
+        timeline=Timeline(duration=0.0, hosts=(), locks=()),
+        story=[f"{many:>10,}  {name}" for name, many in sorted(summary.reached.items(), key=lambda item: -item[1])],
+    )
+
+
+def _mark(*, at: float, end: float, kind: str, words: str) -> Mark:
+    hosts = tuple(dict.fromkeys(_HOST.findall(words)))
+    return Mark(kind="fault", fault=kind, at=at, end=max(end, at), what=words, hosts=hosts)
+
+
+def _trouble(violation: Violation, names: Mapping[str, str]) -> Trouble:
+    text = f"{violation.check}: {_plain(violation.text, names)}"
+    return Trouble(check=violation.check, text=text, at=violation.at, lock=_lock(violation, names))
+
+
+def _finding(violation: Violation, names: Mapping[str, str]) -> Mark:
+    hosts = tuple(dict.fromkeys(_HOST.findall(violation.text)))
+    what = f"BROKEN ({violation.check}): {_plain(violation.text, names)}"
+    at, lock = violation.at, _lock(violation, names)
+    return Mark(kind="finding", at=at, end=at, what=what, hosts=hosts, lock=lock)
+
+
+def _lock(violation: Violation, names: Mapping[str, str]) -> str:
+    """Return the lock that a violation names, or ""."""
+    return max((lock for lock in names if lock in violation.text), key=len, default="")
+
+
+def _plain(text: str, names: Mapping[str, str]) -> str:
+    for lock in sorted(names, key=len, reverse=True):
+        text = text.replace(lock, names[lock])
+    return _NAMED.sub(r"\1", text)

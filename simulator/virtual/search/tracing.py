@@ -1,0 +1,32 @@
+"""The trace of a virtual world: the timeline is that of its report, its faults and broken promises too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.checks.verdict import judge
+from simulator.history.historian import read_history
+from simulator.report.trace.document import trace_of, written
+from simulator.report.trace.sheet import clean
+from simulator.virtual.search.storypage import of_story
+from simulator.virtual.worlds.outcome import told
+
+if TYPE_CHECKING:
+    from simulator.report.outfile import OutFile
+    from simulator.virtual.search.scenario import Scenario
+    from simulator.virtual.worlds.outcome import Run
+
+
+def write_story_trace(file: OutFile, scenario: Scenario, run: Run) -> None:
+    """Write the trace of a world that has run.
+
+    Raises:
+        OutFileError: the file can't be written any more.
+    """
+    records = told(run.records)
+    timeline = of_story(scenario, run, (), "").timeline
+    trace = trace_of(timeline, read_history(records), judge(records))
+    trace["otherData"] |= {"workload": scenario.workload, "seed": scenario.seed, "history": run.history}
+    if run.violations:
+        trace["otherData"] |= {"verdict": "violated", "reasons": clean([each.text for each in timeline.troubles])}
+    file.write(written(trace))

@@ -1,0 +1,284 @@
+"""The live view: it fits every terminal, and shows what matters in it."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyte
+import pytest
+from rich.console import Console
+
+from simulator.checks.verdict import judge
+from simulator.history.journal import Record
+from simulator.history.names import readable
+from simulator.report.board import Board
+from simulator.report.kept import KEPT, place_for_report
+from simulator.report.live.last import last_screen
+from simulator.report.live.look import Look
+from simulator.report.live.strip import AROUND, strip
+from simulator.report.live.view import view
+from simulator.report.reporter import Progress
+from simulator.report.terminal import TerminalReporter, draws
+from tests.support.journals import Story, good_story, key_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZES = [(80, 24), (100, 30), (140, 45)]
+
+
+def board(story: Story) -> Board:
+    now = Board()
+    for record in sorted(story.records, key=lambda record: record.t):
+        now.take(record)
+    return now
+
+
+def progress(at: float = 30) -> Progress:
+    return Progress(phase="working", now=1000 + at, elapsed=at, duration=60)
+
+
+def fault(story: Story, t: float, number: int, kind: str, *hosts: str, what: str, seconds: float | None) -> None:
+    about = {"lock": "", "way": "", "aim": "anybody", "seconds": seconds, "what": what}
+    story.fleet(t, "fault", id=number, kind=kind, hosts=list(hosts), **about)
+
+
+def restarted(story: Story, t: float, host: str, after: str) -> None:
+    story.records.append(Record(1000 + t, host, "host_restarted", {"after": after}))
+
+
+def rough_story(hosts: int) -> Story:
+    """A run in which much happens on few hosts, under names that are hard to draw."""
+    story = Story(hosts=hosts, faults=["kill", "partition"])
+    for number in range(1, hosts + 1):
+        story.body(f"host-{number}", 1, 1 + number % 4, key_lock(f"key-{number}" * 9), token=number)
+    nasty = key_lock("%E6%97%A5%E6%9C%AC%E8%AA%9E%1B[31m%F0%9F%91%A9%E2%80%8D%F0%9F%94%AC" + "z" * 90)
+    story.body("host-2", 6, None, nasty, token=1)
+    fault(story, 9, 1, "kill", "host-2", what="host-2 is killed", seconds=None)
+    story.kill(9, "host-2", nasty)
+    story.fleet(9, "fault_ended", id=1, hits=0)
+    restarted(story, 11, "host-2.2", "host-2")
+    story.add(12, "host-2.2", "host_ready")
+    fault(story, 13, 2, "partition", "host-1", what="host-1 is cut off for 40 s, both ways", seconds=40)
+    story.body("host-1", 14, None, key_lock("same"), token=1)
+    story.body("host-3", 15, None, key_lock("same"), token=2)
+    story.body("host-3", 20, None, nasty, token=2)
+    story.add(25, "host-3", "pause", holds=[{"lock": nasty}])
+    return story
+
+
+def texts(story: Story, look: Look) -> list[str]:
+    return [line.plain for line in view(board(story), progress(), look)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("hosts", [5, 12, 40])
+@pytest.mark.parametrize(("width", "height"), [*SIZES, (40, 12), (9, 3), (250, 70)])
+def test_no_line_is_too_many_or_too_wide(hosts: int, width: int, height: int, encoding: str) -> None:
+    lines = view(board(rough_story(hosts)), progress(), Look(width=width, height=height, encoding=encoding))
+    assert len(lines) <= height
+    assert (width, height) != (80, 24) or len(lines) == height
+    assert max(line.cell_len for line in lines) <= width
+    for line in lines:
+        assert line.plain.encode(encoding, "strict").decode(encoding).isprintable()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_terminal_shows_the_lines_that_were_drawn_and_does_not_scroll(width: int, height: int) -> None:
+    screen = pyte.Screen(width, height)
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, height=height, force_terminal=True, highlight=False)
+    reporter = TerminalReporter(stream, console)
+    now = board(rough_story(5))
+    for at in (30, 31, 32):
+        reporter.redraw()
+        reporter.show(now, progress(at))
+    pyte.Stream(screen).feed(stream.getvalue().replace("\n", "\r\n"))  # as a terminal's driver does
+    expected = [line.plain.rstrip() for line in view(now, progress(32), Look(width=width, height=height))]
+    shown = [line.rstrip() for line in screen.display]
+    assert [squeezed(line) for line in shown[: len(expected)]] == [squeezed(line) for line in expected]
+    reporter.close()
+    own, back = stream.getvalue().split("\x1b[?1049h")[1].split("\x1b[?1049l")  # a screen of its own, and back
+    assert "singleton-sim" in own
+    assert "singleton-sim" not in back
+
+
+def squeezed(line: str) -> str:
+    """Leave out spaces: a screen has an empty cell after each wide character."""
+    return line.replace(" ", "")
+
+
+def test_every_host_has_its_line_where_there_is_room() -> None:
+    lines = texts(rough_story(5), Look())
+    found = [match[1] for line in lines if (match := re.match(r"(host-\S+) +(\w+)  ", line))]
+    assert found == ["host-1", "host-2.2", "host-3", "host-4", "host-5"]
+    assert any(re.match(r"host-3 +paused +ship.same 15.0 s", line) for line in lines)
+    assert "! host-1 is cut off for 40 s, both ways" in lines[2]
+    assert lines[2].endswith("23 s left")
+
+
+def test_those_in_trouble_are_shown_first_and_the_rest_is_counted() -> None:
+    lines = texts(rough_story(40), Look())
+    assert [line.split()[0] for line in lines if re.match(r"host-[13] ", line)] == ["host-1", "host-3"]
+    (more,) = [line for line in lines if "more hosts" in line]
+    hosts = sum(bool(re.match(r"host-\d", line)) for line in lines)
+    assert hosts + int(more.split()[1]) == 40
+    assert any(re.match(r"ship.same +host-3 +2 +2$", line) for line in lines)
+
+
+def test_a_wide_terminal_has_locks_beside_hosts_and_a_timeline() -> None:
+    lines = texts(rough_story(5), Look(width=140, height=45))
+    assert re.match(r"host +state +inside .*skipped  lock .*bodies$", lines[3])
+    assert any(re.match(r"host-2 +[·░█]+✗ *·+$", line) for line in lines)
+    assert "◆ OVERLAP" in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("lock", "name"),
+    [
+        ("locks/fleet/ship.tenant%2Da", "ship.tenant-a"),
+        ("locks/fleet/~north", "~north"),
+        ("locks/fleet/ship~listener", "ship (listener)"),
+        ("locks/fleet/ship.a/slot-12", "ship.a #12"),
+        ("locks/fleet/Host.Functions.Ship.a/b", "Ship.a/b"),
+        ("locks/fleet/Host.Functions.Ship.Listener", "Ship (listener)"),
+        ("locks/fleet/ship." + "0a1b2c3d" * 5, "ship.0a1b2c3d…"),
+        ("orders", "orders"),
+        ("locks/fleet/ship.%1B%5B2J%0A", "ship.\\x1b[2J\\n"),
+        ("locks/fleet/ship.%E2%80%AEabc%EF%B8%8F", "ship.\\u202eabc\\ufe0f"),
+    ],
+)
+def test_locks_have_names_that_people_can_read(lock: str, name: str) -> None:
+    assert readable(lock) == name
+
+
+def lanes(story: Story, look: Look, rows: int = 9, at: float = 30) -> list[str]:
+    return [line.plain.rstrip() for line in strip(board(story), look, rows, now=1000 + at, overlaps=[])]
+
+
+def test_the_timeline_shows_bodies_kills_faults_pauses_and_take_overs_in_their_columns() -> None:
+    story = Story()
+    story.body("host-1", 2, 5, asked=1)
+    story.body("host-2", 5, None, key_lock("a"))
+    story.kill(9, "host-2", key_lock("a"))
+    restarted(story, 12, "host-2.2", "host-2")
+    fault(story, 6, 1, "partition", "host-1", what="cut", seconds=3)
+    story.fleet(9, "fault_ended", id=1, hits=3)
+    story.body("host-3", 14, 16, key_lock("a"), asked=12)
+    story.add(14.5, "host-3", "pause", holds=[])
+    story.add(15.5, "host-3", "resume")
+    story.add(18, "host-1", "host_draining", holds=[])
+    story.add(19, "host-1", "host_exited", expected=True, code=0)
+    look = Look(width=7 + 20)
+    assert lanes(story, look, at=20) == [
+        "       0 s",
+        "host-1 ·░████!~~~········▼·",
+        "host-2 ·····████✗  ········",
+        "host-3 ············░░▲=█···",
+        "✗ killed  ▲ took over  ▼ d…",
+    ]
+
+
+def test_the_timeline_says_of_which_hosts_it_has_no_row() -> None:
+    lines = lanes(rough_story(40), Look(width=140), rows=4)
+    assert len(lines) == 4 + AROUND
+    assert [line.split()[0] for line in lines[1:-1]][:3] == ["host-1", "host-2", "host-3"]
+    assert lines[-1].endswith("36 more hosts")
+
+
+def test_overlaps_are_marked_on_both_hosts_without_colour() -> None:
+    story = Story()
+    story.body("host-1", 2, 6, held=False)
+    story.body("host-3", 4, 8, held=False)
+    met = [(1004.0, 1006.0, "host-1", "host-3")]
+    drawn = strip(board(story), Look(width=27, encoding="ascii"), 5, now=1020, overlaps=met)
+    assert [line.plain for line in drawn][1:4] == [
+        "host-1 ..##@@@.............",
+        "host-2 ....................",
+        "host-3 ....@@@##...........",
+    ]
+
+
+def finished(story: Story, *, encoding: str = "utf-8", **console: object) -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+    reporter = TerminalReporter(stream, Console(file=stream, width=80, height=24, highlight=False, **console))  # type: ignore[arg-type]
+    reporter.step("Installing Azurite: 3 s")
+    reporter.step("Installing Azurite: 4 s")
+    reporter.show(board(story), progress())
+    reporter.finish(judge(story.end(30)), ["Try this …", "Report: /reports/run-1.html"])
+    reporter.close()
+    reporter.close()
+    return raw.getvalue().decode(encoding)
+
+
+def test_the_last_screen_has_the_timeline_and_the_verdict_and_ends_with_the_report() -> None:
+    lines = finished(good_story()).splitlines()
+    (row,) = [line for line in lines if line.startswith("host-2 ")][-1:]
+    assert "✗" in row
+    assert any("HOLDS" in line for line in lines)
+    assert lines[-2:] == ["Try this …", "Report: /reports/run-1.html"]
+
+
+def test_the_last_screen_has_a_form_for_terminals_without_unicode() -> None:
+    text = finished(good_story(), encoding="ascii")
+    assert "+ 6 guarded bodies" in text or "+ 7 guarded bodies" in text
+    assert "x killed" in text
+    assert "Try this ~" in text
+
+
+def test_a_long_name_hides_no_word_of_the_verdict() -> None:
+    story = good_story()
+    story.body("host-3", 6, None, key_lock("x" * 70), token=2)
+    story.kill(7, "host-3", key_lock("x" * 70))
+    story.body("host-1", 21, 22, key_lock("x" * 70), token=3, asked=8)
+    verdict = judge(story.end(30))
+    console = Console(file=io.StringIO(), width=80, record=True)
+    console.print(last_screen(verdict, Look()))
+    shown = re.sub(r"[\s│]", "", console.export_text())
+    assert "killedat7.0swhileitheldship." + "x" * 70 + ";host-1tookitoverafter14.0s" in shown
+
+
+def test_no_color_leaves_the_cursor_and_takes_the_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = re.compile(r"\x1b\[[0-9;]*3[1-6]")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert coloured.search(finished(good_story(), force_terminal=True, color_system="standard"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not coloured.search(finished(good_story(), force_terminal=True, color_system="standard"))
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    assert draws(_Terminal(), {"TERM": "xterm-256color"})
+    assert draws(_Terminal(), {})
+    assert not draws(_Terminal(), {"TERM": "dumb"})
+    assert not draws(io.StringIO(), {"TERM": "xterm"})
+
+
+def test_the_last_reports_stay_and_the_oldest_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SINGLETON_SIM_CACHE", str(tmp_path))
+    begin = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for number in range(KEPT + 3):
+        place_for_report(begin + timedelta(seconds=number), seed=7).touch()
+    (tmp_path / "reports" / "mine.html").touch()
+    place_for_report(begin + timedelta(minutes=5), seed=8).touch()
+    names = sorted(path.name for path in (tmp_path / "reports").iterdir())
+    assert len(names) == KEPT + 1
+    assert (names[0], names[1], names[-1]) == ("mine.html", "run-20260102-030409-7.html", "run-20260102-030905-8.html")
+
+
+def test_markup_in_names_is_only_text() -> None:
+    story = Story()
+    story.body("host-1", 1, None, key_lock("%5Bred%5Dx%5B%2Fred%5D"))
+    assert "[red]x[/red]" in "".join(texts(story, Look()))
+    story.kill(2, "host-1", key_lock("%5Bbold%5D"))
+    console = Console(file=io.StringIO(), width=100, record=True)
+    console.print(last_screen(judge(story.end(60)), Look()))
+    assert "[bold]" in console.export_text()
