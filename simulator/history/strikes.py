@@ -39,10 +39,12 @@ class Strikes:
         self._history.operated.append((record.t, record.text("lock")))
 
     def _on_fault(self, record: Record) -> None:
+        if record.get("id") is None:
+            return  # one of a virtual world: there any fault excuses what it may cause (`History.rough`)
         kind = record.text("kind")
         told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "what")}
         fault = Fault(
-            id=int(record.get("id") or 0),
+            id=int(record.get("id")),
             kind=cast("FaultKind", kind) if kind in FAULT_KINDS else "unknown",
             hosts=tuple(record.get("hosts") or ()),
             start=record.t,
