@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.causes import behind_failure, troubled_since
+from simulator.checks.excuses.sleeping import is_long
 from simulator.checks.findings import Finding, count, note, violation
 
 if TYPE_CHECKING:
@@ -148,8 +149,18 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     operated = not history.faults and any(call.start <= t <= call.end for t, _ in history.operated)
     ended = call.blames == "LockClosed" and history.exits.get(call.host, math.inf) - call.end <= _ENDING
     since = troubled_since(history, call) if call.blames == "StorageUnavailable" else call.start
-    struck = history.paused(call.host, since, call.end) or bool(behind_failure(history, call))
+    struck = _slept(history, call, since) or bool(behind_failure(history, call))
     return own or operated or ended or struck
+
+
+def _slept(history: History, call: Invocation, since: float) -> bool:
+    """Tell whether its host stood still; a lock that is lost had to stand still for long enough."""
+    if not history.paused(call.host, since, call.end):
+        return False
+    told = [each for each in history.sections if (each.host, each.owner) == (call.host, call.id) and each.told]
+    if history.rough or call.blames != "LockLost" or not told:
+        return True
+    return any(is_long(history, each, each.told or each.end) for each in told)
 
 
 def _tries(history: History) -> Iterator[tuple[Invocation, list[Sight]]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.causes import behind_overlap
+from simulator.checks.excuses.sleeping import overslept
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def _slept(history: History, overlap: Overlap) -> bool:
 def _stood_still(history: History, first: Section, second: Section) -> bool:
     """Tell whether one stood still inside, or on its way in, while the other began, and was told when it woke."""
     inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
+    inside = inside and (history.rough or overslept(history, first, second.start))
     return inside or (second.ending == "lost" and history.stood_still_asking(second, second.start))
 
 

@@ -47,7 +47,8 @@ def judge_losses(history: History) -> Iterator[Finding]:
         went_on = end - lost - history.stood(sight.host, sight.worker, lost, end)
         if not (sight.can_be_asked and function.cancels and went_on > _LATE):
             continue
-        if any(lost - _SOON < t <= end for t in history.asked.get(whose, ())):
+        asks = (t for t in history.asked.get(whose, ()) if lost - _SOON < t <= end)
+        if any(t - lost - history.stood(sight.host, sight.worker, lost, t) <= _LATE for t in asks):
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1

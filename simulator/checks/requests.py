@@ -6,6 +6,7 @@ again for it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -76,9 +77,18 @@ def check_requests(history: History) -> tuple[Requests, list[Finding]]:
 def _excused(history: History, asked: Asked, calls: list[Invocation]) -> bool:
     """Tell whether its host died, stood still or was told to stop, or lost the worker that ran it."""
     host = asked.host
-    gone = host in history.deaths or host in history.exits or any(name == host for name, _ in history.errors)
-    crashed = any(call.ending in {"killed", "crashed"} for call in calls)
+    gone = asked.end >= _gone_since(history, host) - _SOON
+    crashed = any(call.ending in {"killed", "crashed"} and call.end - _SOON <= asked.end for call in calls)
     return gone or crashed or history.paused(host, asked.start - _SOON, asked.end + _SOON)
+
+
+def _gone_since(history: History, host: str) -> float:
+    """Return when a host died or was told to stop. If it failed by itself, that is not known: then any time counts."""
+    if any(name == host for name, _ in (*history.crashes, *history.errors)):
+        return -math.inf
+    ends = [history.stopping.get(host, math.inf), history.exits.get(host, math.inf)]
+    ends += [each.t for each in (*history.kills, *history.drains) if each.host == host]
+    return min(ends)
 
 
 def _judge(

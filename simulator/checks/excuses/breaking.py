@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.hindrance import ASKED, hindered
 from simulator.history.deeds import semaphore_of
+from simulator.history.facts import Acquisition, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Deed, History
+    from simulator.history.facts import Deed, History
     from simulator.history.faults import Fault
 
 CALL: Final = 5.0
@@ -24,7 +26,7 @@ def exposing(history: History, deed: Deed, t: float) -> list[Fault]:
     return [
         fault
         for fault in _breaks(history, deed.lock)
-        if fault.start - ASKED <= t <= knows_at(history, deed, fault) and _had(history, deed, fault.start)
+        if fault.start <= t <= knows_at(history, deed, fault) and _rests_on(history, deed, fault)
     ]
 
 
@@ -33,7 +35,7 @@ def telling(history: History, deed: Deed, told: float) -> list[Fault]:
     return [
         fault
         for fault in _breaks(history, deed.lock)
-        if fault.start <= told <= _latest(history, deed, fault) + ASKED and _had(history, deed, fault.start)
+        if fault.start <= told <= _latest(history, deed, fault) + ASKED and _rests_on(history, deed, fault)
     ]
 
 
@@ -84,9 +86,46 @@ def _theirs(history: History, deed: Deed) -> Iterator[Acquisition]:
     yield from (got for got in history.acquisitions if (got.lock, got.host) == (deed.lock, deed.host))
 
 
-def _had(history: History, deed: Deed, t: float) -> bool:
-    """Tell whether its host had the lock at this time, or was about to hear that it has."""
-    if any(got.t <= t <= got.until + ASKED for got in _theirs(history, deed)):
-        return True
-    waits = (wait for wait in history.waits if (wait.lock, wait.host) == (deed.lock, deed.host))
-    return any(wait.start <= t <= wait.end and wait.ending == "acquired" for wait in waits)
+def _rests_on(history: History, deed: Deed, fault: Fault) -> bool:
+    """Tell whether a deed was done under the lease that was broken.
+
+    Its hold began before, or its process handed the lease on to it, or it was about to hear that it has the lease.
+    """
+    holds = [got for got in _theirs(history, deed) if _is_of(fault, got.lock, got.blob)]
+    hold = deed if isinstance(deed, Acquisition) else _hold_of(deed, holds)
+    seen: list[Acquisition] = []
+    while hold is not None and hold.t > fault.start:
+        if _was_granted(history, hold, fault):
+            return True
+        seen.append(hold)
+        hold = _handed_by(hold, [got for got in holds if got not in seen])
+    return hold is not None and (hold.until >= fault.start or bool(seen))
+
+
+def _hold_of(deed: Deed, holds: list[Acquisition]) -> Acquisition | None:
+    """Return the hold under which a body runs."""
+    start = deed.start if isinstance(deed, Section) else math.inf
+    mine = [got for got in holds if got.mode == deed.mode and got.t <= start + _SAID]
+    if deed.mode == "function":
+        mine = [got for got in mine if got.owner == deed.owner]
+    return max(mine, key=lambda got: got.t, default=None)
+
+
+def _handed_by(hold: Acquisition, others: list[Acquisition]) -> Acquisition | None:
+    """Return the hold before it in its process, if that gave it the lease: it begins as that one ends."""
+    near = [got for got in others if got.worker == hold.worker and got.t <= hold.t and got.ending == "ok"]
+    return next((got for got in near if abs(hold.t - got.until) <= ASKED), None)
+
+
+def _was_granted(history: History, hold: Acquisition, fault: Fault) -> bool:
+    """Tell whether a waiter may have had the lease already, and heard of it shortly after the break."""
+    if hold.t > fault.start + ASKED:
+        return False
+    if any(
+        got.host != hold.host and got.t <= fault.start and got.until > fault.start + _SAID
+        for got in history.acquisitions
+        if _is_of(fault, got.lock, got.blob) and not history.paused(got.host, got.t, fault.start)
+    ):
+        return False  # somebody else had it
+    waits = (wait for wait in history.waits if (wait.lock, wait.host, wait.owner) == (hold.lock, hold.host, hold.owner))
+    return any(wait.start <= fault.start <= wait.end and wait.ending == "acquired" for wait in waits)

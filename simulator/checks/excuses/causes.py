@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.breaking import exposing, telling
 from simulator.checks.excuses.hindrance import ASKED, hindering, span
+from simulator.checks.excuses.sleeping import SPARE, is_long
 from simulator.history.stops import covered
 
 if TYPE_CHECKING:
     from simulator.history.facts import History, Invocation, Message, Section
     from simulator.history.faults import Fault
 
-_SPARE: Final = 1.0
-"""Seconds by which the time that a lock has left may be shorter, on a busy machine."""
-_OUTAGE: Final = 1 / 3
-"""Part of a lease for which an outage costs no hold, whenever it begins (docs/guarantees.md)."""
 _TRY_ONCE: Final = 10.0
 """Seconds for which a single attempt asks a storage that fails (docs/guarantees.md)."""
 _PATIENCE: Final = 60.0
@@ -38,13 +35,8 @@ def behind_loss(history: History, section: Section) -> list[Fault]:
     if section.why not in {"", "expired"}:
         return telling(history, section, section.told)
     lease = history.function(section.function).lease_in(section.mode)
-    since = section.told - lease
-    faults = hindering(history, section.host, since, section.told)
-    idle = [(fault.start, fault.end) for fault in faults]
-    idle += [(each.start, each.end) for each in history.standstills if each.host == section.host]
-    idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == section.host]
-    long = covered(idle, since, section.told) >= lease * _OUTAGE - _SPARE
-    return faults if long else []
+    faults = hindering(history, section.host, section.told - lease, section.told)
+    return faults if is_long(history, section, section.told) else []
 
 
 def behind_failure(history: History, call: Invocation) -> list[Fault]:
@@ -62,7 +54,7 @@ def behind_failure(history: History, call: Invocation) -> list[Fault]:
         return hindering(history, call.host, troubled_since(history, call), call.end)
     faults = hindering(history, call.host, call.start, call.end)
     silent = covered([span(fault) for fault in faults], call.start, call.end)
-    return faults if silent >= _patience(history, call) - _SPARE else []
+    return faults if silent >= _patience(history, call) - SPARE else []
 
 
 def is_candidates(history: History, call: Invocation) -> bool:

@@ -424,6 +424,56 @@ def test_a_token_is_out_of_order_only_where_its_lease_was_broken() -> None:
     assert not stale_token(lock=A, at=20.0).tokens.increasing
 
 
+# --- what lies near a fault, and is not its work ----------------------------------------------------------------------
+
+
+def test_a_break_excuses_no_overlap_that_began_shortly_before_it() -> None:
+    assert len(broken_lease(at=12.0, second=11.0).overlaps) == 1
+
+
+def test_a_break_excuses_no_overlap_under_a_lease_that_was_acquired_after_it() -> None:
+    story = fleet()
+    story.fault(10.0, 10.0, "break", "host-1", lock=A)
+    story.body("host-1", 9.0, 10.2, A, token=1)
+    story.body("host-1", 14.0, 17.0, A, token=2)
+    story.body("host-2", 15.0, 16.0, A, token=3)
+    verdict = ended(story)
+    assert (len(verdict.overlaps), len(verdict.caught)) == (1, 0)
+
+
+@pytest.mark.parametrize("token", [4, 5])
+def test_after_a_break_the_token_of_who_waited_must_be_greater(token: int) -> None:
+    story = fleet()
+    story.fault(10.0, 10.0, "break", "host-1", lock=A)
+    lost_body(story, "host-1", 9.0, 15.0, 15.5, why="broken", token=5)
+    story.body("host-2", 11.0, 12.0, A, token=token, asked=6.0)
+    verdict = ended(story)
+    assert [(each.host, each.token) for each in verdict.tokens.regressions] == [("host-2", token)]
+
+
+def slept(start: float, end: float, *, told: float) -> Verdict:
+    """Judge a body whose host stood still for a time, and the next holder beside it."""
+    story = fleet(**{"async": False})
+    story.fault(start, end, "pause", "host-1")
+    story.add(start, "host-1", "pause")
+    story.add(end, "host-1", "resume")
+    lost_body(story, "host-1", 5.0, told, told + 0.5)
+    story.body("host-2", 26.0, 29.0, A, token=2, asked=12.0)
+    return ended(story)
+
+
+def test_a_pause_excuses_an_overlap_if_it_outlasts_the_lease_and_the_body_is_told_as_its_host_wakes() -> None:
+    assert len(slept(10.0, 30.0, told=30.5).caught) == 1
+    assert len(slept(10.0, 30.0, told=50.0).overlaps) == 1
+    assert len(slept(10.0, 11.0, told=30.5).overlaps) == 1
+
+
+def test_a_pause_that_is_too_short_loses_no_hold() -> None:
+    said = slept(10.0, 11.0, told=13.0).violations
+    assert "1 invocation of 'ship' failed with LockLost, which nothing in this run caused" in said
+    assert slept(10.0, 25.0, told=25.5).violations == ()
+
+
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,11 @@ def test_a_body_that_was_asked_and_goes_on_is_the_apps_own_doing_and_named(how: 
     assert note in judge(stubborn.records).notes
 
 
+@pytest.mark.parametrize("how", ["told", "woke"])
+def test_a_request_to_end_that_came_long_after_the_loss_was_about_something_else(how: str) -> None:
+    assert found(story(how, asked=28)) == [UNASKED]
+
+
 def test_a_request_to_end_that_came_long_before_the_loss_was_about_something_else() -> None:
     assert found(story(asked=15)) == [UNASKED]
 

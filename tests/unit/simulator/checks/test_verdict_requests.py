@@ -100,6 +100,14 @@ def test_a_caller_whose_host_died_or_stood_still_or_stopped_may_get_no_answer() 
         assert (verdict.requests.cut, verdict.requests.unanswered) == (1, 0)
 
 
+def test_what_happens_to_a_host_later_excuses_no_request_that_got_no_answer_before() -> None:
+    for how in ("kill", "host_stopping", "host_exited"):
+        story = base()
+        ask(story, "r1", host="host-2", outcome=None, status=None, error="ServerDisconnectedError: gone")
+        story.add(20, "host-2", how, pid=102, holds=[], code=0, expected=True)
+        assert any("got no answer although the host lived" in text for text in violations(story)), how
+
+
 def test_a_request_that_waits_at_the_end_proves_nothing() -> None:
     story = base()
     ask(story, "r1", outcome=None, status=None)
