@@ -217,7 +217,8 @@ def _simulate(
             pass
         reporter.close()
         if signals.received:
-            left = [("journals", outcome.journals), ("report", page.given if page and outcome.verdict else None)] if outcome else []
+            kept_page = page.given if page and outcome and outcome.verdict else None
+            left = [("journals", outcome.journals), ("report", kept_page)] if outcome else []
             kept = " and ".join(f"the {what} in {where}" for what, where in left if where)
             return _complain(f"interrupted; nothing is left behind{kept and ', but ' + kept}", signals.exit_code)
     assert outcome is not None

@@ -87,7 +87,8 @@ def _gone_since(history: History, host: str) -> float:
     if any(name == host for name, _ in (*history.crashes, *history.errors)):
         return -math.inf
     ends = [history.stopping.get(host, math.inf), history.exits.get(host, math.inf)]
-    ends += [each.t for each in (*history.kills, *history.drains) if each.host == host]
+    ends += [kill.t for kill in history.kills if kill.host == host]
+    ends += [drain.t for drain in history.drains if drain.host == host]
     return min(ends)
 
 

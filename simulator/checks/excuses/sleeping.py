@@ -1,4 +1,4 @@
-"""A host stood still: for how long that must last to cost a lease, and when a body must be told that wakes without it."""
+"""A host stood still: how long that must last to cost a lease, and by when a body that wakes must be told."""
 
 from __future__ import annotations
 
