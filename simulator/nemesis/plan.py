@@ -93,11 +93,11 @@ def _fault(entry: object, where: str) -> Fault:
         raise PlanError(f"{where}: it must be an object: {_FORM}")
     values = dict(entry)
     kind = values.pop("kind", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise PlanError(
             f'{where}: "kind" is {quoted(kind)}: it must be one of {", ".join(ALL)}{did_you_mean(str(kind), ALL)}'
         )
-    cls = KINDS[str(kind)]
+    cls = KINDS[kind]
     known = {each.name: each for each in fields(cls)}
     for name, value in values.items():
         if name not in known:

@@ -28,7 +28,7 @@ _STILL: Final = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 
 
 class Host:
-    """One fake Functions host with its workers, in a session of its own: Ctrl-C at the terminal does not reach it."""
+    """One fake Functions host with its workers, in a process group of its own: no Ctrl-C of the terminal reaches it."""
 
     program = HOST
 
@@ -57,7 +57,8 @@ class Host:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self._temporary))},
-                start_new_session=True,
+                # No session of its own: when the fleet is killed, the kernel wakes and ends a group that stands still.
+                process_group=0,
             )
 
     @property

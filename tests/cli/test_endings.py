@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
@@ -36,6 +38,7 @@ def test_a_signal_in_the_midst_ends_the_run_and_tells_what_it_had(
     assert "the run was broken off" in run.output
     assert "BROKEN OFF" in (run.work / "run.html").read_text("utf-8")
     assert "interrupted; nothing is left behind" in run.errors
+    assert "the report in run.html\n" in run.errors
     assert "Traceback" not in run.output + run.errors
     assert run.left_behind() == []
 
@@ -53,6 +56,10 @@ def test_a_signal_while_the_run_is_prepared_ends_it(sim: Callable[..., Sim], app
 def test_hosts_and_storage_end_when_the_command_is_killed(sim: Callable[..., Sim], app: Path) -> None:
     run = sim("--app", str(app), "--hosts", "2", "--duration", "60")
     run.wait_for(run.says("messages done"))
+    host = next(
+        each for each in psutil.Process(run.process.pid).children() if "host-2.config.json" in " ".join(each.cmdline())
+    )
+    os.killpg(host.pid, signal.SIGSTOP)  # as a pause of the run does
     run.send(signal.SIGKILL)
     run.process.wait()
     run.left_behind()

@@ -119,13 +119,24 @@ def _handed_by(hold: Acquisition, others: list[Acquisition]) -> Acquisition | No
 
 def _was_granted(history: History, hold: Acquisition, fault: Fault) -> bool:
     """Tell whether a waiter may have had the lease already, and heard of it shortly after the break."""
-    if hold.t > fault.start + ASKED:
+    late = hindered(history, hold.host, fault.start, hold.t)
+    late += history.stood(hold.host, hold.worker or 1, fault.start, hold.t)
+    if hold.t > fault.start + ASKED + late or any(_was_held(history, fault, hold.host)):
         return False
-    if any(
-        got.host != hold.host and got.t <= fault.start and got.until > fault.start + _SAID
-        for got in history.acquisitions
-        if _is_of(fault, got.lock, got.blob) and not history.paused(got.host, got.t, fault.start)
-    ):
-        return False  # somebody else had it
     waits = (wait for wait in history.waits if (wait.lock, wait.host, wait.owner) == (hold.lock, hold.host, hold.owner))
     return any(wait.start <= fault.start <= wait.end and wait.ending == "acquired" for wait in waits)
+
+
+def _was_held(history: History, fault: Fault, host: str) -> Iterator[bool]:
+    """Yield for each hold of other hosts at the time of the break that it was that one whose lease was broken.
+
+    A host that stood still, or whose lease was broken before, may have lost it and not know that.
+    """
+    earlier = [each for each in history.faults if each.kind == "break" and each.start < fault.start]
+    for got in history.acquisitions:
+        if got.host == host or not _is_of(fault, got.lock, got.blob):
+            continue
+        if not got.t <= fault.start < got.until - _SAID:
+            continue
+        stale = any(each.lock == fault.lock and got.t <= each.start for each in earlier)
+        yield not (stale or history.paused(got.host, got.t, fault.start))

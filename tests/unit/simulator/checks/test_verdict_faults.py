@@ -451,6 +451,23 @@ def test_after_a_break_the_token_of_who_waited_must_be_greater(token: int) -> No
     assert [(each.host, each.token) for each in verdict.tokens.regressions] == [("host-2", token)]
 
 
+def heard_late(*, broken: bool) -> Verdict:
+    """Judge a waiter that had the lease when it was broken, as the holder before it had been broken, too."""
+    story = fleet()
+    if broken:
+        story.fault(6.0, 6.0, "break", "host-3", lock=A)
+    story.fault(10.0, 10.0, "break", "host-3", lock=A)
+    lost_body(story, "host-3", 1.0, 12.0, 12.5, why="stolen", token=1)
+    story.body("host-1", 10.5, 11.2, A, token=1001, asked=3.0)
+    story.body("host-2", 11.0, 11.6, A, token=2001, asked=10.9)
+    return ended(story)
+
+
+def test_who_had_the_lease_at_the_break_may_hear_of_it_shortly_after() -> None:
+    assert heard_late(broken=True).violations == ()
+    assert len(heard_late(broken=False).overlaps) == 1
+
+
 def slept(start: float, end: float, *, told: float) -> Verdict:
     """Judge a body whose host stood still for a time, and the next holder beside it."""
     story = fleet(**{"async": False})

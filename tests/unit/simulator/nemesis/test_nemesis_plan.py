@@ -96,6 +96,7 @@ GOOD = {"at": 1, "kind": "partition", "way": "both", "seconds": 3}
     [
         ({"kind": "partitions"}, ["fault 1", "'partitions'", "did you mean 'partition'?"]),
         ({"kind": None}, ['"kind" is None', "kill, pause"]),
+        ({"kind": ["kill"]}, ["\"kind\" is ['kill']", "kill, pause"]),
         ({"secnods": 3}, ["'secnods' is unknown to partition", "did you mean 'seconds'?"]),
         ({"seconds": "3"}, ["\"seconds\" is '3'", "a number"]),
         ({"seconds": -1}, ["from 0 to 3600"]),
