@@ -6,6 +6,7 @@ again for it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ _FAILED: Final = 500
 _REFUSED: Final = 400
 _SOON: Final = 1.0
 """Seconds by which a caller may learn earlier than the fleet that a host has died."""
+_AT_ONCE: Final = 10.0
+"""Seconds in which a host answers after its function has ended, also on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +77,21 @@ def check_requests(history: History) -> tuple[Requests, list[Finding]]:
 
 
 def _excused(history: History, asked: Asked, calls: list[Invocation]) -> bool:
-    """Tell whether its host died, stood still or was told to stop, or lost the worker that ran it."""
-    host = asked.host
-    gone = host in history.deaths or host in history.exits or any(name == host for name, _ in history.errors)
-    crashed = any(call.ending in {"killed", "crashed"} for call in calls)
-    return gone or crashed or history.paused(host, asked.start - _SOON, asked.end + _SOON)
+    """Tell whether its host died, stood still or was told to stop before it could answer."""
+    if history.paused(asked.host, asked.start - _SOON, asked.end + _SOON):
+        return True
+    gone = _gone(history, asked.host)
+    answerable = max((call.end for call in calls), default=asked.start)
+    return gone - _SOON <= asked.end and gone <= answerable + _AT_ONCE
+
+
+def _gone(history: History, host: str) -> float:
+    """Return from when on a host need not answer: it died, or was told to stop."""
+    if any(name == host for name, _ in (*history.crashes, *history.errors)):
+        return -math.inf  # the run is judged by that
+    killed = [kill.t for kill in history.kills if kill.host == host]
+    never = math.inf
+    return min(*killed, history.stopping.get(host, never), history.exits.get(host, never), never)
 
 
 def _judge(

@@ -100,6 +100,26 @@ def test_a_caller_whose_host_died_or_stood_still_or_stopped_may_get_no_answer() 
         assert (verdict.requests.cut, verdict.requests.unanswered) == (1, 0)
 
 
+@pytest.mark.parametrize("how", ["kill", "host_stopping", "host_exited"])
+def test_the_end_of_a_host_excuses_no_request_that_failed_before(how: str) -> None:
+    story = base()
+    ask(story, "r1", host="host-2", status=None, error="ServerDisconnectedError: gone")
+    story.add(9, "host-2", how, **({"pid": 102, "holds": []} if how == "kill" else {"expected": True}))
+    verdict = judge(story.end(30))
+    assert [reason for reason in verdict.violations if "page" in reason] == [
+        "1 request of 'page' got no answer although the host lived: ServerDisconnectedError: gone"
+    ]
+    assert (verdict.requests.cut, verdict.requests.unanswered) == (0, 1)
+
+
+def test_the_end_of_a_host_excuses_no_request_that_it_should_have_answered_long_before() -> None:
+    story = base()
+    ask(story, "r1", host="host-2", status=None)
+    story.add(28, "host-2", "host_stopping")
+    story.add(28.1, "host-2", "request_failed", request="r1", error="ServerDisconnectedError: gone", seconds=26.1)
+    assert len(violations(story)) == 1
+
+
 def test_a_request_that_waits_at_the_end_proves_nothing() -> None:
     story = base()
     ask(story, "r1", outcome=None, status=None)
