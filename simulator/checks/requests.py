@@ -73,7 +73,7 @@ def check_requests(history: History) -> tuple[Requests, list[Finding]]:
         longest=max((each.end - each.start for each in done), default=0.0),
         statuses=dict(sorted(Counter(str(each.status) for each in done).items())),
     )
-    return requests, [*_judge(history, requests, asked, calls), *_without(silent, cut)]
+    return requests, [*_judge(history, requests, asked, calls), *_without(silent, cut), *_turned_away(done)]
 
 
 def _excused(history: History, asked: Asked, calls: list[Invocation]) -> bool:
@@ -130,3 +130,14 @@ def _without(silent: list[Asked], cut: list[Asked]) -> Iterator[Finding]:
         yield violation(f"{count(number, 'request')} of {name!r} got no answer although the host lived: {error}")
     if cut:
         yield note(f"{count(len(cut), 'request')} got no answer, as the host died, stood still or stopped")
+
+
+def _turned_away(done: list[Asked]) -> Iterator[Finding]:
+    """Tell of functions that only ever refused: the requests that are made do not fit what they expect."""
+    statuses: dict[str, Counter[int]] = defaultdict(Counter)
+    for each in done:
+        statuses[each.function][each.status or 0] += 1
+    for name, seen in sorted(statuses.items()):
+        if all(_REFUSED <= status < _FAILED for status in seen):
+            told = ", ".join(f"{number} with {status}" for status, number in sorted(seen.items()))
+            yield note(f"{name!r} refused all its requests ({told}): give others with --messages FILE")

@@ -58,6 +58,16 @@ def test_requests_that_were_answered_are_counted_by_their_status() -> None:
     assert "3 requests by HTTP: 1 with 200, 1 with 404, 1 with 500; the slowest took 0.4 s" in told(verdict)
 
 
+def test_a_function_that_refuses_all_is_noted() -> None:
+    said = "'page' refused all its requests (2 with 404): give others with --messages FILE"
+    story = base()
+    ask(story, "r1", status=404, served=404)
+    ask(story, "r2", status=404, served=404)
+    assert said in judge(story.end(30)).notes
+    ask(story, "r3", served=200)
+    assert not any("refused all" in note for note in judge(story.end(30)).notes)
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
