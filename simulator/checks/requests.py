@@ -24,6 +24,8 @@ _FAILED: Final = 500
 _REFUSED: Final = 400
 _SOON: Final = 1.0
 """Seconds by which a caller may learn earlier than the fleet that a host has died."""
+_AT_ONCE: Final = 10.0
+"""Seconds in which a host answers after its function has ended, also on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +73,26 @@ def check_requests(history: History) -> tuple[Requests, list[Finding]]:
         longest=max((each.end - each.start for each in done), default=0.0),
         statuses=dict(sorted(Counter(str(each.status) for each in done).items())),
     )
-    return requests, [*_judge(history, requests, asked, calls), *_without(silent, cut)]
+    return requests, [*_judge(history, requests, asked, calls), *_without(silent, cut), *_turned_away(done)]
 
 
 def _excused(history: History, asked: Asked, calls: list[Invocation]) -> bool:
-    """Tell whether its host died, stood still or was told to stop, or lost the worker that ran it."""
-    host = asked.host
-    gone = asked.end >= _gone_since(history, host) - _SOON
-    crashed = any(call.ending in {"killed", "crashed"} and call.end - _SOON <= asked.end for call in calls)
-    return gone or crashed or history.paused(host, asked.start - _SOON, asked.end + _SOON)
+    """Tell whether its host died, stood still or was told to stop before it could answer."""
+    if history.paused(asked.host, asked.start - _SOON, asked.end + _SOON):
+        return True
+    gone = _gone(history, asked.host)
+    answerable = max((call.end for call in calls), default=asked.start)
+    return gone - _SOON <= asked.end and gone <= answerable + _AT_ONCE
 
 
-def _gone_since(history: History, host: str) -> float:
-    """Return when a host died or was told to stop. If it failed by itself, that is not known: then any time counts."""
+def _gone(history: History, host: str) -> float:
+    """Return from when on a host need not answer: it died, or was told to stop."""
     if any(name == host for name, _ in (*history.crashes, *history.errors)):
-        return -math.inf
-    ends = [history.stopping.get(host, math.inf), history.exits.get(host, math.inf)]
-    ends += [kill.t for kill in history.kills if kill.host == host]
-    ends += [drain.t for drain in history.drains if drain.host == host]
-    return min(ends)
+        return -math.inf  # the run is judged by that
+    killed = [kill.t for kill in history.kills if kill.host == host]
+    drained = [drain.t for drain in history.drains if drain.host == host]
+    never = math.inf
+    return min(*killed, *drained, history.stopping.get(host, never), history.exits.get(host, never), never)
 
 
 def _judge(
@@ -128,3 +131,14 @@ def _without(silent: list[Asked], cut: list[Asked]) -> Iterator[Finding]:
         yield violation(f"{count(number, 'request')} of {name!r} got no answer although the host lived: {error}")
     if cut:
         yield note(f"{count(len(cut), 'request')} got no answer, as the host died, stood still or stopped")
+
+
+def _turned_away(done: list[Asked]) -> Iterator[Finding]:
+    """Tell of functions that only ever refused: the requests that are made do not fit what they expect."""
+    statuses: dict[str, Counter[int]] = defaultdict(Counter)
+    for each in done:
+        statuses[each.function][each.status or 0] += 1
+    for name, seen in sorted(statuses.items()):
+        if all(_REFUSED <= status < _FAILED for status in seen):
+            told = ", ".join(f"{number} with {status}" for status, number in sorted(seen.items()))
+            yield note(f"{name!r} refused all its requests ({told}): give others with --messages FILE")

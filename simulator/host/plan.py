@@ -226,6 +226,10 @@ def _with_source(plan: Plan, settings: Mapping[str, str]) -> Plan:
             Route.parse(source.route)
         except RouteError as error:
             raise SettingsError(str(error)) from error
+    if source.path:  # as its settings have it
+        trigger = plan.function.trigger
+        trigger = replace(trigger, settings={**trigger.settings, "path": source.path})
+        plan = replace(plan, function=replace(plan.function, trigger=trigger))
     return replace(plan, source=source)
 
 

@@ -38,6 +38,7 @@ class AppFunction:
         prefix: what comes before that route.
         methods: that it allows; none means all.
         many: whether one of its deliveries is a batch.
+        path: which blobs it takes; "" if it takes none.
         sessions: whether its messages must have sessions.
         idle: why it is not run, or "".
         scope: its guard's property path, or None.
@@ -53,6 +54,7 @@ class AppFunction:
     prefix: str = ""
     methods: tuple[str, ...] = ()
     many: bool = False
+    path: str = ""
     sessions: bool = False
     idle: str = ""
     guarded: bool = False
@@ -177,6 +179,7 @@ def _function(raw: Mapping[str, Any]) -> AppFunction:
         prefix=str(raw.get("prefix") or ""),
         methods=tuple(raw.get("methods") or ()),
         many=bool(raw.get("many")),
+        path=str(raw.get("path") or ""),
         sessions=bool(raw.get("sessions")),
         idle=str(raw.get("idle") or ""),
         guarded=bool(guard),

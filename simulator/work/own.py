@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from simulator.host.triggers.blobpaths import path_fits
 from simulator.work.requests import Request, own_request
 from simulator.work.scenario import ScenarioError
 from singleton.base.words import did_you_mean
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 48 * 1024  # bytes of a queue's body: 64 KiB in base64
 LARGEST_ELSEWHERE: Final = 256 * 1024  # bytes of a message of Service Bus' standard tier
+_OF_DOCUMENTS: Final = ("cosmosDB", "sql", "mysql")
 _FORMS: Final = (
     'write one {"queue": "NAME", "body": …} or {"function": "NAME", "body": …, "metadata": {…}} a line, or one object '
     '{"NAME": [ … ]} in all, with the bodies of each queue'
@@ -146,11 +148,15 @@ def _to_queue(entry: Entry, app: App) -> Outgoing:
     if isinstance(queue, str) and queue in app.queues:
         _no_metadata(entry)
         return Outgoing(queue, _body(entry.body, where, LARGEST), "")
-    if not app.queues:
-        raise ScenarioError(f"{where}: the app listens to no queue")
-    known = ", ".join(map(repr, app.queues))
+    names = (each.source.removeprefix("servicebus/") for each in app.entities if each.trigger == "serviceBus")
+    known = [*dict.fromkeys((*app.queues, *names))]
+    if not known:
+        others = [each.name for each in app.functions if each.source]
+        hint = f'; for other triggers write {{"function": "{others[0]}", "body": …}}' if others else ""
+        raise ScenarioError(f"{where}: the app listens to no queue{hint}")
+    told = ", ".join(map(repr, known))
     raise ScenarioError(
-        f"{where}: the app listens to no queue {queue!r}, but to {known}{did_you_mean(str(queue), app.queues)}"
+        f"{where}: the app listens to no queue {queue!r}, but to {told}{did_you_mean(str(queue), known)}"
     )
 
 
@@ -182,7 +188,29 @@ def _delivered(entry: Entry, function: AppFunction) -> Outgoing:
         raise ScenarioError(
             f'{entry.where}: {function.source} takes messages of sessions only: give "metadata": {{"SessionId": "…"}}'
         )
-    return Outgoing(function.source, _body(entry.body, entry.where, LARGEST_ELSEWHERE), "", metadata=metadata)
+    if function.path:
+        _check_path(entry, function, metadata)
+    body = _body(entry.body, entry.where, LARGEST_ELSEWHERE)
+    if function.trigger in _OF_DOCUMENTS and not _is_json(body):
+        raise ScenarioError(f'{entry.where}: {function.name!r} is given documents: give "body": [{{…}}]')
+    return Outgoing(function.source, body, "", metadata=metadata)
+
+
+def _check_path(entry: Entry, function: AppFunction, metadata: Mapping[str, Any]) -> None:
+    path = metadata.get("path") or metadata.get("BlobTrigger")
+    if path is not None and not (isinstance(path, str) and path_fits(function.path, path)):
+        raise ScenarioError(
+            f"{entry.where}: the blob {json.dumps(path)} does not trigger {function.name!r}: its path is "
+            f"{function.path!r}"
+        )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _metadata(entry: Entry) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ queue's message, the top-level properties of a JSON body replace what comes with
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.app.indexing import binding_class
 from simulator.host.triggers.bindingdata import BINARY, properties
 from simulator.host.triggers.bindings import datum, replaced_by
+from simulator.host.triggers.blobpaths import made_path, path_names
 from simulator.host.triggers.sources import is_batch
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ LONG: Final = 14 * 86400.0
 """Seconds after which Service Bus drops a message that nobody has processed."""
 _OF_EVENTS: Final = ("id", "topic", "subject", "eventType", "eventTime", "dataVersion")
 _REPLACED: Final = frozenset({"servicebustrigger", "eventhubtrigger"})
-_PATH_NAME: Final = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +91,6 @@ def delivery_names(trigger: Parameter, delivery: Delivery) -> dict[str, object]:
             return _of_blob(trigger, delivery)
         case _:
             return sent
-
-
-def path_names(pattern: str, path: str) -> dict[str, str]:
-    """Return the values of a blob trigger's ``{names}`` for the path of a blob."""
-    names = _PATH_NAME.findall(pattern)
-    pieces = _PATH_NAME.split(pattern)[::2]
-    container = pattern.partition("/")[0]
-    matcher = re.escape(pieces[0])
-    for at, piece in enumerate(pieces[1:]):
-        in_container = len("".join(pieces[: at + 1])) < len(container)
-        matcher += ("([^/]*)" if in_container else "(.*)") + re.escape(piece)
-    found = re.fullmatch(matcher, path, re.DOTALL)
-    return {} if found is None else dict(zip(names, found.groups(), strict=True))
 
 
 def _text(trigger: Parameter, delivery: Delivery) -> str:
@@ -205,9 +191,7 @@ def _of_blob(trigger: Parameter, delivery: Delivery) -> dict[str, object]:
     """Return what comes with a blob; ``path`` (or ``BlobTrigger``) is its name with its container."""
     sent = dict(delivery.metadata)
     pattern = str(trigger.settings.get("path") or "")
-    path = str(
-        sent.pop("path", None) or sent.get("BlobTrigger") or _PATH_NAME.sub(f"blob-{delivery.sequence}", pattern)
-    )
+    path = str(sent.pop("path", None) or sent.get("BlobTrigger") or made_path(pattern, delivery.sequence))
     size = {"Length": len(delivery.body.encode()), "ContentLength": len(delivery.body.encode())}
     made: dict[str, object] = {
         "BlobTrigger": path,

@@ -22,6 +22,7 @@ How = Literal["simulated", "delivered"]
 BATCHES: Final = frozenset({"cosmosdbtrigger", "sqltrigger", "mysqltrigger"})
 """Triggers that deliver lists, whatever they say of their cardinality."""
 _SERVICE_BUS: Final = "servicebus"
+_BLOB: Final = "blobtrigger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Source:
         methods: that it allows, in capitals; none means all.
         sessions: whether messages of one session come in order, one at a time.
         many: whether one delivery is a batch.
+        path: of a blob trigger: which blobs it takes; "" for others.
         note: what the user should know of it, or the empty text.
     """
 
@@ -45,6 +47,7 @@ class Source:
     methods: tuple[str, ...] = ()
     sessions: bool = False
     many: bool = False
+    path: str = ""
     note: str = ""
 
     @property
@@ -57,7 +60,8 @@ class Source:
         if self.is_http:
             return {"source": self.name, "how": self.how, "route": self.route, "methods": list(self.methods)}
         kinds = {"sessions": self.sessions, "many": self.many}
-        return {"source": self.name, "how": self.how, "queue": self.name, **kinds}
+        where = {"path": self.path} if self.path else {}
+        return {"source": self.name, "how": self.how, "queue": self.name, **kinds, **where}
 
 
 def source_of(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
@@ -79,7 +83,9 @@ def source_of(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
             )
         case _:
             name = f"{function.trigger_label}/{function.name}"
-            return Source(name=name, how="delivered", many=is_batch(trigger), note=_unset(function, settings))
+            path = _path(trigger, settings)
+            note = _unset(function, settings)
+            return Source(name=name, how="delivered", many=is_batch(trigger), path=path, note=note)
 
 
 def is_batch(trigger: Parameter) -> bool:
@@ -93,6 +99,12 @@ def _http(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
     names = tuple(str(getattr(method, "value", method)).upper() for method in methods)
     text = function.name if route is None else resolve(str(route), settings, "its route")
     return Source(name=f"http/{function.name}", how="simulated", route=text or function.name, methods=names)
+
+
+def _path(trigger: Parameter, settings: Mapping[str, str]) -> str:
+    if trigger.binding.lower() != _BLOB:
+        return ""
+    return resolve(str(trigger.settings.get("path") or ""), settings, "its path").strip("/")
 
 
 def _entity(trigger: Parameter, settings: Mapping[str, str]) -> str:

@@ -78,7 +78,7 @@ class Site:
             method=request.method,
             url=str(request.url),
             headers={name.lower(): ", ".join(request.headers.getall(name)) for name in request.headers},
-            query={name: ",".join(request.query.getall(name)) for name in request.query},
+            query={name: text for name in request.query if (text := ",".join(request.query.getall(name)))},
             route=values,
             body=await request.read(),
         )

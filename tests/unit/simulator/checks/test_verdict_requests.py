@@ -58,6 +58,16 @@ def test_requests_that_were_answered_are_counted_by_their_status() -> None:
     assert "3 requests by HTTP: 1 with 200, 1 with 404, 1 with 500; the slowest took 0.4 s" in told(verdict)
 
 
+def test_a_function_that_refuses_all_is_noted() -> None:
+    said = "'page' refused all its requests (2 with 404): give others with --messages FILE"
+    story = base()
+    ask(story, "r1", status=404, served=404)
+    ask(story, "r2", status=404, served=404)
+    assert said in judge(story.end(30)).notes
+    ask(story, "r3", served=200)
+    assert not any("refused all" in note for note in judge(story.end(30)).notes)
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
@@ -100,12 +110,24 @@ def test_a_caller_whose_host_died_or_stood_still_or_stopped_may_get_no_answer() 
         assert (verdict.requests.cut, verdict.requests.unanswered) == (1, 0)
 
 
-def test_what_happens_to_a_host_later_excuses_no_request_that_got_no_answer_before() -> None:
-    for how in ("kill", "host_stopping", "host_exited"):
-        story = base()
-        ask(story, "r1", host="host-2", outcome=None, status=None, error="ServerDisconnectedError: gone")
-        story.add(20, "host-2", how, pid=102, holds=[], code=0, expected=True)
-        assert any("got no answer although the host lived" in text for text in violations(story)), how
+@pytest.mark.parametrize("how", ["kill", "host_stopping", "host_exited"])
+def test_the_end_of_a_host_excuses_no_request_that_failed_before(how: str) -> None:
+    story = base()
+    ask(story, "r1", host="host-2", status=None, error="ServerDisconnectedError: gone")
+    story.add(9, "host-2", how, **({"pid": 102, "holds": []} if how == "kill" else {"expected": True}))
+    verdict = judge(story.end(30))
+    assert [reason for reason in verdict.violations if "page" in reason] == [
+        "1 request of 'page' got no answer although the host lived: ServerDisconnectedError: gone"
+    ]
+    assert (verdict.requests.cut, verdict.requests.unanswered) == (0, 1)
+
+
+def test_the_end_of_a_host_excuses_no_request_that_it_should_have_answered_long_before() -> None:
+    story = base()
+    ask(story, "r1", host="host-2", status=None)
+    story.add(28, "host-2", "host_stopping")
+    story.add(28.1, "host-2", "request_failed", request="r1", error="ServerDisconnectedError: gone", seconds=26.1)
+    assert len(violations(story)) == 1
 
 
 def test_a_request_that_waits_at_the_end_proves_nothing() -> None:

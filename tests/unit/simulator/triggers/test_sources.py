@@ -10,6 +10,7 @@ import pytest
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.extensions import BusOptions, bus_options, route_prefix
 from simulator.host.app.model import IndexedFunction, Parameter
+from simulator.host.plan import make_plans
 from simulator.host.triggers.sources import Source, source_of
 from singleton.base.errors import ConfigurationError
 
@@ -36,6 +37,21 @@ def test_a_batch_of_service_bus_and_all_other_triggers_are_only_delivered() -> N
     for binding, many in (("eventHubTrigger", False), ("cosmosDBTrigger", True), ("redisListTrigger", False)):
         found = source(binding)
         assert (found.name, found.how, found.many) == (f"{binding.removesuffix('Trigger')}/Ship", "delivered", many)
+
+
+def test_settings_in_the_path_of_a_blob_are_filled_in_before_its_names_are_read() -> None:
+    trigger = Parameter(
+        name="it", binding="blobTrigger", converter="blobTrigger", settings={"path": "%BOX%/{year}/{name}"}
+    )
+    function = IndexedFunction(
+        name="Ship", call=print, place="", directory="", is_async=False, wants_context=False, trigger=trigger
+    )
+    (plan,) = make_plans([function], {"BOX": "orders"}, pace=0)
+    assert plan.function.trigger.settings["path"] == "orders/{year}/{name}"
+    assert plan.described()["path"] == "orders/{year}/{name}"
+    (plan,) = make_plans([function], {}, pace=0)
+    assert plan.idle is not None
+    assert "its path: %BOX% does not resolve" in plan.idle
 
 
 def test_a_route_is_the_functions_name_unless_it_has_one() -> None:

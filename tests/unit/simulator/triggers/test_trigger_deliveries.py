@@ -80,6 +80,7 @@ def test_a_blob_has_the_path_that_was_said_or_one_of_its_pattern() -> None:
     blob = delivered_input(where, delivery("text", path="orders/2026/a.json"))
     assert (blob.name, blob.length, blob.read()) == ("orders/2026/a.json", 4, b"text")
     assert delivered_input(where, delivery("text")).name == "orders/blob-7/blob-7.json"
+    assert delivered_input(trigger("blobTrigger", path="orders"), delivery("text")).name == "orders/blob-7"
     assert output_names(where, delivery("text", path="orders/2026/a.json"))["name"] == "a"
     assert delivered_input(trigger("blobTrigger", annotation=str, path="orders/{name}"), delivery("text")) == "text"
     assert delivered_input(trigger("blobTrigger", annotation=bytes, path="orders/{name}"), delivery("text")) == b"text"

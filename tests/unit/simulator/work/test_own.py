@@ -26,9 +26,11 @@ def http(name: str = "ship", route: str = "ship", **values: Any) -> AppFunction:
 
 HUB = AppFunction(name="hub", trigger="eventHub", source="eventHub/hub", how="delivered", guarded=True)
 BUS = AppFunction(name="bus", trigger="serviceBus", source="servicebus/orders", guarded=True, scope="Id")
+BLOB = AppFunction(name="blob", trigger="blob", source="blob/blob", how="delivered", path="in/{year}/{name}.json")
+DOCUMENTS = AppFunction(name="docs", trigger="cosmosDB", source="cosmosDB/docs", how="delivered", many=True)
 QUEUE = AppFunction(name="mail", trigger="queue", queue="letters", guarded=True)
 TIMER = AppFunction(name="tick", trigger="timer")
-APP = App(functions=(http(route="orders/{id:int}", methods=("GET",)), HUB, BUS, QUEUE, TIMER))
+APP = App(functions=(http(route="orders/{id:int}", methods=("GET",)), HUB, BUS, BLOB, DOCUMENTS, QUEUE, TIMER))
 
 
 def read(tmp_path: Path, *lines: Any, app: App = APP) -> dict[str, list[Any]]:
@@ -71,6 +73,10 @@ def test_each_line_reaches_its_function(tmp_path: Path) -> None:
         ({"function": "ship", "metadata": {"rout": {}}}, "has 'rout'; there are method, route, query and headers"),
         ({"function": "ship", "metadata": {"route": 1}}, "route of its metadata must be an object"),
         ({"function": "hub", "body": "x" * 300_000}, "300,000 bytes"),
+        ({"function": "blob", "metadata": {"path": "in/2026/a.csv"}}, "its path is 'in/{year}/{name}.json'"),
+        ({"function": "blob", "metadata": {"path": 7}}, "the blob 7 does not trigger 'blob'"),
+        ({"function": "docs", "body": "text"}, "'docs' is given documents"),
+        ({"queue": "ordres", "body": 1}, "but to 'letters', 'orders'; did you mean 'orders'?"),
     ],
 )
 def test_what_cannot_be_delivered_is_refused_with_its_line(tmp_path: Path, line: Any, words: str) -> None:
@@ -78,6 +84,20 @@ def test_what_cannot_be_delivered_is_refused_with_its_line(tmp_path: Path, line:
         read(tmp_path, {"queue": "letters", "body": 1}, line)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_blob_and_documents_that_fit_are_taken(tmp_path: Path) -> None:
+    path = {"path": "in/2026/a.json"}
+    found = read(tmp_path, {"function": "blob", "metadata": path}, {"function": "docs", "body": [{"id": "1"}]})
+    assert [(each.body, each.metadata) for each in found["blob/blob"]] == [("", path)]
+    assert [each.body for each in found["cosmosDB/docs"]] == ['[{"id": "1"}]']
+    whole = App(functions=(AppFunction(name="b", trigger="blob", source="blob/b", path="in"),))
+    assert read(tmp_path, {"function": "b", "metadata": {"path": "in/any/thing"}}, app=whole)["blob/b"]
+
+
+def test_a_queue_for_an_app_without_queues_is_told_of_functions(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r'to no queue; for other triggers write {"function": "hub"'):
+        read(tmp_path, {"queue": "hub", "body": 1}, app=App(functions=(HUB,)))
 
 
 def test_a_queue_of_sessions_takes_messages_of_sessions_only(tmp_path: Path) -> None:
