@@ -152,6 +152,17 @@ def test_it_shows_the_verdict_and_a_lane_for_each_host_lock_and_queue(opened: Ca
     assert "m3" in page.inner_text("#messages")
 
 
+def test_a_fault_that_strikes_at_a_moment_is_marked_on_its_lock_though_its_records_are_apart(
+    opened: Callable[..., Any],
+) -> None:
+    page = opened(good_page())
+    struck: list[str] = page.evaluate(
+        "report.chart.lanes.filter((l) => l.type === 'lock')"
+        ".flatMap((l) => l.items.filter((i) => i.kind === 'mark' && i.of.fault).map((i) => `${i.of.fault} ${l.label}`))"
+    )
+    assert struck == ["break ship.b"]
+
+
 def test_what_is_broken_is_red_and_linked_to_its_moment(opened: Callable[..., Any]) -> None:
     good = pixels(opened(good_page()), "201,24,43")
     page = opened(bad_page())

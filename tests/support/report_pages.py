@@ -42,7 +42,7 @@ def good_page() -> str:
     story.fleet(31, "fault", id=1, kind="partition", hosts=["host-3"], lock="", what="host-3 is cut off for 4 s")
     story.fleet(35, "fault_ended", id=1, hits=3)
     story.fleet(36, "fault", id=2, kind="break", hosts=[], lock=key_lock("b"), what="an operator breaks ship.b")
-    story.fleet(36, "fault_ended", id=2, hits=0)
+    story.fleet(36.02, "fault_ended", id=2, hits=0)
     story.fleet(36, "operator", action="break", lock=key_lock("b"))
     story.lease(1, "host-1", "acquire", key_lock("a"), status=201)
     story.lease(2, "host-1", "release", key_lock("a"))

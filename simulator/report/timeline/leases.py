@@ -41,6 +41,7 @@ class _Lease:
     period: float
     renewed: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
+    left: float = math.inf  # when its holder asked for its release, and got no answer
     end: float = math.inf
     ending: LeaseEnd = "open"
     seen: bool = True
@@ -61,7 +62,8 @@ class _Books:
             current.expires = t + period
             return
         if current is not None:
-            current.end, current.ending = t, "taken"
+            gone = current.left <= t  # that request was carried out, as it turns out
+            current.end, current.ending = (current.left, "released") if gone else (t, "taken")
         before = self._now.get(blob)
         if anew:
             self._now[blob] = _Lease(blob, host, t, t + period, period)
@@ -76,6 +78,11 @@ class _Books:
         current = self._now.get(blob)
         if current is not None and current.host == host and (current.ending == "open"):
             current.refused.append(t)
+
+    def left(self, t: float, host: str, blob: str) -> None:
+        current = self._live(blob, t)
+        if current is not None and current.host == host:
+            current.left = min(current.left, t)
 
     def ended(self, t: float, blob: str, ending: LeaseEnd, host: str = "") -> None:
         current = self._live(blob, t)
@@ -129,6 +136,8 @@ def _take(books: _Books, record: Record, names: dict[str, str], periods: dict[st
             until = record.t + periods.get(blob, _PERIOD) if done else None
             if action == "release" and (done or record.get("status") in _GONE):
                 books.ended(record.t, blob, "released", record.host)
+            elif action == "release" and record.get("status") is None:
+                books.left(record.t, record.host, blob)
         case "request":
             action, until = record.text("call"), record.get("until")
             if action in _ENDINGS and record.text("answer") == "ok":

@@ -106,15 +106,24 @@ def _losses(history: History, records: Iterable[Record]) -> Iterator[Mark]:
 
 
 def _deadlines(history: History, leases: Iterable[LeaseSpan]) -> Iterator[Mark]:
-    """Yield the deadlines that passed: holders that live must have given up by then."""
+    """Yield the deadlines that passed: holders that live, and hold, must have given up by then."""
     deaths = {kill.host: kill.t - history.start for kill in history.kills}
     for lease in leases:
         if lease.ending != "expired" or lease.deadline >= deaths.get(lease.host, math.inf):
+            continue
+        if not any(_is_under(got, lease, history.start) for got in history.acquisitions):
             continue
         what = f"deadline: {lease.host} must have given up {label(lease.lock)}"
         yield Mark(
             kind="deadline", at=lease.deadline, end=lease.deadline, what=what, hosts=(lease.host,), lock=lease.lock
         )
+
+
+def _is_under(got: Acquisition, lease: LeaseSpan, start: float) -> bool:
+    """Tell whether somebody still held the lock under this lease when its deadline came, or lost it."""
+    mine = (got.host, got.blob or got.lock) == (lease.host, lease.blob)
+    lasted = got.ending == "lost" or got.until - start >= lease.deadline - _SAME
+    return mine and lasted and lease.start - _SAME <= got.t - start <= lease.end
 
 
 def _mark(history: History, record: Record, kind: Any, what: str, **more: Any) -> Mark:

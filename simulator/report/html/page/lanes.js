@@ -48,9 +48,9 @@ function sorted(items) {
   return items.sort((a, b) => a.s - b.s || a.e - b.e);
 }
 
-/** Whether a mark is a fault without a length, such as a broken lease. */
+/** Whether a mark is a fault that strikes at a moment. Between its records some milliseconds may pass. */
 function isInstant(mark) {
-  return mark.kind === "fault" && mark.end === mark.at;
+  return mark.kind === "fault" && (mark.end === mark.at || ["kill", "break", "drain"].includes(mark.fault));
 }
 
 function faultLane(run, filter, hostIn, lockIn) {
@@ -82,7 +82,7 @@ function lockLane(run, lock, things) {
   const holds = (things.holdings.get(lock.lock) ?? []).map((of) => ({ kind: "holding", s: of.start, e: of.end, of, row: 0 }));
   const leases = sorted((things.leases.get(lock.lock) ?? []).map((of) => ({ kind: "lease", s: of.start, e: of.end, of, row: rows })));
   const marks = run.marks.filter((mark) => mark.lock === lock.lock && (["lost", "deadline", "operator", "kill", "finding"].includes(mark.kind) || isInstant(mark)))
-    .map((of) => ({ kind: "mark", s: of.at, e: of.end, of, row: of.kind === "deadline" ? rows : 0, bad: true }));
+    .map((of) => ({ kind: "mark", s: of.at, e: of.at, of, row: of.kind === "deadline" ? rows : 0, bad: true }));
   const overs = run.takeovers.filter((over) => over.lock === lock.lock)
     .map((of) => ({ kind: "takeover", s: of.at, e: Math.max(of.taken ?? of.bound ?? of.at, of.bound ?? 0), of, row: 0, bad: true }));
   const overlaps = run.overlaps.filter((each) => each.lock === lock.lock)

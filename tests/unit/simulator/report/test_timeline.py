@@ -123,6 +123,29 @@ def test_the_lease_of_a_killed_host_goes_on_until_it_expires_and_no_deadline_is_
     assert not [mark for mark in line.marks if mark.kind == "deadline"]
 
 
+def test_a_release_whose_reply_was_lost_ended_the_lease_if_another_got_it_at_once() -> None:
+    story = Story()
+    story.lease(1, "host-1", "acquire", status=201)
+    story.body("host-1", 1.0, 4.0, token=1)
+    story.lease(4, "host-1", "release", status=None)
+    story.lease(5, "host-2", "acquire", status=201)
+    story.body("host-2", 5.0, 6.0, token=2)
+    story.lease(6, "host-2", "release")
+    told = [(each.host, each.end, each.ending) for each in leases(timeline(story))]
+    assert told == [("host-1", 4.0, "released"), ("host-2", 6.0, "released")]
+
+
+def test_there_is_no_deadline_for_a_host_that_gave_its_lock_up_before_though_its_release_was_refused() -> None:
+    story = Story()
+    story.lease(1, "host-1", "acquire", status=201)
+    story.body("host-1", 1.0, 4.0, token=1)
+    story.lease(4, "host-1", "release", status=503)
+    story.lease(17, "host-2", "acquire", status=409)
+    line = timeline(story)
+    assert [each.ending for each in leases(line)] == ["expired"]
+    assert not [mark for mark in line.marks if mark.kind == "deadline"]
+
+
 def test_an_operator_breaks_a_lease_at_once_or_slowly_and_another_may_take_it() -> None:
     story = Story()
     story.lease(1, "host-1", "acquire", status=201)
