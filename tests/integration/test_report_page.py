@@ -143,7 +143,7 @@ def test_it_shows_the_verdict_and_a_lane_for_each_host_lock_and_queue(opened: Ca
     assert lanes(page, "queue") == ["orders (under way)"]
     assert lanes(page, "fault") == ["faults"]
     assert window(page) == [0, 40]
-    assert len(marks(page, "faults")) == 4
+    assert len(marks(page, "faults")) == 5
     assert marks(page, "host-2") == ["host-2 (pid 100) is killed while it holds ship.a"]
     assert marks(page, "ship.b") == ["an operator breaks ship.b"]
     assert page.is_hidden("#violations")

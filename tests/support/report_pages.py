@@ -44,6 +44,7 @@ def good_page() -> str:
     story.fleet(36, "fault", id=2, kind="break", hosts=[], lock=key_lock("b"), what="an operator breaks ship.b")
     story.fleet(36.02, "fault_ended", id=2, hits=0)
     story.fleet(36, "operator", action="break", lock=key_lock("b"))
+    story.fleet(37, "healed")
     story.lease(1, "host-1", "acquire", key_lock("a"), status=201)
     story.lease(2, "host-1", "release", key_lock("a"))
     return page_of(story.end(40))
