@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from singleton.checking.rules import RULES
 
@@ -59,7 +60,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 def _result(finding: Mapping[str, Any], numbers: Mapping[str, int], prefix: Path, app: Path) -> dict[str, Any]:
     # Code scanning drops results without a place.
     usual = "host.json" if (app / "host.json").is_file() else "function_app.py"
-    uri = (prefix / (finding["file"] or usual)).as_posix()
+    uri = quote((prefix / (finding["file"] or usual)).as_posix())
     whose = f"{finding['function']}: " if finding["function"] else ""
     told = "\n".join((finding["id"], uri, finding["function"] or "", finding["message"]))
     return {

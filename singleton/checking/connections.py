@@ -24,6 +24,14 @@ _PERCENT: Final = re.compile(r"%([^%]+)%")
 _NOT_FILLED: Final = frozenset({"route", "direction", "type", "name"})
 _DEFAULTED: Final = frozenset({"queueTrigger", "queue", "blobTrigger", "blob"})
 """Bindings whose connection is ``AzureWebJobsStorage`` where they name none."""
+_NAMING: Final = {
+    "connection": "",
+    "connectionStringSetting": "a connection string",
+    "topicEndpointUri": "the address of the topic",
+    "topicKeySetting": "the key of the topic",
+}
+"""What names an app setting, and what the setting must have: of most bindings; of SQL, MySQL, SignalR and the older
+Cosmos DB; of Event Grid."""
 
 
 def check_connections(subject: Subject) -> Iterator[Finding]:
@@ -91,23 +99,29 @@ def _settings_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
 
 
 def _connection_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
-    app, texts = subject.app, _texts(binding)
-    name = texts.get("connection", DEFAULT_CONNECTION if binding.type in _DEFAULTED else "").strip()
-    if name and "=" not in name and "%" not in name and _is_unset(name, app):
-        yield _unset(
-            name,
-            f"the connection of {binding.type} {binding.name!r}",
-            subject,
-            subject.place,
-            storage=binding.type in _DEFAULTED,
-        )
+    texts = _texts(binding)
+    default = DEFAULT_CONNECTION if binding.type in _DEFAULTED else ""
+    names = {key: texts.get(key, default if key == "connection" else "").strip() for key in _NAMING}
+    for key, name in names.items():
+        said = f"the {key} of {binding.type} {binding.name!r}"
+        if "=" in name:
+            found = RULES["connection-string-in-code"].broken(
+                f"{said} is a connection string, with its key, in the source. The host looks for an app setting of "
+                "this name. Put it into an app setting, and give the setting's name. Then change the key",
+                subject.name,
+                subject.place,
+            )
+            yield replace(found, severity="error")
+        elif name and "%" not in name and _is_unset(name, subject.app):
+            how = "" if key == "connection" else f"Set it to {_NAMING[key]}"
+            yield _unset(name, said, subject, subject.place, storage=binding.type in _DEFAULTED, how=how)
 
 
-def _unset(name: str, said: str, subject: Subject, place: Place, *, storage: bool = True) -> Finding:
+def _unset(name: str, said: str, subject: Subject, place: Place, *, storage: bool = True, how: str = "") -> Finding:
     below = f"{name}__accountName" if storage else f"settings below it, {name}__…,"
+    how = how or f"Set it to a connection string, or set {below} to use an identity"
     return RULES["connection-unset"].broken(
-        f"{said}: there is no app setting {name}. Set it to a connection string, or set {below} to use an identity"
-        f"{_hint(name, subject.app)}",
+        f"{said}: there is no app setting {name}. {how}{_hint(name, subject.app)}",
         subject.name,
         place,
     )

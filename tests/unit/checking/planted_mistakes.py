@@ -169,6 +169,19 @@ PLANTED: Final = (
         code=_queue("", connection='"Orders"'),
     ),
     Planted(
+        name="an unset setting of an output that has another name for it",
+        finds=("connection-unset",),
+        code='@app.event_grid_output(arg_name="note", topic_endpoint_uri="Uri", topic_key_setting="Key")\n'
+        + _queue("", "def ship(msg: func.QueueMessage, note: func.Out[str]) -> None: ..."),
+        says="there is no app setting Key. Set it to the key of the topic",
+    ),
+    Planted(
+        name="a key in the source of a trigger",
+        finds=("connection-string-in-code",),
+        code=_queue("", connection='"AccountName=orders;AccountKey=c2VjcmV0"'),
+        says="The host looks for an app setting of this name",
+    ),
+    Planted(
         name="a connection that is no connection string",
         finds=("connection-wrong",),
         code=_queue('connection="Locks"'),
