@@ -274,10 +274,10 @@ def _hints(scenario: Scenario, outcome: Outcome, written: dict[str, OutFile]) ->
     """Say what might be tried next, and at the end where the report is."""
     again = f"{called_as()} {scenario.options()}"
     hints = []
-    if scenario.singleton:
-        hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")
-    else:
+    if not scenario.singleton:
         hints.append(f"With the lock:      {again.replace(' --no-singleton', '')}")
+    elif scenario.runs_without_locks():
+        hints.append(f"Without the lock:   {again.replace('--seed', '--no-singleton --seed')}")
     if not (scenario.kill or scenario.struck) and scenario.hosts > 1 and scenario.singleton:
         hints.append(f"Kill a holder:      {again} --kill 1")
     if not (scenario.kill or scenario.pause or scenario.struck) and scenario.hosts >= LEAST_HOSTS:

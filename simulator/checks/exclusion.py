@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.excuses.causes import behind_overlap
-from simulator.checks.excuses.sleeping import overslept
+from simulator.checks.excuses.sleeping import is_long, overslept
 from simulator.checks.findings import Finding, count, label, note, violation
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def _is_caught(history: History, first: Section, second: Section) -> bool:
 
 def _never_woke(history: History, first: Section, second: Section) -> bool:
     """Tell whether the first stood still when the second began, and was killed before it could be told."""
-    if first.ending not in {"killed", "crashed", "open"}:
+    if first.ending not in {"killed", "crashed", "open"} or not (
+        history.rough or is_long(history, first, second.start)
+    ):
         return False
     return any(
         pause.host == first.host and pause.start <= second.start and pause.end >= first.end - _TO_TELL
@@ -137,7 +139,8 @@ def _stood_still(history: History, first: Section, second: Section) -> bool:
     """Tell whether one stood still inside, or on its way in, while the other began, and was told when it woke."""
     inside = first.ending == "lost" and history.paused(first.host, first.start, second.start)
     inside = inside and (history.rough or overslept(history, first, second.start))
-    return inside or (second.ending == "lost" and history.stood_still_asking(second, second.start))
+    late = second.ending == "lost" and history.stood_still_asking(second, second.start)
+    return inside or (late and (history.rough or is_long(history, second, second.start)))
 
 
 def _struck(history: History, first: Section, second: Section) -> bool:

@@ -163,6 +163,8 @@ class Verdict:
             hosts[]: {name, pid, ended, bodies, skipped, after},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed,
                 exercised, how, why}
+
+        The command adds journals, report and trace: where each of them is, if the run has left it.
         """
         data: dict[str, Any] = {"schema": SCHEMA}
         for name, value in asdict(replace(self, checks=())).items():

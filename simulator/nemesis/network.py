@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from simulator.faults.rules import Answer, Delay, DelayReply, DropReply, Hang, Twice, everything
+from simulator.nemesis.aims import REQUESTS
 from simulator.nemesis.fault import Aim, Fault, Mark, Way
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from simulator.nemesis.field import Field, Tell
     from simulator.nemesis.wires import Wire
 
-_ASKED: Final = {"renewal": "renew", "release": "release", "waiters": "acquire"}
-"""The request at which an aim strikes."""
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 """What a gateway may send once more when it gets no reply (RFC 9110, 9.2.2)."""
 
@@ -93,7 +92,7 @@ class Partial(NetworkFault):
     def match(self, mark: Mark) -> Match:
         """Match the requests at which the fault aims, whatever their number; and of the others some."""
         coins = random.Random(f"{self.kind} {self.at} {mark.hosts}")
-        aimed = _ASKED.get(mark.aim, "")
+        aimed = REQUESTS.get(mark.aim, "")
 
         def match(request: Request) -> bool:
             if not self.concerns(request):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from simulator.nemesis.aims import lane_of
 from simulator.nemesis.plan import ALL, NOT_ON_WINDOWS, PlanError, chosen, draw_plan, kinds_of, read_plan
 from singleton.settings.durations import Limits
 
@@ -190,11 +191,19 @@ class Scenario:
 
     def _check_names(self, fault: Fault) -> None:
         names = [f"host-{number}" for number in range(1, self.hosts + 1)]
-        if fault.host and fault.host.partition(".")[0] not in names:
+        if fault.host and lane_of(fault.host) not in names:
             raise ScenarioError(
                 f"--fault-plan {self.fault_plan}: {fault.kind} at {fault.at:g} s: there is no {fault.host!r}: "
                 f"the hosts are {names[0]} to {names[-1]}"
             )
+
+    def runs_without_locks(self) -> bool:
+        """Tell whether the same run is possible without the locks: then no lease can be broken."""
+        try:
+            replace(self, singleton=False)
+        except ScenarioError:
+            return False
+        return True
 
     def options(self) -> str:
         """Return the options that repeat this run from this folder, without the storage: it may be a secret."""
@@ -206,6 +215,7 @@ class Scenario:
                 words.append(f"--{name.replace('_', '-')} {value:g}" if name != "seed" else f"--seed {value}")
         if self.fault_plan is not None:
             words.append(f"--fault-plan {quote(_nearest(self.fault_plan))}")
+            words += [f"--fault-every {self.fault_every:g}"] * (self.fault_every != EVERY)
         elif self.faults:
             kinds = ",".join(chosen(self.faults))
             words.append(f"--faults {'all' if kinds == ','.join(ALL) else kinds} --fault-every {self.fault_every:g}")

@@ -58,7 +58,7 @@ def collecting() -> Iterator[list[Misdeclared]]:
     try:
         yield found
     finally:
-        _collectors.remove(found)
+        _collectors[:] = [each for each in _collectors if each is not found]  # equal lists are not the same
 
 
 @contextlib.contextmanager

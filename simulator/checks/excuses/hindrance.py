@@ -79,7 +79,12 @@ def _may_lease(statement: Statement, *, asked: bool) -> bool:
 
 
 def _of(history: History, host: str) -> Iterator[Fault]:
-    yield from (fault for fault in history.faults if host in fault.hosts)
+    yield from (fault for fault in history.faults if host in fault.hosts and not _has_missed(fault))
+
+
+def _has_missed(fault: Fault) -> bool:
+    """Tell whether a fault is over and met nothing: no request, and no connection to reset."""
+    return fault.end < math.inf and not fault.hits and not STATEMENTS[fault.kind].resets
 
 
 def _meets(fault: Fault, start: float, end: float) -> bool:

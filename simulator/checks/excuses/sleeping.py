@@ -24,7 +24,9 @@ def overslept(history: History, body: Section, until: float) -> bool:
     told = body.end if body.told is None else body.told
     slept = [pause for pause in history.pauses if pause.host == body.host and body.start <= pause.end]
     slept = [pause for pause in slept if pause.start <= until]
-    return any(told <= wakes_at(history, body, pause.end) for pause in slept) and is_long(history, body, until)
+    return any(told <= wakes_at(history, body, pause.end) for pause in slept) and is_long(
+        history, body, min(told, until)
+    )
 
 
 def wakes_at(history: History, body: Section, resumed: float) -> float:

@@ -27,6 +27,7 @@ class Statement:
         unseen: a request may be carried out without its host knowing: a lock that it only asked for may be leased, too.
         after: seconds after its end until which its effects may begin: its last requests are under way, or whoever was
             told to wait waits.
+        resets: it resets connections, too: it may have effects on requests that are not counted as hit.
     """
 
     may: str
@@ -35,6 +36,7 @@ class Statement:
     leases: bool = False
     unseen: bool = False
     after: float = 0.0
+    resets: bool = False
 
 
 _NEVER: Final = "an overlap in which the first was not told before the second began"
@@ -58,6 +60,7 @@ STATEMENTS: Final[dict[FaultKind, Statement]] = {
         leases=True,
         unseen=True,
         after=5.0,
+        resets=True,
     ),
     "lose": Statement(
         may="a request is repeated; a lock whose release was lost stays leased for one more lease; its messages come "
@@ -67,6 +70,7 @@ STATEMENTS: Final[dict[FaultKind, Statement]] = {
         leases=True,
         unseen=True,
         after=5.0,
+        resets=True,
     ),
     "delay": Statement(
         may="waits are longer, by as long as it lasts and 5 seconds; a request that its sender gave up leases a lock "

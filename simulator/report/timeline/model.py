@@ -237,7 +237,3 @@ class Timeline:
     notes: tuple[Note, ...] = ()
     calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of each host, how many requests of each kind it sent to the storage."""
-
-    def host_of(self, name: str) -> str:
-        """Return the lane of a host that may have been started again."""
-        return next((lane.name for lane in self.hosts if any(life.name == name for life in lane.lives)), name)

@@ -15,6 +15,7 @@ import pytest
 from singleton import ConfigurationError, singleton
 from singleton.decorator import declared_guards
 from singleton.functions import deferring
+from singleton.functions.misdeclared import collecting
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
 
 if TYPE_CHECKING:
@@ -135,6 +136,20 @@ def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, mon
     for scope in ("Id", ""):
         with pytest.raises(ConfigurationError, match=r"host\.json"):
             singleton(scope=scope)(job)
+
+
+def test_after_errors_were_collected_within_one_another_declarations_raise_again() -> None:
+    def declare() -> None:
+        @singleton(lock_period=1)
+        def wrong() -> None: ...
+
+    with collecting() as outer:
+        with collecting() as inner:
+            pass
+        declare()
+    assert (len(outer), len(inner)) == (1, 0)
+    with pytest.raises(ConfigurationError):
+        declare()
 
 
 # --- where a guarded function stands ----------------------------------------------------------------------------------

@@ -110,6 +110,67 @@ def test_no_fault_excuses_an_overlap_in_which_the_first_was_told_after_the_secon
     assert len(ended(story).overlaps) == 1
 
 
+@pytest.mark.parametrize("kind", ["delay", "throttle", "error"])
+def test_a_fault_that_hit_no_request_excuses_nothing(kind: str) -> None:
+    def lost(hits: int) -> Verdict:
+        story = fleet()
+        story.fault(2.0, 18.0, kind, "host-1", hits=hits)
+        lost_body(story, "host-1", 1.0, 17.0, 17.1)
+        return ended(story)
+
+    assert lost(1).holds
+    assert not lost(0).holds
+
+
+@pytest.mark.parametrize("kind", NETWORK)
+def test_a_fault_of_one_host_excuses_nothing_on_a_host_whose_name_begins_like_its_name(kind: str) -> None:
+    def lost(hit: str, victim: str) -> Verdict:
+        story = fleet()
+        story.fault(2.0, 18.0, kind, hit)
+        lost_body(story, victim, 1.0, 17.0, 17.1)
+        return ended(story)
+
+    said = "1 invocation of 'ship' failed with LockLost, which nothing in this run caused"
+    assert said not in lost("host-1.2", "host-1.2").violations
+    for hit, victim in (("host-1", "host-1.2"), ("host-1.2", "host-1"), ("host-1", "host-10"), ("host-10", "host-1")):
+        assert said in lost(hit, victim).violations
+
+
+def test_a_cut_that_is_too_short_explains_no_lost_lock() -> None:
+    def cut(seconds: float) -> Verdict:
+        story = fleet()
+        story.fault(17.0 - seconds, 17.0, "partition", "host-1")
+        lost_body(story, "host-1", 1.0, 17.0, 17.1)
+        return ended(story)
+
+    assert cut(4.5).holds
+    assert cut(3.0).verdict == "violated"
+
+
+def test_an_invocation_failed_by_a_fault_only_if_its_own_lock_was_lost_by_it() -> None:
+    story = fleet()
+    story.fault(2.0, 18.0, "partition", "host-1")
+    lost_body(story, "host-1", 1.0, 17.0, 17.1)
+    owner = story.body("host-1", 18.0, None, B, token=1)
+    error = {"outcome": "error", "error": "LockLost: lost", "blames": "LockLost"}
+    story.lock(19.0, "host-1", "body_ended", B, owner, token=1, reason="error")
+    story.lock(19.0, "host-1", "released", B, owner, token=1)
+    story.add(19.0, "host-1", "invocation_ended", function="ship", invocation=owner, **error)
+    assert ended(story).violations == ("1 invocation of 'ship' failed with LockLost, which nothing in this run caused",)
+
+
+def test_an_async_body_may_not_go_on_for_three_seconds() -> None:
+    def went_on(seconds: float) -> Verdict:
+        story = fleet(**{"async": True})
+        story.fault(2.0, 17.0, "partition", "host-1")
+        lost_body(story, "host-1", 1.0, 16.0, 16.0 + seconds)
+        story.body("host-2", 16.5, 30.0, A, token=2, asked=5.0)
+        return ended(story)
+
+    assert went_on(1.5).overlaps == ()
+    assert len(went_on(3.0).overlaps) == 1
+
+
 def test_an_async_body_that_was_told_has_a_moment_to_end_and_no_more() -> None:
     def told(end: float) -> Verdict:
         story = fleet(**{"async": True})
@@ -408,6 +469,83 @@ def test_the_stale_token_of_a_broken_hold_is_refused_and_the_verdict_names_it() 
     assert verdict.to_dict()["caught"][0]["refused"] == "StaleToken"
 
 
+def test_who_takes_a_lock_after_it_was_broken_is_excused_by_nothing() -> None:
+    story = fleet()
+    story.body("host-1", 5.0, 9.0, A, token=1)
+    story.body("host-2", 9.1, 10.5, A, token=2)
+    story.fault(10.0, 10.0, "break", "host-2", lock=A)
+    story.body("host-1", 13.0, 20.0, A, token=3, asked=12.5)
+    story.body("host-3", 15.0, 16.0, A, token=4, asked=9.5)
+    assert len(ended(story).overlaps) == 1
+
+
+def test_a_break_excuses_who_was_being_granted_the_lease_only_if_nobody_else_had_it() -> None:
+    def granted(*, first_ends: float) -> Verdict:
+        story = fleet()
+        story.body("host-3", 5.0, first_ends, A, token=1)
+        story.fault(10.0, 10.0, "break", "host-3", lock=A)
+        story.body("host-1", 11.0, 20.0, A, token=2, asked=6.0)
+        story.body("host-2", 15.0, 16.0, A, token=3, asked=14.0)
+        return ended(story)
+
+    assert (len(granted(first_ends=9.9).caught), len(granted(first_ends=9.9).overlaps)) == (1, 0)
+    assert len(granted(first_ends=10.8).overlaps) == 1
+
+
+def test_whose_host_was_cut_off_or_stood_still_may_not_have_been_the_one_whose_lease_was_broken() -> None:
+    def granted(*, paused: bool) -> Verdict:
+        story = fleet()
+        for at, event in ((8.0, "pause"), (30.0, "resume")):
+            story.add(at, "host-3" if paused else "host-2", event)
+        story.fault(25.0, 25.0, "break", "host-3", lock=A)
+        lost_body(story, "host-3", 5.0, 30.1, 30.2)
+        story.body("host-1", 26.0, 31.0, A, token=2, asked=6.0)
+        story.body("host-2", 28.0, 29.0, A, token=3, asked=27.0)
+        return ended(story)
+
+    assert granted(paused=True).overlaps == ()
+    assert len(granted(paused=False).overlaps) > 0
+
+
+def test_a_break_is_told_in_time_and_from_then_on_excuses_nothing() -> None:
+    late = broken_lease(told=40.0)
+    assert "1 invocation of 'ship' failed with LockLost, which nothing in this run caused" in late.violations
+    story = fleet()
+    story.fault(3.0, 3.0, "break", "host-1", lock=A)
+    lost_body(story, "host-1", 1.0, 6.0, 15.0, why="stolen")
+    story.body("host-2", 12.0, 13.0, A, token=2, asked=5.0)
+    assert len(ended(story).overlaps) == 1
+
+
+def test_a_break_excuses_the_worker_whose_lease_it_was_and_no_other() -> None:
+    def overlap(worker: int) -> Verdict:
+        story = fleet()
+        story.body("host-1", 1.0, 4.0, A, token=1)
+        story.fault(3.0, 3.0, "break", "host-1", lock=A)
+        owner = story.body("host-1", 4.0, 9.0, A, token=2, asked=3.9)
+        story.body("host-2", 6.0, 8.0, A, token=3, asked=5.0)
+        for record in story.records:
+            if record.get("owner") == owner:
+                record.fields["worker"] = worker  # type: ignore[index]
+        return ended(story)
+
+    assert overlap(0).overlaps == ()
+    assert len(overlap(2).overlaps) == 1
+
+
+def test_a_break_of_one_slot_excuses_no_holder_of_another() -> None:
+    def more_than_two(slot: str) -> Verdict:
+        story = fleet(at_once=2, several=True)
+        story.fault(10.0, 10.0, "break", "host-1", lock=f"{A}/{slot}")
+        for number in (1, 2, 3):
+            held = f"{A}/slot-{number if number < 3 else 1}"
+            story.body(f"host-{number}", 9.0 + 2 * (number == 3), 14.0, held, token=number)
+        return ended(story)
+
+    assert (len(more_than_two("slot-1").overlaps), len(more_than_two("slot-1").caught)) == (0, 1)
+    assert len(more_than_two("slot-7").overlaps) == 1
+
+
 def stale_token(*, lock: str, at: float) -> Verdict:
     """Judge a hold that was handed on within its process after its lease was gone."""
     story = fleet()
@@ -620,6 +758,37 @@ def test_a_pause_explains_what_its_host_missed_while_it_stood_still() -> None:
     verdict = ended(story)
     assert verdict.violations == ()
     assert verdict.faults[0].excused == "1 overlap, 1 lost hold, 1 failed invocation"
+
+
+@pytest.mark.parametrize(
+    ("paused", "second", "told"),
+    [
+        pytest.param((2.0, 3.0), 18.0, 20.1, id="too short, and long ago"),
+        pytest.param((16.5, 18.5), 18.0, 18.6, id="too short"),
+        pytest.param((2.0, 20.0), 18.0, 30.0, id="told too late"),
+    ],
+)
+def test_a_pause_explains_no_overlap_if_the_lease_can_not_have_ended_by_it_or_nobody_is_told(
+    paused: tuple[float, float], second: float, told: float
+) -> None:
+    story = fleet(**{"async": False})
+    for at, event in zip(paused, ("pause", "resume"), strict=True):
+        story.add(at, "host-1", event)
+    lost_body(story, "host-1", 1.0, told, told + 0.4)
+    story.body("host-2", second, second + 1, A, token=2, asked=5.0)
+    assert len(ended(story).overlaps) == 1
+
+
+def test_a_short_pause_explains_no_lost_lock() -> None:
+    story = fleet()
+    story.add(10.0, "host-1", "pause")
+    story.add(11.0, "host-1", "resume")
+    lost_body(story, "host-1", 1.0, 18.0, 18.1)
+    assert ended(story).violations == ("1 invocation of 'ship' failed with LockLost, which nothing in this run caused",)
+
+
+def test_who_was_killed_in_a_short_pause_could_not_have_lost_its_lease_by_it() -> None:
+    assert len(never_woke(paused=(17.5, 20.0), killed=20.1).overlaps) == 1
 
 
 def never_woke(*, paused: tuple[float, float], killed: float) -> Verdict:

@@ -143,3 +143,12 @@ def test_the_options_repeat_the_faults(app: Path, monkeypatch: pytest.MonkeyPatc
     plan = Scenario(app=app, fault_plan=app / "plan.json")
     assert plan.options() == "--hosts 5 --seed 0 --fault-plan plan.json"
     assert plan.kinds() == ("kill",)
+    often = Scenario(app=app, fault_plan=app / "plan.json", fault_every=1)
+    assert often.options() == "--hosts 5 --seed 0 --fault-plan plan.json --fault-every 1"
+
+
+def test_a_run_that_can_not_go_without_the_lock_does_not_suggest_it(app: Path) -> None:
+    assert Scenario(app=app, faults="all").runs_without_locks()
+    assert not Scenario(app=app, faults="break").runs_without_locks()
+    (app / "plan.json").write_text('[{"at": 1, "kind": "break"}, {"at": 2, "kind": "kill"}]')
+    assert not Scenario(app=app, fault_plan=app / "plan.json").runs_without_locks()
