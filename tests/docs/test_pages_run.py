@@ -30,7 +30,7 @@ ELSEWHERE = {
 """Pages whose Python is run by tests of their own, from the first block to the last."""
 NEVER_CALLED = {
     ("docs/how-to/from-own-code.md", "# before"): "the code that is to be replaced; its leases last for a real minute",
-    ("docs/why/durable-singletons.md", "import azure.durable_functions as df"): "asks the Durable host, as the starter "
+    ("docs/why/durable-singletons.md", "from typing import Dict"): "asks the Durable host, as the starter "
     "of docs/durable.md does, which is called",
 }
 """Blocks whose functions are defined and not called, by page and first line, and why. Keep it short."""

@@ -58,6 +58,9 @@ def import_app(app: Path, settings: Mapping[str, str]) -> Any:
         root = Path(__file__).resolve().parents[3]
         checkout = str(root) in sys.path and (root / "pyproject.toml").is_file()
         sys.path.insert(sys.path.index(str(root)) if checkout else len(sys.path), str(app))
+    packages = app / ".python_packages" / "lib" / "site-packages"  # where a pipeline installs what it deploys
+    if packages.is_dir() and str(packages) not in sys.path:
+        sys.path.append(str(packages))
     with room_for(app):
         module = _import(script, app)
     return _app_object(module, functions_library.FunctionRegister, script.name)

@@ -260,6 +260,15 @@ def test_a_time_zone_that_only_the_platform_would_apply_is_noted() -> None:
 
 
 @pytest.mark.process
+def test_what_a_pipeline_installs_into_the_apps_folder_is_found(tmp_path: Path) -> None:
+    app = write_app(tmp_path, "import vendored_by_a_pipeline" + SHIP)
+    packages = app / ".python_packages" / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "vendored_by_a_pipeline.py").touch()
+    done = run_describe(app)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_modules_of_the_app_hide_none_of_the_standard_library(tmp_path: Path) -> None:
     for name in ("queue", "json", "asyncio", "selectors", "platform"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('the app is in the way')")
