@@ -39,6 +39,8 @@ class OutFile:
             return "it is a folder: give the name of a file in it"
         if os.path.lexists(self.path) and not self.path.is_file():
             return "it is no regular file: give the name of a file"
+        if os.path.lexists(self.path.parent) and not self.path.parent.is_dir():  # a file, or from 3.13 on such a circle
+            return f"{self.path.parent} is no folder: give a path that can be written"
         if not self.path.parent.is_dir():
             return f"there is no folder {self.path.parent}: make it, or give another path"
         return ""

@@ -31,9 +31,7 @@ class Watcher(Protocol):
 def watch(function: FunctionType, watcher: Watcher) -> CodeType:
     """Report each run of this function to ``watcher`` from now on; return the code object of the function."""
     if sys.version_info >= (3, 12):
-        monitor = _monitor()
-        monitor.watcher = watcher
-        return monitor.watch(function)
+        return _monitor().watch(function, watcher)
     return replace_code(function, watcher)
 
 
@@ -43,11 +41,10 @@ if sys.version_info >= (3, 12):
     _TOOL: Final = 4  # none of the ids that debuggers, coverage and profilers use by convention
 
     class _Monitor:
-        """The one tool of this process, for one watcher at a time."""
+        """The one tool of this process. Each code object has a watcher of its own."""
 
         def __init__(self) -> None:
-            self.watcher: Watcher | None = None
-            self._codes: set[CodeType] = set()
+            self._watchers: dict[int, tuple[CodeType, Watcher]] = {}  # by id: code of another function may be equal
             tools, events = sys.monitoring, sys.monitoring.events
             tools.use_tool_id(_TOOL, "singleton-sim")
             tools.register_callback(_TOOL, events.PY_START, self._started)
@@ -55,32 +52,30 @@ if sys.version_info >= (3, 12):
             tools.register_callback(_TOOL, events.PY_UNWIND, self._unwound)
             tools.set_events(_TOOL, events.PY_UNWIND)  # this can be switched on for all code or for none
 
-        def watch(self, function: FunctionType) -> CodeType:
+        def watch(self, function: FunctionType, watcher: Watcher) -> CodeType:
             code = function.__code__
-            self._codes.add(code)
+            self._watchers[id(code)] = code, watcher
             events = sys.monitoring.events
             sys.monitoring.set_local_events(_TOOL, code, events.PY_START | events.PY_RETURN)
             return code
 
         def _started(self, code: CodeType, _: int) -> None:
-            assert self.watcher is not None
             frame = sys._getframe(1)  # noqa: SLF001 - the one way to tell two runs of one code apart
             count = code.co_argcount + code.co_kwonlyargcount
             more = (code.co_flags & inspect.CO_VARARGS > 0) + (code.co_flags & inspect.CO_VARKEYWORDS > 0)
             known = frame.f_locals
             arguments = {name: known[name] for name in code.co_varnames[: count + more] if name in known}
-            self.watcher.entered(code, frame, arguments)
+            self._watchers[id(code)][1].entered(code, frame, arguments)
 
         def _returned(self, code: CodeType, _: int, value: object) -> None:
             self._left(code, sys._getframe(1), value, None)  # noqa: SLF001
 
         def _unwound(self, code: CodeType, _: int, error: BaseException) -> None:
-            if code in self._codes:
+            if id(code) in self._watchers:
                 self._left(code, sys._getframe(1), None, error)  # noqa: SLF001
 
         def _left(self, code: CodeType, frame: FrameType, value: object, error: BaseException | None) -> None:
-            assert self.watcher is not None
-            self.watcher.left(code, frame, value, error)
+            self._watchers[id(code)][1].left(code, frame, value, error)
 
     @cache
     def _monitor() -> _Monitor:

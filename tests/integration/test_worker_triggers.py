@@ -93,7 +93,7 @@ def test_what_cannot_be_done_is_said(worker: Worker, journal: Path) -> None:
     worker.functions()
     batch = {"SystemPropertiesArray": ("json", "[{}, {}]")}
     refused: list[tuple[Invocation, str]] = [
-        (("hub_batch", "event", given("event", "json", f"[{ORDER}, {ORDER}]", **batch)), "a batch of 2 messages"),
+        (("hub_batch", "event", given("event", "json", f"[{ORDER}, {ORDER}]", **batch)), "a batch (messages: 2)"),
         (("cosmos", "documents", given("documents", "json", f"[{ORDER}, {ORDER}]")), "max_items_per_invocation=1"),
         (("http_body", "req", request("body", "a=1")), "can't be parsed as JSON"),
         (("http_skip", "req", request("skips")), "an HTTP trigger must answer"),

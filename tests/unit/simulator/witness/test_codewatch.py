@@ -82,6 +82,18 @@ def test_it_is_seen_through_wrappers_and_from_threads(notes: Notes, watched: Cal
     assert notes.told == ["body begins", "body ends"]
 
 
+def test_each_function_has_a_watcher_of_its_own(notes: Notes, watched: Callable[[Any], Any]) -> None:
+    def made() -> Any:
+        return lambda: None
+
+    first, other = watched(made()), Notes()
+    second = FunctionType(made().__code__.replace(), {})  # its code is equal, and another
+    watch(second, other)
+    first()
+    second()
+    assert (notes.told, other.told) == (["<lambda> begins", "<lambda> ends"],) * 2
+
+
 def test_an_error_that_leaves_it_is_told(notes: Notes, watched: Callable[[Any], Any]) -> None:
     @watched
     def body() -> None:
