@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.appsettings import filled
@@ -82,12 +83,9 @@ def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
 
 def _finding(subject: Subject, guard: Guard, error: ConfigurationError) -> Finding:
     rule = RULES.get(error.reason or "", RULES["declaration-refused"])
-    return rule.broken(_without_name(str(error), subject.name), subject.name, subject.place_of(guard))
-
-
-def _without_name(message: str, function: str) -> str:
-    """Return the message without the function's name at its beginning: a finding has it already."""
-    return message.removeprefix(f"@singleton on {function}: ")
+    # A finding has the function's name already.
+    message = re.sub(r"\A@singleton on \S+: ", "", str(error))
+    return rule.broken(message, subject.name, subject.place_of(guard))
 
 
 def _may_defer(guard: Guard) -> bool:

@@ -111,6 +111,15 @@ ERRORS: Final = (
         "durable.md",
     ),
     (
+        "generator-function",
+        (
+            "The guarded function has a `yield`. A call of it runs nothing of its body, and the worker can't use "
+            "what it returns. Each invocation fails."
+        ),
+        "Return a value, or a list. Only with a queue or Event Grid output as `$return` may it yield.",
+        "triggers.md#policies",
+    ),
+    (
         "listener-of-the-host",
         (
             'With `layout="webjobs"` the lock of a timer\'s listener is the one that the Functions host itself '

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from singleton.checking.rules import RULES
+from singleton.decorator import guards_of
+from singleton.functions.answering import WRITTEN_ONE_BY_ONE
+from singleton.functions.guard import ONCE_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +19,18 @@ if TYPE_CHECKING:
 
 def check_wrapping(subject: Subject) -> Iterator[Finding]:
     """Yield the decorators that keep a guard from knowing its function, or its function from being awaited."""
+    if inspect.isgeneratorfunction(_guarded(subject.call)) and not (
+        subject.trigger.is_replayed or subject.trigger.returns in WRITTEN_ONE_BY_ONE
+    ):
+        guard = subject.guards[0]
+        yield RULES["generator-function"].broken(
+            f"{guard.function} has a yield, so a call of it runs nothing of its body: each invocation fails. Do the "
+            "work in the function, and return a value or a list",
+            subject.name,
+            subject.place_of(guard),
+        )
     for guard in subject.guards:
-        if subject.hidden:
+        if subject.hidden and not subject.trigger.is_replayed:
             yield RULES["hidden-by-decorator"].broken(
                 f"the decorator {getattr(subject.call, '__qualname__', '?').partition('.')[0]} hides {guard.function}, "
                 f"so {guard.decorator} knows neither its trigger nor its invocation. Use functools.wraps there, or put "
@@ -34,3 +47,16 @@ def check_wrapping(subject: Subject) -> Iterator[Finding]:
                 subject.name,
                 subject.place_of(guard),
             )
+
+
+def _guarded(call: Any) -> object:
+    """Return what is below the guards of a function; None where it has none."""
+    if not _is_guarded(call):
+        return None
+    while _is_guarded(call):
+        call = getattr(call, "__wrapped__", None)
+    return call
+
+
+def _is_guarded(call: object) -> bool:
+    return bool(guards_of(call)) or hasattr(call, ONCE_MARK)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import being_cancelled
 
-_WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")
+WRITTEN_ONE_BY_ONE: Final = ("eventGrid", "queue")
 """Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
 
 
@@ -57,7 +57,7 @@ def finished(function: str, result: Any, returns: str | None, *, decorator: str)
     Raises:
         ConfigurationError: it is an awaitable, a future or a generator.
     """
-    if returns in _WRITTEN_ONE_BY_ONE and isinstance(result, Iterator):
+    if returns in WRITTEN_ONE_BY_ONE and isinstance(result, Iterator):
         return list(result)
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()

@@ -74,6 +74,11 @@ class Trigger:
     returns: str | None = None
 
     @property
+    def is_replayed(self) -> bool:
+        """Tell whether it starts a Durable orchestrator or entity, whose code runs again at each replay."""
+        return self.type in _REPLAYED
+
+    @property
     def may_end_as_none(self) -> bool:
         """Tell whether the worker takes None for the function's return value; what it can't encode fails (H-87)."""
         return self.returns not in NEVER_NONE
@@ -131,7 +136,7 @@ def check_guardable(target: object, trigger_type: str | None = None) -> None:
         ConfigurationError: it is an orchestrator or entity, or no plain function.
     """
     name = getattr(target, "__qualname__", None) or repr(target)
-    if inspect.isgeneratorfunction(target) or trigger_type in _REPLAYED or name in _REPLAYERS:
+    if trigger_type in _REPLAYED or name in _REPLAYERS:
         raise ConfigurationError(f"@singleton on {name}: it {_REPLAY}", reason="durable-replay")
     if inspect.isasyncgenfunction(target):
         raise ConfigurationError(

@@ -71,7 +71,7 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
             return target
         try:
             trigger = trigger_of(target) if above else None
-            check_guardable(inner, None if trigger is None else trigger.type)
+            _check(inner, trigger)
             declared = _wrapped(inner, inbox, checked_rules(attempts, on_poison), _parameter(inner, trigger))
         except ConfigurationError as error:
             declared = stand_in(inner, error)
@@ -81,6 +81,16 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
         return target
 
     return declare
+
+
+def _check(function: Any, trigger: Trigger | None) -> None:
+    """Refuse what can't handle a message."""
+    check_guardable(function, None if trigger is None else trigger.type)
+    if inspect.isgeneratorfunction(function):
+        raise ConfigurationError(
+            f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the work "
+            "in the function, without yield"
+        )
 
 
 def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:

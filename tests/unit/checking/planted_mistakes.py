@@ -442,6 +442,38 @@ def nightly(clock: func.TimerRequest) -> None: ...
         """,
     ),
     Planted(
+        name="an orchestrator with a yield",
+        finds=("durable-replay",),
+        code="""
+        @app.generic_trigger(arg_name="context", type="orchestrationTrigger")
+        @singleton
+        def orchestrate(context):
+            yield context
+        """,
+    ),
+    Planted(
+        name="an orchestrator of the Durable package",
+        finds=("durable-replay",),
+        code="""
+        import azure.durable_functions as df
+
+        app = df.DFApp()
+
+        @app.orchestration_trigger(context_name="context")
+        @singleton
+        def orchestrate(context):
+            yield context.call_activity("ship", 1)
+        """,
+        line="@singleton",
+    ),
+    Planted(
+        name="a generator function that is none",
+        finds=("generator-function",),
+        code=_queue("", "def ship(msg: func.QueueMessage):\n    yield 1"),
+        says="ship has a yield",
+        line="@singleton",
+    ),
+    Planted(
         name="the old lock is the new one",
         finds=("old-lock-is-the-same",),
         code=_queue('also=OldLock(name="ship")'),

@@ -159,3 +159,26 @@ def test_functions_that_share_a_lock_on_purpose_are_right(tmp_path: Path) -> Non
     report = checked(tmp_path, code)
     report.assert_ok(strict=True)
     assert [guard.mode for guard in report.functions[-1].guards] == ["listener", "function"]
+
+
+def test_generators_that_are_run_under_the_lock_are_right(tmp_path: Path) -> None:
+    code = """
+    def listed(inner):
+        @functools.wraps(inner)
+        def call(msg):
+            return print(list(inner(msg)))
+        return call
+
+    @queue()
+    @app.queue_output(arg_name="$return", queue_name="done", connection="AzureWebJobsStorage")
+    @singleton(scope="Id")
+    def split(msg: func.QueueMessage):
+        yield "a"
+
+    @queue()
+    @singleton(scope="Id")
+    @listed
+    def ship(msg: func.QueueMessage):
+        yield "a"
+    """
+    checked(tmp_path, code).assert_ok(strict=True)

@@ -74,11 +74,6 @@ def test_an_entity_is_refused_above_its_trigger(app: Any) -> None:
         singleton(app.entity_trigger(context_name="context")(plain))
 
 
-def test_an_orchestrator_is_refused_below_its_trigger() -> None:
-    with pytest.raises(ConfigurationError, match=REFUSED):
-        singleton(generator)
-
-
 @pytest.mark.parametrize("kind", ["Orchestrator", "Entity"])
 def test_what_the_package_makes_of_either_is_refused_below_a_trigger(kind: str) -> None:
     with pytest.raises(ConfigurationError, match=REFUSED):
@@ -88,8 +83,9 @@ def test_what_the_package_makes_of_either_is_refused_below_a_trigger(kind: str) 
 STARTED = {"EventType": 12, "EventId": -1, "IsPlayed": False, "Timestamp": given.WHEN}
 
 
-def test_an_orchestrator_that_could_not_be_told_is_refused_when_it_runs(app: Any) -> None:
-    app.orchestration_trigger(context_name="context")(singleton(plain))
+@pytest.mark.parametrize("job", [generator, plain])
+def test_an_orchestrator_below_its_trigger_is_refused_when_it_runs(app: Any, job: Any) -> None:
+    app.orchestration_trigger(context_name="context")(singleton(job))
     (handle,) = indexed(app).values()
     body = {"history": [STARTED], "instanceId": "i-1", "isReplaying": False, "parentInstanceId": None, "input": None}
     with pytest.raises(Exception, match=REFUSED):

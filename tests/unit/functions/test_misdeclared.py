@@ -44,8 +44,10 @@ async def async_job(msg: func.QueueMessage, out: func.Out[str]) -> None:
     pytest.fail("the body ran")
 
 
-def steps(context: Any) -> typing.Iterator[None]:
-    yield
+def steps(context: Any) -> None: ...
+
+
+steps.__annotations__["context"] = "DurableOrchestrationContext"
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

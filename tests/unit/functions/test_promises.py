@@ -98,6 +98,22 @@ def test_an_iterator_that_the_worker_would_go_through_is_gone_through_under_the_
     assert result == ["0 locks/app/body", "1 locks/app/body"]
 
 
+def test_a_generator_function_with_such_an_output_is_no_orchestrator() -> None:
+    app: Any = func.FunctionApp()
+
+    def body(msg: str) -> Iterator[str]:
+        yield holding(0)
+
+    builder: Any = app.queue_trigger(arg_name="msg", queue_name="orders", connection="C")(body)
+    builder = singleton(app.generic_output_binding(arg_name="$return", type="queue")(builder))
+    assert builder._function.get_user_function()(msg="", context=Context()) == ["0 locks/app/body"]
+
+
+def test_a_generator_function_is_refused_when_it_is_called(thread: LockThread) -> None:
+    with pytest.raises(ConfigurationError, match="its body returned a generator"):
+        singleton(steps)(msg="", context=Context())  # type: ignore[call-arg]
+
+
 def test_futures_are_cancelled() -> None:
     future: Future[None] = Future()
 

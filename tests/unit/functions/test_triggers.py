@@ -36,10 +36,6 @@ class CallableJob:
     def method(self, msg: str) -> None: ...
 
 
-def generator_job(msg: str) -> typing.Iterator[None]:
-    yield
-
-
 async def async_generator_job(msg: str) -> typing.AsyncIterator[None]:
     yield
 
@@ -54,7 +50,6 @@ async def async_generator_job(msg: str) -> typing.AsyncIterator[None]:
         (functools.lru_cache(print), "_lru_cache_wrapper"),
         (print, "it is a builtin_function_or_method"),
         (async_generator_job, "it is an async generator"),
-        (generator_job, "Durable orchestrator or entity"),
         (5, "it is a int"),
         (SimpleNamespace(_function=None), "it is a SimpleNamespace"),
     ],
@@ -76,14 +71,19 @@ def test_an_orchestrator_or_entity_below_its_trigger_is_known_by_its_annotation(
         singleton(job)
 
 
-def test_an_orchestrator_that_could_not_be_told_is_refused_when_it_is_called() -> None:
+@pytest.mark.parametrize("steps", [False, True])
+def test_an_orchestrator_that_could_not_be_told_is_refused_when_it_is_called(*, steps: bool) -> None:
     class DurableOrchestrationContext: ...
 
-    @singleton
-    def job(context: Any) -> None:
+    def plain(context: Any) -> None:
         pytest.fail("the body ran")
 
-    with pytest.raises(ConfigurationError, match="job: it is a Durable orchestrator"):
+    def generator(context: Any) -> typing.Iterator[None]:
+        yield
+
+    job = singleton(generator if steps else plain)
+
+    with pytest.raises(ConfigurationError, match="it is a Durable orchestrator"):
         job(DurableOrchestrationContext())
 
 

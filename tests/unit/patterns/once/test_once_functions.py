@@ -436,9 +436,9 @@ def test_it_is_declared_once(thread: LockThread) -> None:
 
 
 def test_orchestrators_are_refused_in_its_own_name(thread: LockThread) -> None:
-    def orchestrator(context: Any) -> Any:
-        yield
+    def orchestrator(context: Any) -> None: ...
 
+    orchestrator.__annotations__["context"] = "DurableOrchestrationContext"
     with pytest.raises(ConfigurationError, match=r"^@once on .*Put @once on the activities"):
         once(key="Id")(orchestrator)
 

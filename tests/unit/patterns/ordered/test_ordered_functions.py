@@ -176,6 +176,10 @@ def test_other_parameters_are_the_workers() -> None:
     assert function.__annotations__["out"] is not None
 
 
+def stepwise(message: InboxMessage) -> Any:
+    yield
+
+
 def test_what_can_not_be_declared_is_refused() -> None:
     app, inbox = func.FunctionApp(), Inbox("orders")
     with pytest.raises(ConfigurationError, match="needs an inbox"):
@@ -184,6 +188,8 @@ def test_what_can_not_be_declared_is_refused() -> None:
         ordered(inbox, attempts=0)(failing)
     with pytest.raises(ConfigurationError, match="no parameter"):
         ordered(inbox)(lambda: None)
+    with pytest.raises(ConfigurationError, match="it is a generator function"):
+        ordered(inbox)(stepwise)
     timer = app.timer_trigger(arg_name="message", schedule="* * * * * *")(failing)
     with pytest.raises(ConfigurationError, match="use a queueTrigger"):
         ordered(inbox)(timer)
