@@ -1,8 +1,8 @@
-"""Compares the locks of two versions of an app: which have another name now."""
+"""Compares the locks of two versions of an app: which don't exclude one another while both run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.checking.finding import Place
 from singleton.checking.rules import RULES
@@ -10,42 +10,85 @@ from singleton.checking.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_STOP: Final = "Stop all of the old version before the new one starts"
+
 
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a finding for each lock of the old report that the new one does not take, neither as its own nor as old."""
-    places = {each["name"]: Place(each["file"], each["line"]) for each in new["functions"]}
-    now = _locks(new)
-    for (function, mode), before in _locks(old).items():
-        if function not in places:
+    """Yield a finding for each lock of the old report that the new one does not take, neither as its own nor as old.
+
+    A function that is gone is looked for under another name: one that is new, and has the same trigger.
+    """
+    functions = {each["name"]: each for each in new["functions"]}
+    called = _new_names(old, new)
+    for before in old["functions"]:
+        after = functions.get(called.get(before["name"], before["name"]))
+        if after is None:
             continue  # it is gone, and so is its work
-        after = now.get((function, mode))
-        if after is not None and before[0] in after:
-            continue
-        became = f"and it is {after[0]} now" if after else "and it has none now"
-        finding = RULES["lock-renamed"].broken(
-            f"the lock was {before[0]}, {became}. While both versions run, they don't exclude one another. Take both "
-            "for one deployment: also=OldLock(…)",
-            function,
-            places[function],
-        )
-        yield {
-            "id": finding.id,
-            "severity": finding.severity,
-            "message": finding.message,
-            "function": function,
-            "file": places[function].file,
-            "line": places[function].line,
-            "docs": finding.docs,
-        }
+        for guard in before["guards"]:
+            if guard["blob"] is not None and not after["refused"]:
+                yield from _compared(before["name"], guard, after)
 
 
-def _locks(report: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
-    """Return the locks of each function and mode: that of its name first, then its old one."""
+def _new_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Return the new names of the functions that were renamed, as far as no other function may be meant."""
+    names = [{each["name"] for each in report["functions"]} for report in (old, new)]
+    gone = [each for each in old["functions"] if each["name"] not in names[1]]
+    added = [each for each in new["functions"] if each["name"] not in names[0]]
     found = {}
-    for function in report["functions"]:
-        for guard in function["guards"]:
-            if guard["blob"] is not None:
-                own = f"{guard['connection']}: {guard['container']}/{guard['blob']}"
-                old = [] if guard["also"] is None else [f"{guard['connection']}: {guard['also']}"]
-                found[function["name"], guard["mode"]] = [own, *old]
+    for each in gone:
+        same = [other for other in gone if other["source"] == each["source"]]
+        meant = [other for other in added if other["source"] == each["source"]]
+        if len(same) == len(meant) == 1:
+            found[each["name"]] = meant[0]["name"]
     return found
+
+
+def _compared(name: str, before: Mapping[str, Any], function: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    after = next((each for each in function["guards"] if each["mode"] == before["mode"] and each["blob"]), None)
+    limits: list[Any] = [None if each is None else each["options"]["limit"]["value"] for each in (before, after)]
+    place = Place(function["file"], function["line"])
+    if after is None:
+        whose = "" if name == function["name"] else f"{name} seems to be {function['name']} now: "
+        became = f"{whose}its lock was {_said(before)}, and it has none now. While both versions run, both do the work"
+        yield _finding("lock-renamed", f"{became}. {_STOP}", function, place)
+        return
+    place = Place(after["file"], after["line"])
+    names = (after["identity"], after["also_identity"])
+    if before["identity"] in names and (limits[0] is None) == (limits[1] is None):
+        if limits[0] != limits[1]:
+            told = (
+                f"the limit was {limits[0]}, and it is {limits[1]} now. While both versions run, up to {max(limits)} "
+                f"run at a time. {_STOP}, if that is too many"
+            )
+            yield _finding("limit-changed", told, function, place)
+        return
+    whose = "the lock" if name == function["name"] else f"{name} seems to be {function['name']} now: its lock"
+    same = " (what is cut off differs)" if _said(before) == _said(after) else ""
+    if limits == [None, None]:
+        remedy = "Take both for one deployment: also=OldLock(…)"
+        if name != function["name"]:
+            remedy = f"Keep it with name={name!r}, or take both for one deployment: also=OldLock(name={name!r})"
+    else:
+        remedy = f"also= does not go with limit: {_STOP[0].lower()}{_STOP[1:]}"
+    told = (
+        f"{whose} was {_said(before)}, and it is {_said(after)} now{same}. While both versions run, they don't exclude "
+        f"one another. {remedy}"
+    )
+    yield _finding("lock-renamed", told, function, place)
+
+
+def _said(guard: Mapping[str, Any]) -> str:
+    return f"{guard['connection']}: {guard['container']}/{guard['blob']}"
+
+
+def _finding(rule: str, message: str, function: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    finding = RULES[rule].broken(message, function["name"], place)
+    return {
+        "id": finding.id,
+        "severity": finding.severity,
+        "message": finding.message,
+        "function": function["name"],
+        "file": place.file,
+        "line": place.line,
+        "docs": finding.docs,
+    }

@@ -21,6 +21,7 @@ from singleton.checking.wrapping import check_wrapping
 from singleton.decorator import declared_guards
 from singleton.functions.misdeclared import OF_THE_APP
 from singleton.functions.triggers import users_code
+from singleton.layouts.naming import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from singleton.checking.sharing import Named
     from singleton.checking.subject import AppSettings, Subject
     from singleton.functions.misdeclared import Misdeclared
+    from singleton.functions.triggers import Trigger
 
 _CHECKS: Final = (check_policies, check_scopes, check_times, check_queues, check_connections, check_wrapping)
+_NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
 _ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -147,7 +150,14 @@ def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:
     return FunctionReport(
         name=subject.name,
         trigger=subject.trigger.type,
+        source=_source(subject.trigger),
         guards=tuple(guards),
         refused=subject.refused is not None,
         place=subject.place,
     )
+
+
+def _source(trigger: Trigger) -> str:
+    """Return a hash of what triggers a function: its queue, path or schedule, but not its parameter's name."""
+    said = sorted((key, str(value)) for key, value in trigger.settings.items() if key not in _NOT_THE_SOURCE)
+    return digest(repr((trigger.type, said)))

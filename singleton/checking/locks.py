@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
-from singleton.layouts.naming import hashed_scope, semaphore_name
+from singleton.layouts.naming import digest, hashed_scope, semaphore_name
 from singleton.scopes.template import placeholders_split
 from singleton.settings.hostid import host_id, is_machine_bound
 
@@ -15,19 +16,44 @@ if TYPE_CHECKING:
 
 HOST_ID: Final = "<hostId>"
 """Stands for a host id that is not known here: that of the machine or app that will run the function."""
+HASH: Final = "<hash>"
+"""Stands for the hash at the end of a name that is too long, where a part of that name is not known here."""
 _MARK: Final = "zq{}qz"
 """Stands in a name for what is not known: letters and digits, which every layout leaves as they are."""
+_CUT: Final = re.compile(r"(?<=[^/])(?:zq\d*q?)?~[0-9a-f]{40}\Z")
+"""The end of a name that was too long: a hash, and before it perhaps the half of a mark."""
 
 
 class LockPlace(NamedTuple):
-    """Where a lock is: the account's setting, the container, the blob. ``{name}`` comes from the payload."""
+    """Where a lock is: the account's setting, the container, the blob. ``{name}`` comes from the payload.
+
+    Attributes:
+        slots: how many there are, of a semaphore; each is a blob of its own.
+        marked: the blob's name with a mark for each part that is not known. Two locks may be one if these are equal.
+        parts: what those parts are.
+    """
 
     connection: str
     container: str
     blob: str
+    slots: int | None = None
+    marked: str = ""
+    parts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.container}/{self.blob}"
+        return f"{self.container}/{self.blobs}"
+
+    @property
+    def blobs(self) -> str:
+        """The blob; of a semaphore, those of its slots: ``locks/<hostId>/call/slot-<0-2>``."""
+        if self.slots is None:
+            return self.blob
+        return f"{self.blob}/slot-{'0' if self.slots == 1 else f'<0-{self.slots - 1}>'}"
+
+    @property
+    def identity(self) -> str:
+        """A hash of all that names the lock, but for its slots: of a name that is cut, also of what is cut off."""
+        return digest("\n".join((self.connection, self.container, self.marked, *self.parts)))
 
 
 def lock_of(guard: Declaration, subject: Subject) -> LockPlace:
@@ -48,7 +74,7 @@ def lock_of(guard: Declaration, subject: Subject) -> LockPlace:
     if guard.limit is not None:
         blob = semaphore_name(blob)
     shown = guard.connection if "=" not in guard.connection else "(a connection string in the code)"
-    return LockPlace(shown, guard.options.container, marks.shown(blob))
+    return LockPlace(shown, guard.options.container, marks.shown(blob), guard.limit, blob, tuple(marks.parts))
 
 
 def _host(guard: Declaration, app: AppSettings) -> str | None:
@@ -87,13 +113,15 @@ class _Marks:
     """Texts that stand in a name for what people are shown in their place."""
 
     def __init__(self) -> None:
-        self._shown: list[str] = []
+        self.parts: list[str] = []
 
     def mark(self, shown: str) -> str:
-        self._shown.append(shown)
-        return _MARK.format(len(self._shown) - 1)
+        self.parts.append(shown)
+        return _MARK.format(len(self.parts) - 1)
 
     def shown(self, name: str) -> str:
-        for index, shown in enumerate(self._shown):
+        if self.parts:
+            name = _CUT.sub(f"~{HASH}", name)
+        for index, shown in enumerate(self.parts):
             name = name.replace(_MARK.format(index), shown)
         return name

@@ -148,7 +148,10 @@ WARNINGS: Final = (
     ),
     (
         "limits-differ",
-        "A function with a `limit` and one without it have different locks. They don't exclude one another.",
+        (
+            "A function with a `limit` and one without it have different locks. They don't exclude one another. Of two "
+            "limits on one name, the greater one counts."
+        ),
         "Give both the same `limit`.",
         "how-to/semaphore.md",
     ),
@@ -196,6 +199,15 @@ WARNINGS: Final = (
         ),
         "Take both locks for one deployment, `also=OldLock(…)`; or stop all of the old version first.",
         "how-to/rename.md",
+    ),
+    (
+        "limit-changed",
+        (
+            "The `limit` of a lock is another one than in the version with which `--against` compares. While both run, "
+            "as many invocations run at a time as the greater limit allows."
+        ),
+        "Stop all of the old version first, if the limit must hold meanwhile.",
+        "how-to/semaphore.md",
     ),
     (
         "host-id-cut",

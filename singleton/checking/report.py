@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from singleton.base.words import did_you_mean, listed, quoted
+
 if TYPE_CHECKING:
     from singleton.checking.finding import Finding, Place, Severity
     from singleton.checking.locks import LockPlace
@@ -51,11 +53,13 @@ class GuardReport:
 class FunctionReport:
     """One function of the app: its trigger's type, its guards, the line of its ``def``.
 
-    ``refused``: a declaration on it is wrong, so no guard is known.
+    ``source``: a hash of what triggers it, by which a function is known again that was renamed. ``refused``: a
+    declaration on it is wrong, so no guard is known.
     """
 
     name: str
     trigger: str
+    source: str
     guards: tuple[GuardReport, ...]
     refused: bool
     place: Place
@@ -105,7 +109,21 @@ class CheckReport:
             for guard in each.guards:
                 if each.name == function and guard.mode == mode and guard.lock is not None:
                     return str(guard.lock)
-        raise KeyError(function)
+        raise KeyError(self._no_lock(function, mode))
+
+    def _no_lock(self, function: str, mode: str) -> str:
+        found = next((each for each in self.functions if each.name == function), None)
+        if found is None:
+            names = [each.name for each in self.functions]
+            hint = did_you_mean(function, names) or f". It has {listed(names)}"
+            return f"the app has no function {quoted(function)}{hint}"
+        if found.refused:
+            return f"the declaration of {function} is refused, so it has no lock: see the report's findings"
+        modes = sorted({guard.mode for guard in found.guards})
+        if mode in modes:
+            return f"the lock of {function} has no name: see the report's findings"
+        has = f"only one with mode={quoted(modes[0])}" if modes else "none"
+        return f"{function} has no guard with mode={quoted(mode)}: it has {has}"
 
     def assert_ok(self, *, strict: bool = False) -> None:
         """Fail a test where something was found.
@@ -138,6 +156,7 @@ def _function(function: FunctionReport) -> dict[str, Any]:
     return {
         "name": function.name,
         "trigger": function.trigger,
+        "source": function.source,
         "file": function.place.file,
         "line": function.place.line,
         "refused": function.refused,
@@ -152,8 +171,10 @@ def _guard(guard: GuardReport) -> dict[str, Any]:
         "mode": guard.mode,
         "connection": None if lock is None else lock.connection,
         "container": None if lock is None else lock.container,
-        "blob": None if lock is None else lock.blob,
+        "blob": None if lock is None else lock.blobs,
         "also": None if guard.also is None else str(guard.also),
+        "identity": None if lock is None else lock.identity,
+        "also_identity": None if guard.also is None else guard.also.identity,
         "layout": guard.layout,
         "level": guard.level,
         "on_contention": guard.on_contention,

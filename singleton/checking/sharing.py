@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -50,19 +49,26 @@ def check_sharing(named: Sequence[Named]) -> Iterator[Finding]:
     groups: dict[tuple[str, str, str], list[Named]] = {}
     for each in named:
         if each.lock is not None and not each.guard.layout.foreign | (each.guard.mode == "listener"):
-            blob = re.sub(r"\{[^}]*\}", "{}", each.lock.blob)
-            groups.setdefault((each.lock.connection, each.lock.container, blob), []).append(each)
+            groups.setdefault((each.lock.connection, each.lock.container, each.lock.marked), []).append(each)
     yield from _differ_by_case(groups)
     for group in groups.values():
         first = group[0]
         for later in group[1:]:
+            assert later.lock is not None
             if later.subject.name == first.subject.name:
                 continue
             place, both = later.subject.place_of(later.guard), f"{first.subject.name} and {later.subject.name}"
             if (first.guard.limit is None) != (later.guard.limit is None):
                 yield RULES["limits-differ"].broken(
-                    f"{both} name the lock {later.lock}, and only one of them has a limit: so their locks differ, and "
-                    "they don't exclude one another. Give both the same limit",
+                    f"{both} name the lock {later.lock.blob}, and only one of them has a limit: so their locks differ, "
+                    "and they don't exclude one another. Give both the same limit",
+                    later.subject.name,
+                    place,
+                )
+            elif first.guard.limit != later.guard.limit:
+                yield RULES["limits-differ"].broken(
+                    f"{both} share the semaphore {later.lock.blob}, with limit={first.guard.limit} and "
+                    f"limit={later.guard.limit}: as many run as the greater one allows. Give both the same limit",
                     later.subject.name,
                     place,
                 )

@@ -341,6 +341,12 @@ def nightly(clock: func.TimerRequest) -> None: ...
         code=_queue('scope_id="imports", level="host", limit=3') + _timer('scope_id="imports", level="host"'),
     ),
     Planted(
+        name="two limits of one semaphore",
+        finds=("limits-differ",),
+        code=_queue('scope_id="x", level="host", limit=3') + _timer('scope_id="x", level="host", limit=5'),
+        says="as many run as the greater one allows",
+    ),
+    Planted(
         name="names that differ by case",
         finds=("names-differ-by-case",),
         code=_queue("") + "@timer(schedule='0 0 3 * * *')\ndef Ship(clock: func.TimerRequest) -> None: ...\n",

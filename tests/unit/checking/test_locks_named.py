@@ -77,8 +77,53 @@ def test_what_is_not_known_here_is_named_by_a_word(tmp_path: Path) -> None:
     assert report.lock("ship") == "webjobshost/locks/<hostId>/ship.{hash of Id}"
     assert report.lock("read", "listener") == "webjobshost/locks/<hostId>/read~listener"
     assert report.lock("pay") == "webjobshost/once/<hostId>/pay/{key}"
-    with pytest.raises(KeyError):
-        report.lock("nobody")
+    for asked, said in (
+        (("shop", "function"), "the app has no function 'shop'; did you mean 'ship'?"),
+        (("nobody", "function"), "the app has no function 'nobody'. It has 'ship', 'read', 'pay'"),
+        (("read", "function"), "read has no guard with mode='function': it has only one with mode='listener'"),
+    ):
+        with pytest.raises(KeyError) as error:
+            report.lock(*asked)
+        assert error.value.args == (said,)
+
+
+def test_the_slots_of_a_semaphore_are_shown(tmp_path: Path) -> None:
+    code = """
+    @queue()
+    @singleton(limit=3)
+    def call(msg: func.QueueMessage) -> None: ...
+
+    @queue()
+    @singleton(limit=1)
+    def last(msg: func.QueueMessage) -> None: ...
+    """
+    report = check_app(imported(tmp_path, code).app, settings=SETTINGS, folder=tmp_path)
+    assert report.lock("call") == "webjobshost/locks/<hostId>/call/slot-<0-2>"
+    assert report.lock("last") == "webjobshost/locks/<hostId>/last/slot-0"
+
+
+@pytest.mark.parametrize("layout", ["default", "webjobs"])
+def test_of_a_long_name_the_hash_is_shown_only_where_it_is_known(layout: str, tmp_path: Path) -> None:
+    for length in (1050 if layout == "webjobs" else 240, 1020 if layout == "webjobs" else 190):
+        code = f"""
+        @queue()
+        @singleton(scope_id="{"x" * length}{{Id}}{{Id}}{{Id}}{"y" * 60}", layout={layout!r})
+        def ship(msg: func.QueueMessage) -> None: ...
+
+        @queue()
+        @singleton(scope_id="{"x" * 1050}", layout={layout!r})
+        def read(msg: func.QueueMessage) -> None: ...
+        """
+        app = imported(tmp_path / str(length), code).app
+        report = check_app(app, settings=SETTINGS, folder=tmp_path)
+        assert report.lock("ship").endswith(("x~<hash>", "}~<hash>"))
+        assert report.lock("read").endswith("x~<hash>")
+        known = {**SETTINGS, "AzureFunctionsWebHost__hostid": "shop"}
+        report = check_app(app, settings=known, folder=tmp_path)
+        assert report.lock("ship").endswith("~<hash>")
+        guard = guards_of(vars(imported(tmp_path / "b", code, HOST))["read"].build().get_user_function())[0]
+        context = SimpleNamespace(function_name="read", invocation_id="1")
+        assert report.lock("read").partition("/")[2] == guard.call({"msg": func.QueueMessage(body=b"")}, context).lock
 
 
 def test_where_the_app_runs_in_azure_the_host_id_is_known(tmp_path: Path) -> None:

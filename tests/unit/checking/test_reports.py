@@ -190,6 +190,41 @@ def test_a_lock_with_another_name_is_found(tmp_path: Path) -> None:
     assert "it has none now" in next(renamed(old, unguarded))["message"]
 
 
+def _versions(folder: Path, old: str, new: str, names: tuple[str, str] = ("ship", "ship")) -> list[dict[str, Any]]:
+    """Return what is found of two versions whose decorator or whose function's name differs."""
+    reports = []
+    for version, given, name in (("old", old, names[0]), ("new", new, names[1])):
+        code = f"@queue()\n@singleton({given})\ndef {name}(msg: func.QueueMessage) -> None: ...\n"
+        reports.append(checked(folder / version, code).to_json())
+    return list(renamed(*reports))
+
+
+def test_a_limit_that_comes_or_goes_makes_another_lock(tmp_path: Path) -> None:
+    for folder, old, new in (("a", "", "limit=3"), ("b", "limit=1", "")):
+        (found,) = _versions(tmp_path / folder, old, new)
+        assert found["id"] == "lock-renamed"
+        assert "also= does not go with limit: stop all of the old version" in found["message"]
+    (found,) = _versions(tmp_path / "c", "limit=3", "limit=5")
+    assert (found["id"], "up to 5 run at a time" in found["message"]) == ("limit-changed", True)
+    assert _versions(tmp_path / "d", "limit=3", "limit=3, timeout=5") == []
+
+
+def test_a_function_that_was_renamed_is_known_by_its_trigger(tmp_path: Path) -> None:
+    (found,) = _versions(tmp_path / "a", "scope='Id'", "scope='Id'", ("send", "ship"))
+    assert (found["id"], found["function"]) == ("lock-renamed", "ship")
+    assert "send seems to be ship now: its lock was" in found["message"]
+    assert "also=OldLock(name='send')" in found["message"]
+    assert _versions(tmp_path / "b", "", "name='send'", ("send", "ship")) == []
+    assert _versions(tmp_path / "c", "", "also=OldLock(name='send')", ("send", "ship")) == []
+    assert _versions(tmp_path / "d", "scope_id='x', level='host'", "scope_id='x', level='host'", ("a", "b")) == []
+
+
+def test_what_is_cut_off_a_long_name_is_compared_all_the_same(tmp_path: Path) -> None:
+    old, new = (f"scope_id='{'x' * 240}{end}', level='host'" for end in "ab")
+    (found,) = _versions(tmp_path, old, new)
+    assert "~<hash> now (what is cut off differs)" in found["message"]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
