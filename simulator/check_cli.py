@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -21,6 +24,7 @@ from singleton.checking.rules import RULES
 FOUND: Final = 1
 USAGE: Final = 2
 ENVIRONMENT: Final = 3
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 _PATH: Final = click.Path(path_type=Path)
 
@@ -62,6 +66,8 @@ def check(
 
     The app is imported, in a process of its own. Nothing of it is run, and nothing is connected to.
     """
+    if os.environ.get("NO_COLOR"):  # https://no-color.org
+        context.color = False
     _refuse(ignore, patience, as_json=as_json, sarif_file=sarif_file)
     _look_for(app=app, against=against, settings=settings)
     try:
@@ -76,10 +82,9 @@ def check(
     if sarif_file is not None:
         _write(sarif_file, json.dumps(sarif(report, app, Path.cwd(), version()), indent=2), context)
     if as_json:
-        click.echo(json.dumps({"app": str(app), **report}, indent=2))
+        _show(json.dumps({"app": str(app), **report}, indent=2), context)
     elif sarif_file != "-":
-        for line in lines(report, str(app), verbose=verbose):
-            click.echo(line)
+        _show("\n".join(lines(report, str(app), verbose=verbose)), context)
     counts = report["counts"]
     context.exit(FOUND if counts["errors"] or (strict and counts["warnings"]) else 0)
 
@@ -115,12 +120,28 @@ def _settle(report: dict[str, Any], ignore: tuple[str, ...]) -> None:
 
 def _write(file: str, text: str, context: click.Context) -> None:
     if file == "-":
-        click.echo(text)
+        _show(text, context)
         return
     try:
         Path(file).write_text(f"{text}\n", "utf-8")
     except OSError as error:
-        context.exit(_complain(f"--sarif {file}: it can't be written: {error.strerror}", USAGE))
+        if error.errno not in _FULL:
+            context.exit(_complain(f"--sarif {file}: it can't be written: {error.strerror}", USAGE))
+        with contextlib.suppress(OSError):
+            if Path(file).is_file():  # never a device
+                Path(file).unlink()  # half a file is no JSON
+        told = f"--sarif {file}: it was not written, as the disk is full ({error.strerror}). Make room, or name a file"
+        context.exit(_complain(f"{told} on another disk", ENVIRONMENT))
+
+
+def _show(text: str, context: click.Context) -> None:
+    try:
+        click.echo(text)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        told = f"the report is incomplete, as the disk of the output is full ({error.strerror}). Make room"
+        context.exit(_complain(f"{told}, and check again", ENVIRONMENT))
 
 
 def _complain(text: str, code: int) -> int:

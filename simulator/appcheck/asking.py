@@ -16,6 +16,10 @@ _CHECK: Final = (sys.executable, "-P", str(Path(__file__).parent / "__main__.py"
 """No file of the working directory replaces a module: that folder may be an app."""
 
 
+UNWRITTEN: Final = 74
+"""The exit code of a process that could not write down what it found: ``EX_IOERR``."""
+
+
 class Unchecked(Exception):
     """The app can't be checked. The message is one line."""
 
@@ -36,13 +40,18 @@ def report_on(app: Path, settings: Path | None, patience: float) -> dict[str, An
         Unchecked: it can't be imported.
         CheckFailed: our own process did not do it.
     """
-    with tempfile.TemporaryDirectory(prefix="singleton-check-") as folder:
+    with _folder() as folder:
         result = Path(folder, "result.json")
         more = [] if settings is None else [settings.resolve()]
         code = _run([*_CHECK, result, app.resolve(), *more], app, patience)
         try:
             found: dict[str, Any] = json.loads(result.read_text("utf-8"))
         except FileNotFoundError:
+            if code == UNWRITTEN:
+                raise CheckFailed(
+                    f"the result can't be written into {tempfile.gettempdir()}: the disk may be full. Make room there, "
+                    "or set TMPDIR to another folder"
+                ) from None
             ended = f"signal {-code}" if code < 0 else f"exit code {code}"
             raise Unchecked(
                 f"{app}: the app ended the process while it was imported ({ended}). An app must not exit, fork or "
@@ -56,6 +65,13 @@ def report_on(app: Path, settings: Path | None, patience: float) -> dict[str, An
         raise CheckFailed(f"{app}: the check failed, which is a defect of singleton-sim: {found['failed']}")
     report: dict[str, Any] = found["report"]
     return report
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="singleton-check-")
+    except OSError as error:
+        raise CheckFailed(f"no folder can be made for the result: {error}. Set TMPDIR to one with room") from error
 
 
 def _run(command: list[str | Path], app: Path, patience: float) -> int:

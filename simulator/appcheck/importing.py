@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
 import os
+import re
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import singleton
+from simulator.appcheck.asking import UNWRITTEN
 from simulator.appcheck.settings import app_settings
 from simulator.host.app.errors import AppError, HostError, SettingsError
 from simulator.host.app.indexing import index_function
@@ -17,11 +22,12 @@ from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import Schedule, ScheduleError
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
+from singleton.base.words import did_you_mean, listed, quoted
 from singleton.checking.engine import check
 from singleton.checking.finding import Place
 from singleton.checking.report import CheckReport
 from singleton.checking.rules import RULES
-from singleton.checking.subject import AppSettings, subjects, without_this_machine
+from singleton.checking.subject import AppSettings, subjects, unregistered, without_this_machine
 from singleton.functions.misdeclared import collecting
 from singleton.settings.connection import DEFAULT_CONNECTION
 
@@ -46,7 +52,12 @@ def main(arguments: list[Path]) -> None:
     except Exception as error:  # noqa: BLE001 - a defect of ours, and nobody would see it
         where = traceback.extract_tb(error.__traceback__)[-1]
         found = {"failed": f"{type(error).__name__}: {error} ({Path(where.filename).name}, line {where.lineno})"}
-    result.write_text(json.dumps(found, default=str), "utf-8")
+    try:
+        result.write_text(json.dumps(found, default=str), "utf-8")
+    except OSError:
+        with contextlib.suppress(OSError):
+            result.unlink()  # a half
+        os._exit(UNWRITTEN)
 
 
 def checked(app: Path, settings_file: Path | None) -> CheckReport:
@@ -70,7 +81,7 @@ def checked(app: Path, settings_file: Path | None) -> CheckReport:
             raise
         return CheckReport(functions=(), findings=(unknown,))
     built, unbuilt = subjects(found, settings)
-    if not built and not unbuilt:
+    if not built and not unbuilt and not unregistered(app):
         raise AppError("the app has no functions: decorate at least one with a trigger of its FunctionApp")
     return check(found, settings, misdeclared=misdeclared, more=_not_indexed(built, app), everywhere=True)
 
@@ -119,12 +130,29 @@ def _refused_by_host(function: IndexedFunction) -> str | None:
 
 
 def _unknown_argument(error: AppError, app: Path) -> Finding | None:
-    """Return what to say of an import that failed in ``@singleton`` itself: it has no such argument."""
+    """Return what to say of an import that failed at a call of ours: it has no such argument."""
     cause = error.__cause__
-    frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)
-    if not isinstance(cause, TypeError) or Path(frames[-1].filename).parts[-2:] != _DECORATOR:
+    if not isinstance(cause, TypeError):
         return None
-    place = next(
-        (Place.of(each.filename, each.lineno or 1, app) for each in reversed(frames[:-1])), Place("function_app.py", 1)
-    )
-    return RULES["unknown-argument"].broken(f"{cause}. The app does not import, so nothing else was checked", "", place)
+    frames = [*traceback.extract_tb(cause.__traceback__)]
+    if Path(frames[-1].filename).parts[-2:] == _DECORATOR:
+        said, frames = str(cause), frames[:-1]
+    elif (found := _foreign(str(cause))) is not None:
+        said = found
+    else:
+        return None
+    places = [each for each in reversed(frames) if not each.filename.startswith("<")]
+    place = next((Place.of(each.filename, each.lineno or 1, app) for each in places), Place("function_app.py", 1))
+    said += "" if said.endswith("?") else "."
+    return RULES["unknown-argument"].broken(f"{said} The app does not import, so nothing else was checked", "", place)
+
+
+def _foreign(message: str) -> str | None:
+    """Return what to say of a keyword that Python itself has refused at a call of ours; None: it was no such call."""
+    told = re.match(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", message)
+    ours = None if told is None or told[1] not in singleton.__all__ else getattr(singleton, told[1])
+    if told is None or ours is None:
+        return None
+    names = [name for name in inspect.signature(ours).parameters if name != "self"]
+    hint = did_you_mean(told[2], names) or f". It has {listed(names, limit=20)}"
+    return f"{told[1]} has no argument {quoted(told[2])}{hint}"

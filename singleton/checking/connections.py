@@ -24,6 +24,16 @@ _PERCENT: Final = re.compile(r"%([^%]+)%")
 _NOT_FILLED: Final = frozenset({"route", "direction", "type", "name"})
 _DEFAULTED: Final = frozenset({"queueTrigger", "queue", "blobTrigger", "blob"})
 """Bindings whose connection is ``AzureWebJobsStorage`` where they name none."""
+_DEFAULT_NAMES: Final = {
+    "cosmosDBTrigger": "CosmosDB",
+    "cosmosDB": "CosmosDB",
+    "eventHubTrigger": "EventHub",
+    "eventHub": "EventHub",
+    "serviceBusTrigger": "ServiceBus",
+    "serviceBus": "ServiceBus",
+}
+"""The connections of bindings that name none."""
+_BLANK_IS_WRONG: Final = ("connection", "connectionStringSetting")
 _NAMING: Final = {
     "connection": "",
     "connectionStringSetting": "a connection string",
@@ -43,6 +53,7 @@ def check_connections(subject: Subject) -> Iterator[Finding]:
             yield finding if subject.app.known else replace(finding, severity="warning")
         if subject.app.known:
             yield from _connection_of(subject, binding)
+        yield from _blank(subject, binding)
 
 
 def _of_guard(subject: Subject, guard: Guard) -> Iterator[Finding]:
@@ -115,6 +126,23 @@ def _connection_of(subject: Subject, binding: Binding) -> Iterator[Finding]:
         elif name and "%" not in name and _is_unset(name, subject.app):
             how = "" if key == "connection" else f"Set it to {_NAMING[key]}"
             yield _unset(name, said, subject, subject.place, storage=binding.type in _DEFAULTED, how=how)
+
+
+def _blank(subject: Subject, binding: Binding) -> Iterator[Finding]:
+    """Yield a connection that is the empty text: where a binding has a default then, that may be missing."""
+    for key in _BLANK_IS_WRONG:
+        given, default = binding.settings.get(key), _DEFAULT_NAMES.get(binding.type)
+        if not isinstance(given, str) or given.strip() or binding.type in _DEFAULTED:
+            continue
+        if default is not None and not _is_unset(default, subject.app):
+            continue
+        else_ = f": the host takes AzureWebJobs{default} then, and there is no such app setting" if default else ""
+        found = RULES["connection-unset"].broken(
+            f"the {key} of {binding.type} {binding.name!r} is empty{else_}. Give the name of an app setting",
+            subject.name,
+            subject.place,
+        )
+        yield found if subject.app.known or default is None else replace(found, severity="warning")
 
 
 def _unset(name: str, said: str, subject: Subject, place: Place, *, storage: bool = True, how: str = "") -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.checking.connections import check_connections
@@ -10,12 +9,12 @@ from singleton.checking.host import check_host
 from singleton.checking.options import layout_name, options_of
 from singleton.checking.places import place_of_function, place_of_guard
 from singleton.checking.policies import check_policies
-from singleton.checking.queues import check_queues
+from singleton.checking.queues import check_queues, check_threads
 from singleton.checking.report import CheckReport, FunctionReport, GuardReport
 from singleton.checking.rules import RULES
 from singleton.checking.scopes import check_scopes
 from singleton.checking.sharing import check_names, check_sharing, named_locks
-from singleton.checking.subject import subjects
+from singleton.checking.subject import is_the_apps, subjects, unregistered
 from singleton.checking.times import check_times
 from singleton.checking.wrapping import check_wrapping
 from singleton.decorator import declared_guards
@@ -60,7 +59,14 @@ def check(
     """
     found, unbuilt = subjects(app, settings)
     named, unnamed = named_locks(found)
-    findings = [*check_host(settings), *unnamed, *check_names(found), *check_sharing(named), *more]
+    findings = [
+        *check_host(settings),
+        *unnamed,
+        *check_names(found),
+        *check_sharing(named),
+        *check_threads(found),
+        *more,
+    ]
     findings += [
         RULES["function-refused"].broken(each.why, each.name, each.place)
         for each in unbuilt
@@ -70,7 +76,11 @@ def check(
         for look in _CHECKS:
             findings += look(subject)
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
-    findings += _without_function(found, settings, everywhere=everywhere)
+    if not found and not unbuilt:
+        findings += _no_function(settings)
+    told = {each.function for each in findings if each.id == "no-function"}
+    lost = _without_function(found, settings, everywhere=everywhere)
+    findings += [each for each in lost if each.function not in told]
     if found and not any(subject.guards or subject.refused for subject in found):
         findings.append(RULES["nothing-guarded"].broken("none of the app's functions has a guard"))
     findings = list(dict.fromkeys(findings))
@@ -113,7 +123,7 @@ def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere:
         code = guard.code
         if code is None or (code.co_filename, code.co_firstlineno) in lines:
             continue
-        if code.co_filename in files or (everywhere and _is_the_apps(code.co_filename, app)):
+        if code.co_filename in files or (everywhere and is_the_apps(code.co_filename, app.folder)):
             place = place_of_guard(code, guard.decorator, guard.mode, app.folder)
             yield RULES["guard-without-function"].broken(
                 f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
@@ -123,10 +133,15 @@ def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere:
             )
 
 
-def _is_the_apps(file: str, app: AppSettings) -> bool:
-    """Tell whether a file is the app's own, and not one of a package that is installed in its folder."""
-    path = Path(file)
-    return app.folder is not None and path.is_relative_to(app.folder) and "site-packages" not in path.parts
+def _no_function(app: AppSettings) -> Iterator[Finding]:
+    """Yield the functions of blueprints that are not registered: the app has no others."""
+    for name, place in unregistered(app.folder):
+        yield RULES["no-function"].broken(
+            "the app has no function: this one belongs to a blueprint that is not registered. Call "
+            "app.register_functions(blueprint) in function_app.py",
+            name,
+            place,
+        )
 
 
 def _reported(subject: Subject, named: Iterable[Named]) -> FunctionReport:

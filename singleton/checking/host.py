@@ -9,6 +9,7 @@ from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json
 from singleton.checking.finding import Place
+from singleton.checking.places import place_in_host, place_of_setting
 from singleton.checking.queues import check_queue_options
 from singleton.checking.rules import RULES
 from singleton.settings.functiontimeout import check_function_timeout
@@ -48,7 +49,9 @@ def check_host(app: AppSettings) -> Iterator[Finding]:
     try:
         check_function_timeout(app.folder, app.values)
     except ConfigurationError as error:
-        place = _place(app, "functionTimeout") if str(error).startswith(_FILE) else None
+        message = str(error)
+        in_file = message.startswith(_FILE)
+        place = place_in_host(app.folder, "functionTimeout") if in_file else _place_of_setting(app, message)
         yield RULES["function-timeout-refused"].broken(_from_folder(str(error), app), place=place)
     yield from check_queue_options(app)
     yield from _host_id(app)
@@ -60,15 +63,19 @@ def _options(app: AppSettings) -> Iterator[Finding]:
     except ConfigurationError as error:
         message = _from_folder(str(error), app)
         key = re.search(r"singleton\.(\w+)", message)
-        in_file = "app setting" not in message.partition(":")[0]
-        place = _place(app, key[1] if key else "singleton") if in_file else None
+        if "app setting" in message.partition(":")[0]:
+            place = _place_of_setting(app, message)
+        else:
+            place = place_in_host(app.folder, key[1] if key else "singleton")
         yield RULES["option-refused"].broken(message, place=place)
         return
     if not options.enabled:
         where = app.sources.get("enabled", "the option enabled")
         yield RULES["locks-off"].broken(
             f"{where} is false: guarded functions run without a lock. Remove it, unless it is meant so",
-            place=_place(app, "enabled") if where.startswith(_FILE) else None,
+            place=place_in_host(app.folder, "singleton", "enabled")
+            if where.startswith(_FILE)
+            else _place_of_setting(app, where),
         )
 
 
@@ -81,19 +88,15 @@ def _host_id(app: AppSettings) -> Iterator[Finding]:
     if len(name) > _LONGEST_ID and not explicit and not on_flex_consumption(values):
         yield RULES["host-id-cut"].broken(
             f"the app's name {name!r} has {len(name)} characters, and the host id takes the first {_LONGEST_ID}: "
-            "another app or slot whose name begins so has the same locks. Set hostId in host.json's singleton section"
+            "another app or slot whose name begins so has the same locks. Set hostId in host.json's singleton section",
+            place=_place_of_setting(app, "WEBSITE_SITE_NAME"),
         )
 
 
-def _place(app: AppSettings, key: str) -> Place | None:
-    """Return the line of host.json that has the key."""
-    if app.folder is None:
-        return None
-    try:
-        lines = (app.folder / _FILE).read_text("utf-8-sig", errors="replace").splitlines()
-    except OSError:
-        return None
-    return next((Place(_FILE, number) for number, line in enumerate(lines, 1) if f'"{key}"' in line), None)
+def _place_of_setting(app: AppSettings, text: str) -> Place | None:
+    """Return the line of the first app setting that the text names, where these settings come from a file."""
+    names = re.findall(r"\w+(?:[:_.]+\w+)*", text)
+    return next((found for name in names if (found := place_of_setting(app.file, app.folder, name))), None)
 
 
 def _from_folder(message: str, app: AppSettings) -> str:

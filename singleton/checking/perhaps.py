@@ -10,8 +10,11 @@ from typing import Final
 WARNINGS: Final = (
     (
         "scope-on-rows",
-        "A SQL trigger delivers up to 100 rows at a time. A list of more than one row has no scope, so it fails.",
-        "Set the app setting `Sql_Trigger_MaxBatchSize` to 1.",
+        (
+            "A SQL or MySQL trigger delivers up to 100 rows at a time. A list of more than one row has no scope, so it "
+            "fails."
+        ),
+        "Set the app setting `Sql_Trigger_MaxBatchSize` (`MySql_Trigger_MaxBatchSize`) to 1.",
         "triggers.md",
     ),
     (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from singleton.checking.finding import Place
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from singleton.base.kinds import Mode
+
+
+HOST_FILE: Final = "host.json"
 
 
 def place_of_function(code: CodeType, folder: Path | None) -> Place:
@@ -30,6 +33,31 @@ def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | No
     if not modes:
         return place_of_function(code, folder)
     return Place.of(code.co_filename, modes[0].lineno, folder)
+
+
+def place_in_host(folder: Path | None, *path: str) -> Place | None:
+    """Return the line of host.json that has a key, below the keys before it; None where it has none."""
+    try:
+        lines = [] if folder is None else (folder / HOST_FILE).read_text("utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return None
+    at = 0
+    for key in path:
+        wanted = f'"{key}"'.casefold()
+        at = next((each for each in range(max(at - 1, 0), len(lines)) if wanted in lines[each].casefold()), -1) + 1
+        if not at:
+            return None
+    return Place(HOST_FILE, at) if at else None
+
+
+def place_of_setting(file: Path | None, folder: Path | None, name: str) -> Place | None:
+    """Return the line of the file with app settings that has this one; None where there is none."""
+    try:
+        lines = [] if file is None else file.read_text("utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return None
+    wanted = f'"{name}"'
+    return next((Place.of(str(file), at, folder) for at, line in enumerate(lines, 1) if wanted in line), None)
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.appsettings import filled, setting
+from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.timespan import parse_timespan
 from singleton.base.words import as_json
+from singleton.checking.places import HOST_FILE, place_in_host, place_of_setting
 from singleton.checking.rules import RULES
 from singleton.functions.triggers import QUEUE
 from singleton.settings.durations import in_words
 from singleton.settings.hostjson import as_text, queue_values, read_object, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from singleton.checking.finding import Finding
     from singleton.checking.subject import AppSettings, Subject
@@ -22,54 +23,79 @@ if TYPE_CHECKING:
 
 _RANGES: Final = {"batchsize": (1, 32), "newbatchthreshold": (0, 2**31 - 1), "maxdequeuecount": (1, 2**31 - 1)}
 """Of the options of ``extensions.queues`` that are whole numbers (H-33)."""
-_RENEWAL: Final = "AzureFunctionsJobHost__extensions__serviceBus__maxAutoLockRenewalDuration"
 _RENEWED: Final = 300.0
-_AT_ONCE: Final = {"serviceBusTrigger": 16, "httpTrigger": 16}
-"""How many invocations of other triggers may well run at a time: the default of ``maxConcurrentCalls``."""
+_AT_ONCE: Final = {
+    "activityTrigger": 10,
+    "blobTrigger": 8,
+    "eventGridTrigger": 16,
+    "eventHubTrigger": 16,
+    "httpTrigger": 16,
+    "serviceBusTrigger": 16,
+}
+"""How many invocations of other triggers may well run at a time: what the host allows on one core, where it says so
+(``maxConcurrentCalls``, ``maxDegreeOfParallelism``, ``maxConcurrentActivityFunctions``). Of all others it is one."""
 
 
 def check_queue_options(app: AppSettings) -> Iterator[Finding]:
     """Yield the options of queues with which the host does not start."""
     for name, (where, value) in _queue_values(app).items():
-        if name in _RANGES:
-            least, most = _RANGES[name]
-            number = whole_number(value)
-            if number is None or not least <= number <= most:
-                allowed = f"from {least} to {most}" if most < 1000 else f"of at least {least}"
-                yield RULES["queue-option-refused"].broken(
-                    f"{where} is {as_json(value)}: give a whole number {allowed}. The host does not start"
-                )
-        elif name == "messageencoding" and str(value).strip().lower() not in ("base64", "none"):
-            yield RULES["queue-option-refused"].broken(f'{where} is {as_json(value)}: give "base64" or "none"')
-        elif name in ("visibilitytimeout", "maxpollinginterval") and _seconds(value) is None:
+        if (wrong := _wrong(name, value)) is not None:
+            key = where.rpartition(".")[2]
+            place = (
+                place_in_host(app.folder, "extensions", "queues", key)
+                if where.startswith(HOST_FILE)
+                else place_of_setting(app.file, app.folder, where.removeprefix("app setting "))
+            )
             yield RULES["queue-option-refused"].broken(
-                f'{where} is {as_json(value)}: give a time span "hh:mm:ss". The host does not start'
+                f"{where} is {as_json(value)}: {wrong}. The host does not start", place=place
             )
 
 
+def _wrong(name: str, value: object) -> str | None:
+    """Return what to give in place of an option's value; None: it is right."""
+    if name in _RANGES:
+        least, most = _RANGES[name]
+        number = whole_number(value)
+        if number is None or not least <= number <= most:
+            return f"give a whole number {f'from {least} to {most}' if most < 1000 else f'of at least {least}'}"
+    elif name == "messageencoding" and str(value).strip().lower() not in ("base64", "none"):
+        return 'give "base64" or "none"'
+    elif name in ("visibilitytimeout", "maxpollinginterval") and _seconds(value) is None:
+        return 'give a time span "hh:mm:ss"'
+    return None
+
+
 def check_queues(subject: Subject) -> Iterator[Finding]:
-    """Yield what a busy lock does to the messages and threads of the function."""
+    """Yield what a busy lock does to the messages of the function."""
     for guard in subject.guards:
         if guard.mode != "function":
             continue
         if subject.trigger.type == QUEUE and _fails_if_busy(guard):
             yield from _failures(subject, guard)
             yield from _tries(subject, guard)
-        yield from _threads(subject, guard)
 
 
 def lock_renewal(app: AppSettings) -> float:
     """Return for how many seconds the host renews the lock of a Service Bus message, 300 by default."""
-    value: object = setting(app.values, _RENEWAL)
-    if value is None and app.folder is not None:
-        try:
-            found = _folded(_folded(_folded(read_object(app.folder / "host.json")).get("extensions")).get("servicebus"))
-        except ConfigurationError:
-            return _RENEWED
-        options = {**found, **_folded(found.get("messagehandleroptions"))}
-        value = options.get("maxautolockrenewalduration", options.get("maxautorenewduration"))
+    found = extension_options(app, "serviceBus")
+    options = {**_folded(found.get("messagehandleroptions")), **found}
+    value = options.get("maxautolockrenewalduration", options.get("maxautorenewduration"))
     seconds = _seconds(value)
     return _RENEWED if seconds is None else seconds
+
+
+def extension_options(app: AppSettings, name: str) -> Mapping[str, object]:
+    """Return the options of an extension by their names in lower case: an app setting stands over host.json (H-31)."""
+    found: Mapping[str, object] = {}
+    if app.folder is not None:
+        try:
+            found = _folded(
+                _folded(_folded(read_object(app.folder / HOST_FILE)).get("extensions")).get(name.casefold())
+            )
+        except ConfigurationError:  # a finding of its own
+            found = {}
+    given = {key: text for _, key, text in section(app.values, f"AzureFunctionsJobHost__extensions__{name}")}
+    return {**found, **given}
 
 
 def _fails_if_busy(guard: Guard) -> bool:
@@ -121,22 +147,40 @@ def _tries(subject: Subject, guard: Guard) -> Iterator[Finding]:
         )
 
 
-def _threads(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    count = filled(subject.app.values, "PYTHON_THREADPOOL_THREAD_COUNT") or ""
-    waits = guard.on_contention == "wait" or guard.timeout is not None
-    if subject.is_async or not waits or not count.isdecimal():
+def check_threads(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield whether the waiters of all functions together may take all threads of the worker."""
+    sync = [each for each in subjects if not each.is_async]
+    if not sync:
         return
-    queue = subject.trigger.type == QUEUE
-    threads, delivered = int(count), _in_flight(subject.app) if queue else _AT_ONCE.get(subject.trigger.type, 0)
-    waiters = delivered if guard.max_waiting is None else min(guard.max_waiting, delivered)
-    if threads and waiters >= threads:
-        yield RULES["waiters-fill-thread-pool"].broken(
-            f"PYTHON_THREADPOOL_THREAD_COUNT is {threads}, and {waiters} invocations at a time may wait for locks, "
-            "each on a thread of its own: no other def function would run. Unset it, give max_waiting, or make the "
-            "function async",
-            subject.name,
-            subject.place_of(guard),
-        )
+    count = filled(sync[0].app.values, "PYTHON_THREADPOOL_THREAD_COUNT") or ""
+    waiting = sorted(((_waiters(each), each) for each in sync), key=lambda each: each[0], reverse=True)
+    total = sum(number for number, _ in waiting)
+    if not count.isdecimal() or not 0 < int(count) <= total or (total == 1 and len(sync) == 1):
+        return
+    first = waiting[0][1]
+    who = ", ".join(f"{each.name} {number}" for number, each in waiting if number)
+    yield RULES["waiters-fill-thread-pool"].broken(
+        f"PYTHON_THREADPOOL_THREAD_COUNT is {count}, and {total} invocations at a time may wait for locks ({who}), "
+        "each on a thread of its own: no other def function would run. Unset it, give max_waiting, or make the "
+        "functions async",
+        first.name,
+        first.place_of(next(each for each in first.guards if _may_wait(each))),
+    )
+
+
+def _waiters(subject: Subject) -> int:
+    """Return how many invocations of a function may well wait at a time on one host."""
+    several = [guard for guard in subject.guards if _may_wait(guard)]
+    if not several:
+        return 0
+    trigger = subject.trigger
+    delivered = _in_flight(subject.app) if trigger.type == QUEUE else _AT_ONCE.get(trigger.type, 1)
+    limits = [guard.max_waiting for guard in several]
+    return min([delivered, sum(each or 0 for each in limits)]) if None not in limits else delivered
+
+
+def _may_wait(guard: Guard) -> bool:
+    return guard.mode == "function" and (guard.on_contention == "wait" or guard.timeout is not None)
 
 
 def _in_flight(app: AppSettings) -> int:

@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.appsettings import filled
 from singleton.base.words import quoted
+from singleton.checking.queues import extension_options
 from singleton.checking.rules import RULES
 from singleton.functions.ownnames import is_binary
 from singleton.functions.triggers import QUEUE, TIMER, is_http
+from singleton.settings.hostjson import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from singleton.checking.finding import Finding
-    from singleton.checking.subject import Subject
+    from singleton.checking.subject import AppSettings, Subject
     from singleton.functions.guard import Guard
 
 _COSMOS: Final = "cosmosDBTrigger"
-_SQL: Final = "sqlTrigger"
+_ROWS: Final = {"sqlTrigger": "Sql", "mysqlTrigger": "MySql"}
+"""Triggers that deliver rows in lists, and how their settings begin."""
 _ALWAYS_NEW: Final = frozenset(
     {"dequeuecount", "enqueuedsequencenumber", "enqueuedtimeutc", "expirationtime", "insertiontime", "locktoken"}
     | {"nextvisibletime", "offset", "popreceipt", "sequencenumber"}
 )
+_OF_EVENTS: Final = frozenset({"eventtime", "id", "time"})
+"""What the event itself has, of Event Grid: its data's are ``data.id`` and so on."""
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -31,6 +36,7 @@ def check_scopes(subject: Subject) -> Iterator[Finding]:
     """Yield what is wrong with the scopes of the function's guards."""
     for guard in subject.guards:
         key = getattr(getattr(guard, "key", None), "given", None)
+        yield from _literal(subject, guard, key)
         scoped = guard.scope or guard.template.paths or key
         if not scoped or guard.mode == "listener":
             continue
@@ -47,6 +53,18 @@ def check_scopes(subject: Subject) -> Iterator[Finding]:
         yield from _path(subject, guard)
         yield from _names(subject, guard)
         yield from _payload(subject, guard, said)
+
+
+def _literal(subject: Subject, guard: Guard, key: object) -> Iterator[Finding]:
+    """Say where doubled braces make a text of what looks like a placeholder."""
+    name, text = ("key", key) if isinstance(key, str) else ("scope_id", guard.scope_id)
+    for found in re.findall(r"\{\{\s*([\w.:-]+)\s*\}\}", text):
+        yield RULES["scope-is-literal"].broken(
+            f"{name}={text!r}: doubled braces stand for the braces themselves, so each message has the text "
+            f"{{{found}}} in its place, and all share it. Write {{{found}}} with single braces",
+            subject.name,
+            subject.place_of(guard),
+        )
 
 
 def _said(guard: Guard, key: object) -> str:
@@ -72,13 +90,22 @@ def _batch(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
             subject.name,
             place,
         )
-    if subject.trigger.type == _SQL and filled(subject.app.values, "Sql_Trigger_MaxBatchSize") != "1":
+    product = _ROWS.get(subject.trigger.type)
+    if product is not None and not _one_row(product, subject.app):
         yield RULES["scope-on-rows"].broken(
-            f"a SQL trigger delivers up to 100 rows at a time, and {said} names no one row of a longer list. Set the "
-            "app setting Sql_Trigger_MaxBatchSize to 1",
+            f"a {subject.trigger.type} delivers up to 100 rows at a time, and {said} names no one row of a longer "
+            f"list. Set the app setting {product}_Trigger_MaxBatchSize to 1",
             subject.name,
             place,
         )
+
+
+def _one_row(product: str, app: AppSettings) -> bool:
+    """Tell whether a trigger for rows delivers one at a time: by an app setting, its old name, or host.json."""
+    for name in (f"{product}_Trigger_MaxBatchSize", f"{product}_Trigger_BatchSize"):
+        if (value := filled(app.values, name)) is not None:
+            return value == "1"
+    return whole_number(extension_options(app, product).get("maxbatchsize")) == 1
 
 
 def _path(subject: Subject, guard: Guard) -> Iterator[Finding]:
@@ -113,12 +140,14 @@ def _path(subject: Subject, guard: Guard) -> Iterator[Finding]:
 
 def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
     new = _ALWAYS_NEW | ({"id"} if subject.trigger.type == QUEUE and is_binary(subject.trigger) else set())
+    new |= _OF_EVENTS if subject.trigger.type == "eventGridTrigger" else set()
+    what = "event" if subject.trigger.type == "eventGridTrigger" else "message"
     # With a format, as in {EnqueuedTimeUtc:yyyyMMdd}, several messages may have the same.
     for path in re.findall(r"\{([\w.-]+)\}", guard.scope_id):
         if path.casefold() in new:
             yield RULES["scope-always-new"].broken(
-                f"scope_id={guard.scope_id!r}: {{{path}}} is another one for each message, so no two messages have the "
-                "same lock, and nobody waits. Name a property of the body that they have in common",
+                f"scope_id={guard.scope_id!r}: {{{path}}} is another one for each {what}, so no two have the same "
+                "lock, and nobody waits. Name a property of the body that they have in common",
                 subject.name,
                 subject.place_of(guard),
             )

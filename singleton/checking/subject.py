@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from singleton.base.errors import ConfigurationError
@@ -18,7 +20,6 @@ from singleton.settings.options import load_options, sources_of_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from singleton.checking.finding import Place
     from singleton.functions.guard import Guard
@@ -50,11 +51,13 @@ class AppSettings:
         folder: has host.json; None: there is no folder.
         values: the app settings.
         known: whether these are the app's; False: only those of the machine that checks are there.
+        file: where they stand; None: in no file, or it is not known.
     """
 
     folder: Path | None
     values: Mapping[str, str] = field(repr=False)
     known: bool
+    file: Path | None = None
 
     @cached_property
     def options(self) -> SingletonOptions:
@@ -161,6 +164,34 @@ def subjects(app: Any, settings: AppSettings) -> tuple[list[Subject], list[Unbui
         else:
             built.append(_subject(function, settings))
     return built, failed
+
+
+def unregistered(folder: Path | None) -> list[tuple[str, Place]]:
+    """Return the functions that the modules below a folder declare on apps and blueprints, with their places.
+
+    To be asked of an app that has none: nobody has registered them.
+    """
+    found: dict[int, tuple[str, Place]] = {}
+    for module in [*sys.modules.values()]:
+        file = getattr(module, "__file__", None)
+        if folder is None or not isinstance(file, str) or not is_the_apps(file, folder):
+            continue
+        for value in [*vars(module).values()]:
+            for builder in filter(is_builder, _listed(inspect.getattr_static(value, "_function_builders", None))):
+                inner = builder._function  # noqa: SLF001 - there is no public way
+                code = users_code(inner.get_user_function())
+                found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
+    return [*found.values()]
+
+
+def is_the_apps(file: str, folder: Path | None) -> bool:
+    """Tell whether a file is the app's own, and not one of a package that is installed in its folder."""
+    path = Path(file)
+    return folder is not None and path.is_relative_to(folder) and "site-packages" not in path.parts
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _builders(app: Any) -> list[Any]:

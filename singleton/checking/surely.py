@@ -46,7 +46,7 @@ ERRORS: Final = (
     ),
     (
         "unknown-argument",
-        "`@singleton` has no such argument. The app does not import, so none of its functions runs.",
+        "`@singleton`, `@once` or `OldLock` has no such argument. The app does not import, so no function of it runs.",
         "Write the argument as the message says.",
         "options.md",
     ),
@@ -58,6 +58,12 @@ ERRORS: Final = (
         ),
         "Correct the signature or the bindings as the message says.",
         "fake-host.md",
+    ),
+    (
+        "no-function",
+        "All functions of the app belong to blueprints that are not registered. The Functions host finds none.",
+        "Call `app.register_functions(blueprint)` in the app's script.",
+        "reference.md",
     ),
     (
         "names-differ-by-case",
@@ -144,6 +150,15 @@ ERRORS: Final = (
         "scope-is-template",
         "`scope` is the path of a property, and this value is a template. No body has a property of that name.",
         "Write `scope_id=` in place of `scope=`, or the bare path: `Order:Id`.",
+        "triggers.md",
+    ),
+    (
+        "scope-is-literal",
+        (
+            "`{{` and `}}` in `scope_id` or `key` stand for the braces themselves. So all messages have the same text "
+            "there, and share a lock; with `@once` later messages count as done."
+        ),
+        "Write the placeholder with single braces: `{Id}`.",
         "triggers.md",
     ),
     (

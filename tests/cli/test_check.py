@@ -61,6 +61,11 @@ def test_what_the_import_does_is_told_in_one_line(tmp_path: Path) -> None:
         "dies": ("import os\nos._exit(4)", "ended the process while it was imported (exit code 4)", 2),
         "empty": ("", "the app has no functions", 2),
         "misspelt": ("@queue()\n@singleton(scop='Id')\ndef ship(msg): ...\n", "unknown-argument", 1),
+        "unregistered": (
+            "b = func.Blueprint()\n@b.timer_trigger(arg_name='t', schedule='0 0 3 * * *')\ndef tidy(t): ...\n",
+            "no-function",
+            1,
+        ),
         "endless": ("while True: pass", "it was not imported within 1 s", 2),
     }
     for name, (code, words, exit_code) in bad.items():

@@ -137,9 +137,20 @@ def _import_failure(error: BaseException, script: Path, app: Path) -> str:
             f"; if {error.name.partition('.')[0]!r} is one of the app's requirements, install them "
             "into this environment (pip install -r requirements.txt)"
         )
+    elif isinstance(error, KeyError) and _asks_environment(error):
+        message += (
+            f"; os.environ[…] is read as the app is imported, and there is no app setting {error.args[0]} here. It may "
+            "be set in Azure only: set it in local.settings.json or in the environment, too"
+        )
     elif isinstance(error, SystemExit):
         message += "; an app must not exit while it is imported"
     return message
+
+
+def _asks_environment(error: KeyError) -> bool:
+    """Tell whether ``os.environ`` itself lacks the name."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return last.filename in ("<frozen os>", os.__file__) and len(error.args) == 1
 
 
 def _place(error: BaseException, app: Path) -> str | None:

@@ -280,6 +280,29 @@ PLANTED: Final = (
         settings={"PYTHON_THREADPOOL_THREAD_COUNT": "1"},
     ),
     Planted(
+        name="waiters of two functions on few threads",
+        finds=("waiters-fill-thread-pool",),
+        code=_http("timeout=20, max_waiting=3")
+        + """
+@app.blob_trigger(arg_name="blob", path="in/{name}", connection="AzureWebJobsStorage")
+@singleton
+def read(blob: func.InputStream) -> None: ...
+""",
+        settings={"PYTHON_THREADPOOL_THREAD_COUNT": "10"},
+        says="11 invocations at a time may wait for locks (read 8, order 3)",
+        line="@singleton",
+    ),
+    Planted(
+        name="waiting events on few threads",
+        finds=("waiters-fill-thread-pool",),
+        code="""
+        @app.event_grid_trigger(arg_name="event")
+        @singleton(scope="Id")
+        def happened(event: func.EventGridEvent) -> None: ...
+        """,
+        settings={"PYTHON_THREADPOOL_THREAD_COUNT": "16"},
+    ),
+    Planted(
         name="a setting of a layout that is out of its range",
         finds=("option-refused",),
         code=_queue('scope="Id", layout="dequeueable"'),
@@ -403,7 +426,8 @@ def nightly(clock: func.TimerRequest) -> None: ...
         name="a batch size out of its range",
         finds=("queue-option-refused",),
         code=_queue(""),
-        host={"extensions": {"queues": {"batchSize": 64}}},
+        host={"extensions": {"eventHubs": {"batchSize": 1}, "queues": {"batchSize": 64}}},
+        line='"batchSize": 64',
     ),
     Planted(
         name="a period out of its range",
@@ -504,6 +528,50 @@ def nightly(clock: func.TimerRequest) -> None: ...
         @singleton(scope="Item:Id")
         def changed(rows: str) -> None: ...
         """,
+    ),
+    Planted(
+        name="rows of MySQL in lists",
+        finds=("scope-on-rows",),
+        code="""
+        @app.mysql_trigger(arg_name="rows", table_name="t", connection_string_setting="Bus")
+        @singleton(scope="Item:Id")
+        def changed(rows: str) -> None: ...
+        """,
+        says="Set the app setting MySql_Trigger_MaxBatchSize to 1",
+    ),
+    Planted(
+        name="the id of an event",
+        finds=("scope-always-new",),
+        code="""
+        @app.event_grid_trigger(arg_name="event")
+        @singleton(scope_id="{id}")
+        def happened(event: func.EventGridEvent) -> None: ...
+        """,
+        says="another one for each event",
+    ),
+    Planted(
+        name="doubled braces",
+        finds=("scope-is-literal",),
+        code=_queue('scope_id="{{Id}}"'),
+        says="Write {Id} with single braces",
+        line="@singleton",
+    ),
+    Planted(
+        name="doubled braces in a key",
+        finds=("scope-is-literal",),
+        code='@queue()\n@once(key="{Zone}-{{ Id }}")\ndef pay(msg: func.QueueMessage) -> None: ...\n',
+        says="key='{Zone}-{{ Id }}'",
+    ),
+    Planted(
+        name="an empty connection of Service Bus",
+        finds=("connection-unset",),
+        code="""
+        @app.service_bus_queue_trigger(arg_name="msg", queue_name="q", connection="")
+        @singleton
+        def ship(msg: func.ServiceBusMessage) -> None: ...
+        """,
+        says="is empty: the host takes AzureWebJobsServiceBus then",
+        line="def ship",
     ),
     Planted(
         name="an input beside a trigger that is not seen",

@@ -94,6 +94,8 @@ def _apps() -> list[tuple[str, str, Mapping[str, Any]]]:
     for number, (trigger, scope, policy) in enumerate(product(MESSAGES, SCOPES, POLICIES)):
         if number % 3 == 0:
             given = ", ".join(filter(None, [scope, policy]))
+            if trigger == "grid":  # {Id} is the event's own there, and each has another one
+                given = given.replace("{Id}", "{data.Id}")
             code = _function(trigger, given, above=number % 2 == 0, is_async=number % 4 < 2)
             found.append((f"{trigger}: {given}", code, HOSTS[number % len(HOSTS)]))
     for trigger, several in (("queue", QUEUE_ONLY), ("timer", TIMER_ONLY)):
@@ -182,3 +184,53 @@ def test_generators_that_are_run_under_the_lock_are_right(tmp_path: Path) -> Non
         yield "a"
     """
     checked(tmp_path, code).assert_ok(strict=True)
+
+
+@pytest.mark.parametrize(
+    ("host", "settings"),
+    [
+        ({}, {"MySql_Trigger_MaxBatchSize": "1"}),
+        ({}, {"MySql_Trigger_BatchSize": "1"}),
+        ({"extensions": {"mysql": {"MaxBatchSize": 1}}}, {}),
+        ({}, {"AzureFunctionsJobHost__extensions__mysql__maxBatchSize": "1"}),
+    ],
+)
+def test_rows_that_come_one_by_one_have_a_scope(
+    host: Mapping[str, Any], settings: Mapping[str, str], tmp_path: Path
+) -> None:
+    code = """
+    @app.mysql_trigger(arg_name="rows", table_name="t", connection_string_setting="Bus")
+    @singleton(scope="Item:Id")
+    def changed(rows: str) -> None: ...
+    """
+    checked(tmp_path, code, host, settings).assert_ok(strict=True)
+
+
+def test_few_threads_are_enough_where_few_wait(tmp_path: Path) -> None:
+    code = """
+    @timer(schedule="0 */5 * * * *")
+    @singleton
+    def tidy(clock: func.TimerRequest) -> None: ...
+
+    @queue()
+    @singleton(max_waiting=2)
+    def ship(msg: func.QueueMessage) -> None: ...
+
+    @bus()
+    @singleton
+    async def read(msg: func.ServiceBusMessage) -> None: ...
+    """
+    checked(tmp_path, code, settings={"PYTHON_THREADPOOL_THREAD_COUNT": "4"}).assert_ok(strict=True)
+
+
+def test_a_connection_that_is_left_empty_has_its_default(tmp_path: Path) -> None:
+    code = """
+    @app.service_bus_queue_trigger(arg_name="msg", queue_name="q", connection="")
+    @singleton(scope_id="{SessionId}")
+    def read(msg: func.ServiceBusMessage) -> None: ...
+
+    @app.queue_trigger(arg_name="msg", queue_name="q", connection="")
+    @singleton(scope="Id")
+    def ship(msg: func.QueueMessage) -> None: ...
+    """
+    checked(tmp_path, code, settings={"AzureWebJobsServiceBus": "Endpoint=sb://a/"}).assert_ok(strict=True)

@@ -182,6 +182,11 @@ def test_the_app_sees_the_simulators_storage_only(tmp_path: Path) -> None:
         ),
         ("import no_such_module_at_all", "pip install -r requirements.txt"),
         ("raise ValueError('first\\nsecond')", "function_app.py, line 5 does not import: ValueError: first second"),
+        (
+            "import os\nos.environ['ONLY_IN_AZURE']",
+            "and there is no app setting ONLY_IN_AZURE here. It may be set in Azure only",
+        ),
+        ("{}['Key']", "line 5 does not import: KeyError: 'Key'"),
         ("def broken(:", "function_app.py, line 5 does not import: SyntaxError: "),
         ("raise SystemExit(2)", "SystemExit: 2; an app must not exit while it is imported"),
         ("class Odd(BaseException): ...\nraise Odd", "line 6 does not import: Odd"),

@@ -1,0 +1,140 @@
+"""The command around a check: colours, full disks, and imports that fail at a call of ours."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from simulator import check_cli
+from simulator.appcheck import asking, importing
+from simulator.host.app.errors import AppError
+from singleton.testing import check_app
+from tests.support.checked import SETTINGS, checked, imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WRONG = "@queue()\n@singleton(scope='Order.Id')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run the command on one app, without a process for its import."""
+    report = checked(tmp_path / "app", WRONG).to_json()
+    monkeypatch.setattr(check_cli, "report_on", lambda *_: report)
+    arguments = ["--app", str(tmp_path / "app")]
+    return lambda *more: CliRunner().invoke(check_cli.check, [*arguments, *more], color=True)
+
+
+def test_there_are_colours_unless_no_color_is_set(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in run().output
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in run().output
+    monkeypatch.setenv("NO_COLOR", "")
+    assert "\x1b[" in run().output
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_said_and_no_half_file_stays(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "found.sarif"
+    file.write_text("{")
+    monkeypatch.setattr(Path, "write_text", full)
+    result = run("--sarif", str(file))
+    assert (result.exit_code, file.exists()) == (3, False)
+    assert "it was not written, as the disk is full" in result.output
+
+
+def test_what_is_no_file_is_never_removed(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "is_file", lambda _: False)  # a device
+    removed: list[Path] = []
+    monkeypatch.setattr(Path, "unlink", removed.append)
+    assert run("--sarif", str(tmp_path / "device")).exit_code == 3
+    assert removed == []
+
+
+@pytest.mark.parametrize("option", ["--json", "--verbose"])
+def test_an_output_on_a_full_disk_is_said(
+    run: Callable[..., Any], option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.echo", full)
+    result = run(option)
+    assert result.exit_code == 3
+    assert "the report is incomplete, as the disk of the output is full" in result.output
+
+
+def test_a_result_that_can_not_be_written_is_no_mistake_of_the_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os._exit", sys.exit)
+    monkeypatch.setattr(importing, "checked", lambda *_: checked(tmp_path, WRONG))
+    with pytest.raises(SystemExit) as ended:
+        importing.main([tmp_path / "nowhere" / "result.json", tmp_path])
+    monkeypatch.setattr(asking, "_run", lambda *_: ended.value.code)
+    with pytest.raises(asking.CheckFailed, match="the disk may be full"):
+        asking.report_on(tmp_path, None, 60)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("@singleton(also=OldLock(scope='x'))", "OldLock has no argument 'scope'; did you mean 'scope_hash'? The app"),
+        ("@once(key='Id', scope='x')", "once has no argument 'scope'. It has"),
+        ("@singleton(scop='x')", "@singleton has no argument"),
+    ],
+)
+def test_a_keyword_that_a_call_of_ours_lacks_is_a_finding(code: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError) as failure:
+        imported(tmp_path, f"@queue()\n{code}\ndef ship(msg): ...\n")
+    error = AppError("it does not import")
+    error.__cause__ = failure.value
+    found = importing._unknown_argument(error, tmp_path)
+    assert found is not None
+    assert (found.id, said in found.message) == ("unknown-argument", True), found.message
+    assert found.place is not None
+    assert code in (tmp_path / "function_app.py").read_text().splitlines()[found.place.line - 1]
+
+
+def test_a_keyword_that_a_call_of_others_lacks_is_not(tmp_path: Path) -> None:
+    error = AppError("it does not import")
+    try:
+        dict[str, str](1, 2)  # type: ignore[call-overload]
+    except TypeError as cause:
+        error.__cause__ = cause
+    assert importing._unknown_argument(error, tmp_path) is None
+
+
+def test_an_app_whose_only_functions_nobody_registered_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+    blueprint = func.Blueprint()
+
+    @blueprint.timer_trigger(arg_name="clock", schedule="0 0 3 * * *")
+    @singleton
+    def nightly(clock: func.TimerRequest) -> None: ...
+
+    @blueprint.timer_trigger(arg_name="clock", schedule="0 0 3 * * *")
+    def daily(clock: func.TimerRequest) -> None: ...
+    """
+    module = imported(tmp_path, code)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    report = check_app(module.app, settings=SETTINGS, folder=tmp_path)
+    assert [(each.id, each.function) for each in report.findings] == [
+        ("no-function", name) for name in ("nightly", "daily")
+    ]
+    lines = (tmp_path / "function_app.py").read_text().splitlines()
+    assert [lines[each.place.line - 1][4:9] for each in report.findings if each.place] == ["night", "daily"]
