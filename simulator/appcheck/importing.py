@@ -17,7 +17,7 @@ from simulator.appcheck.settings import app_settings
 from simulator.host.app.errors import AppError, HostError, SettingsError
 from simulator.host.app.indexing import index_function
 from simulator.host.app.loading import import_app
-from simulator.host.app.settings import local_settings, resolve
+from simulator.host.app.settings import FILES, local_settings, resolve
 from simulator.host.triggers.outputs import queue_name
 from simulator.host.triggers.schedule import Schedule, ScheduleError
 from singleton.base.appsettings import setting
@@ -81,7 +81,7 @@ def checked(app: Path, settings_file: Path | None) -> CheckReport:
             raise
         return CheckReport(functions=(), findings=(unknown,))
     built, unbuilt = subjects(found, settings)
-    if not built and not unbuilt and not unregistered(app):
+    if not built and not unbuilt and not unregistered(found, app):
         raise AppError("the app has no functions: decorate at least one with a trigger of its FunctionApp")
     return check(found, settings, misdeclared=misdeclared, more=_not_indexed(built, app), everywhere=True)
 
@@ -100,7 +100,8 @@ def _settings(app: Path, settings_file: Path | None) -> AppSettings:
     known = bool(given) or settings_file is not None or setting(os.environ, DEFAULT_CONNECTION) is not None
     if not known:  # a client that a module makes as it is imported reads it
         os.environ[DEFAULT_CONNECTION] = "UseDevelopmentStorage=true"
-    return AppSettings(folder=app, values=os.environ, known=known)
+    file = settings_file or next((app / name for name in FILES if (app / name).is_file()), None)
+    return AppSettings(folder=app, values=os.environ, known=known, file=file)
 
 
 def _not_indexed(built: Iterable[Subject], app: Path) -> Iterator[Finding]:

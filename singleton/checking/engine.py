@@ -77,10 +77,14 @@ def check(
             findings += look(subject)
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     if not found and not unbuilt:
-        findings += _no_function(settings)
+        findings += _unregistered(app, settings, "no-function", "the app has no function: this one")
     told = {each.function for each in findings if each.id == "no-function"}
-    lost = _without_function(found, settings, everywhere=everywhere)
+    lost = list(_without_function(found, settings, everywhere=everywhere))
     findings += [each for each in lost if each.function not in told]
+    if found and everywhere:
+        told = {each.function for each in lost}
+        others = _unregistered(app, settings, "function-not-registered", "it")
+        findings += [each for each in others if each.function not in told]
     if found and not any(subject.guards or subject.refused for subject in found):
         findings.append(RULES["nothing-guarded"].broken("none of the app's functions has a guard"))
     findings = list(dict.fromkeys(findings))
@@ -133,11 +137,11 @@ def _without_function(found: Sequence[Subject], app: AppSettings, *, everywhere:
             )
 
 
-def _no_function(app: AppSettings) -> Iterator[Finding]:
-    """Yield the functions of blueprints that are not registered: the app has no others."""
-    for name, place in unregistered(app.folder):
-        yield RULES["no-function"].broken(
-            "the app has no function: this one belongs to a blueprint that is not registered. Call "
+def _unregistered(app: Any, settings: AppSettings, rule: str, which: str) -> Iterator[Finding]:
+    """Yield the functions of blueprints that are not registered."""
+    for name, place in unregistered(app, settings.folder):
+        yield RULES[rule].broken(
+            f"{which} belongs to a blueprint that is not registered, so the host does not know it. Call "
             "app.register_functions(blueprint) in function_app.py",
             name,
             place,

@@ -105,6 +105,12 @@ WARNINGS: Final = (
         "operations.md#messages-that-come-back-too-soon",
     ),
     (
+        "queue-option-in-days",
+        "A number without colons is a number of days to the Functions host, and not of seconds.",
+        'Write the time as `"hh:mm:ss"`.',
+        "operations.md#messages-that-come-back-too-soon",
+    ),
+    (
         "wait-runs-out",
         (
             "All tries of a message together last for less than the lock may be taken: for less than `at_least`, "
@@ -162,6 +168,12 @@ WARNINGS: Final = (
         "guard-without-function",
         "A guarded function is none of the app's functions: it has no trigger, or its blueprint is not registered.",
         "Give it a trigger, register its blueprint, or remove `@singleton`.",
+        "reference.md",
+    ),
+    (
+        "function-not-registered",
+        "A function belongs to a blueprint that is not registered. The Functions host does not know it.",
+        "Call `app.register_functions(blueprint)` in the app's script.",
         "reference.md",
     ),
     (
@@ -281,6 +293,12 @@ NOTES: Final = (
         'Several functions share a lock by `level="host"`: they exclude one another.',
         "Nothing, if it is meant so.",
         "options.md",
+    ),
+    (
+        "scope-is-constant",
+        "`scope_id` has neither a `{name}` nor a `%SETTING%`. So all messages share one lock, as without it.",
+        "Write `{Id}` if a property is meant. Nothing, if it is to name the lock only.",
+        "triggers.md",
     ),
     (
         "nothing-guarded",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _RANGES: Final = {"batchsize": (1, 32), "newbatchthreshold": (0, 2**31 - 1), "maxdequeuecount": (1, 2**31 - 1)}
 """Of the options of ``extensions.queues`` that are whole numbers (H-33)."""
+_SPANS: Final = ("visibilitytimeout", "maxpollinginterval")
 _RENEWED: Final = 300.0
 _AT_ONCE: Final = {
     "activityTrigger": 10,
@@ -39,15 +40,23 @@ _AT_ONCE: Final = {
 def check_queue_options(app: AppSettings) -> Iterator[Finding]:
     """Yield the options of queues with which the host does not start."""
     for name, (where, value) in _queue_values(app).items():
-        if (wrong := _wrong(name, value)) is not None:
+        wrong, days = _wrong(name, value), name in _SPANS and (as_text(value) or "").strip().isdecimal()
+        if wrong is not None or (days and _seconds(value)):
             key = where.rpartition(".")[2]
             place = (
                 place_in_host(app.folder, "extensions", "queues", key)
                 if where.startswith(HOST_FILE)
                 else place_of_setting(app.file, app.folder, where.removeprefix("app setting "))
             )
-            yield RULES["queue-option-refused"].broken(
-                f"{where} is {as_json(value)}: {wrong}. The host does not start", place=place
+            if wrong is not None:
+                told = f"{wrong}. The host does not start"
+                yield RULES["queue-option-refused"].broken(f"{where} is {as_json(value)}: {told}", place=place)
+                continue
+            seconds = int(as_text(value) or "")
+            meant = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+            yield RULES["queue-option-in-days"].broken(
+                f'{where} is {as_json(value)}, which the host reads as days. Write "{meant}" if seconds are meant',
+                place=place,
             )
 
 
@@ -60,7 +69,7 @@ def _wrong(name: str, value: object) -> str | None:
             return f"give a whole number {f'from {least} to {most}' if most < 1000 else f'of at least {least}'}"
     elif name == "messageencoding" and str(value).strip().lower() not in ("base64", "none"):
         return 'give "base64" or "none"'
-    elif name in ("visibilitytimeout", "maxpollinginterval") and _seconds(value) is None:
+    elif name in _SPANS and _seconds(value) is None:
         return 'give a time span "hh:mm:ss"'
     return None
 

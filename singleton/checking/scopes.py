@@ -37,6 +37,7 @@ def check_scopes(subject: Subject) -> Iterator[Finding]:
     for guard in subject.guards:
         key = getattr(getattr(guard, "key", None), "given", None)
         yield from _literal(subject, guard, key)
+        yield from _constant(subject, guard)
         scoped = guard.scope or guard.template.paths or key
         if not scoped or guard.mode == "listener":
             continue
@@ -62,6 +63,18 @@ def _literal(subject: Subject, guard: Guard, key: object) -> Iterator[Finding]:
         yield RULES["scope-is-literal"].broken(
             f"{name}={text!r}: doubled braces stand for the braces themselves, so each message has the text "
             f"{{{found}}} in its place, and all share it. Write {{{found}}} with single braces",
+            subject.name,
+            subject.place_of(guard),
+        )
+
+
+def _constant(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Say where each message has the same scope, which adds nothing to a function's own lock."""
+    own = guard.level == "function" and guard.mode == "function" and guard.scope is None and not guard.layout.foreign
+    if own and guard.scope_id and subject.trigger.type != TIMER and not re.search(r"[{}%]", guard.scope_id):
+        yield RULES["scope-is-constant"].broken(
+            f"scope_id={guard.scope_id!r} is the same text for each message, so all share one lock. If a property is "
+            f"meant, write scope_id='{{{guard.scope_id}}}' or scope={guard.scope_id!r}",
             subject.name,
             subject.place_of(guard),
         )

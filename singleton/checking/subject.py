@@ -166,11 +166,9 @@ def subjects(app: Any, settings: AppSettings) -> tuple[list[Subject], list[Unbui
     return built, failed
 
 
-def unregistered(folder: Path | None) -> list[tuple[str, Place]]:
-    """Return the functions that the modules below a folder declare on apps and blueprints, with their places.
-
-    To be asked of an app that has none: nobody has registered them.
-    """
+def unregistered(app: Any, folder: Path | None) -> list[tuple[str, Place]]:
+    """Return the functions that modules below a folder declare on blueprints, and that the app does not have."""
+    registered = {id(each) for each in _builders(app)}
     found: dict[int, tuple[str, Place]] = {}
     for module in [*sys.modules.values()]:
         file = getattr(module, "__file__", None)
@@ -180,7 +178,8 @@ def unregistered(folder: Path | None) -> list[tuple[str, Place]]:
             for builder in filter(is_builder, _listed(inspect.getattr_static(value, "_function_builders", None))):
                 inner = builder._function  # noqa: SLF001 - there is no public way
                 code = users_code(inner.get_user_function())
-                found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
+                if id(builder) not in registered:
+                    found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
     return [*found.values()]
 
 

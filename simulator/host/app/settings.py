@@ -29,7 +29,7 @@ _PERCENT_NAME: Final = re.compile(r"%([^%]*)%")
 _PREFIX: Final = "AzureWebJobs"
 _PLACES: Final = ("ConnectionStrings__", "CUSTOMCONNSTR_", "")
 _IDENTITY_KEYS: Final = frozenset({"accountname", "blobserviceuri", "queueserviceuri", "tableserviceuri"})
-_FILES: Final = ("local.settings.json", "local.settings.example.json")
+FILES: Final = ("local.settings.json", "local.settings.example.json")
 
 
 def local_settings(app: Path) -> dict[str, str]:
@@ -39,7 +39,7 @@ def local_settings(app: Path) -> dict[str, str]:
         ConfigurationError: the file is no JSON object.
         SettingsError: it is encrypted, or its values are no texts, numbers or booleans.
     """
-    path = next((app / name for name in _FILES if (app / name).is_file()), None)
+    path = next((app / name for name in FILES if (app / name).is_file()), None)
     if path is None:
         return {}
     raw = read_object(path)

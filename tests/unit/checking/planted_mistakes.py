@@ -267,6 +267,14 @@ PLANTED: Final = (
         code=_queue('scope_id="Imports", level="host"') + _timer('scope_id="imports", level="host"'),
     ),
     Planted(
+        name="seconds without colons",
+        finds=("queue-option-in-days",),
+        code=_queue(""),
+        host={"extensions": {"queues": {"visibilityTimeout": 30}}},
+        says='Write "00:00:30" if seconds are meant',
+        line='"visibilityTimeout": 30',
+    ),
+    Planted(
         name="waiters on few threads",
         finds=("waiters-fill-thread-pool",),
         code=_queue('scope="Id"'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from click.testing import CliRunner
 from simulator import check_cli
 from simulator.appcheck import asking, importing
 from simulator.host.app.errors import AppError
+from singleton.checking.engine import check
+from singleton.checking.subject import AppSettings
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
 
@@ -138,3 +141,34 @@ def test_an_app_whose_only_functions_nobody_registered_is_an_error(
     ]
     lines = (tmp_path / "function_app.py").read_text().splitlines()
     assert [lines[each.place.line - 1][4:9] for each in report.findings if each.place] == ["night", "daily"]
+
+
+def test_a_function_of_a_blueprint_beside_others_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+    blueprint, lost = func.Blueprint(), func.Blueprint()
+
+    @blueprint.timer_trigger(arg_name="clock", schedule="0 0 3 * * *")
+    @singleton
+    def nightly(clock: func.TimerRequest) -> None: ...
+
+    @lost.timer_trigger(arg_name="clock", schedule="0 0 3 * * *")
+    def daily(clock: func.TimerRequest) -> None: ...
+
+    app.register_functions(blueprint)
+    """
+    module = imported(tmp_path, code)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    report = check(module.app, AppSettings(folder=tmp_path, values=SETTINGS, known=True), everywhere=True)
+    assert [(each.id, each.function) for each in report.findings] == [("function-not-registered", "daily")]
+    assert check_app(module.app, settings=SETTINGS, folder=tmp_path).findings == ()
+
+
+def test_what_is_wrong_in_an_app_setting_has_the_line_of_its_file(tmp_path: Path) -> None:
+    names = ("AzureFunctionsJobHost__singleton__lockTime", "AzureFunctionsJobHost__extensions__queues__batchSize")
+    values = {names[0]: "00:00:30", names[1]: "64", **SETTINGS}
+    file = tmp_path / "local.settings.json"
+    file.write_text(json.dumps({"Values": values}, indent=1))
+    app = imported(tmp_path, WRONG).app
+    report = check(app, AppSettings(folder=tmp_path, values=values, known=True, file=file))
+    places = {each.id: str(each.place) for each in report.errors}
+    assert places == {"option-refused": "local.settings.json:3", "queue-option-refused": "local.settings.json:4"}

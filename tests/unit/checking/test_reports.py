@@ -315,6 +315,9 @@ def test_notes_are_told(tmp_path: Path) -> None:
     waiting = "@queue()\n@singleton(timeout=120)\ndef ship(msg: func.QueueMessage) -> None: ...\n"
     options = {"extensions": {"queues": {"visibilityTimeout": "00:00:30"}}}
     assert {each.id for each in checked(tmp_path / "a", waiting, options).notes} == {"visibility-timeout-no-bound"}
+    constant = "@queue()\n@singleton(scope_id='Id')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+    (found,) = checked(tmp_path / "c", constant).notes
+    assert (found.id, "write scope_id='{Id}' or scope='Id'" in found.message) == ("scope-is-constant", True)
     bare = check_app(imported(tmp_path / "b", "@queue()\ndef ship(msg: func.QueueMessage) -> None: ...\n").app)
     assert {each.id for each in bare.notes} == {"nothing-guarded", "settings-not-known"}
 
