@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.checking.connections import check_connections
 from singleton.checking.host import check_host
 from singleton.checking.options import layout_name, options_of
-from singleton.checking.places import place_of_function, place_of_guard
+from singleton.checking.places import place_of_class, place_of_function, place_of_guard
 from singleton.checking.policies import check_policies
 from singleton.checking.queues import check_queues, check_threads
 from singleton.checking.report import CheckReport, FunctionReport, GuardReport
 from singleton.checking.rules import RULES
 from singleton.checking.scopes import check_scopes
 from singleton.checking.sharing import check_names, check_sharing, named_locks
-from singleton.checking.subject import is_the_apps, subjects, unregistered
+from singleton.checking.subject import code_of, is_the_apps, subjects, unregistered
 from singleton.checking.times import check_times
 from singleton.checking.wrapping import check_wrapping
 from singleton.decorator import declared_guards
@@ -86,7 +86,8 @@ def check(
         others = _unregistered(app, settings, "function-not-registered", "it")
         findings += [each for each in others if each.function not in told]
     if found and not any(subject.guards or subject.refused for subject in found):
-        findings.append(RULES["nothing-guarded"].broken("none of the app's functions has a guard"))
+        rule = RULES["nothing-guarded"]
+        findings.append(rule.broken("none of the app's functions has a guard", place=found[0].place))
     findings = list(dict.fromkeys(findings))
     findings.sort(key=lambda each: (_ORDER[each.severity], _line(each), each.id))
     return CheckReport(functions=tuple(_reported(each, named) for each in found), findings=tuple(findings))
@@ -105,12 +106,12 @@ def _refused(
     errors = [(subject.call, subject.refused) for subject in found if subject.refused is not None and not misdeclared]
     for function, error in [*misdeclared, *errors]:
         message = str(error).replace(f"{app.folder}/", "")
-        code = getattr(function, "__code__", None) and users_code(function)  # type: ignore[arg-type]
+        code = code_of(function, app.folder)
         of_app = error.reason == OF_THE_APP
         if of_app and message in seen:
             continue
         seen.add(message)
-        place = None if code is None else place_of_function(code, app.folder)
+        place = place_of_class(function, app.folder) if code is None else place_of_function(code, app.folder)
         name = names.get(place, getattr(function, "__name__", "")) if place else ""
         rule = RULES.get(error.reason or "", RULES["declaration-refused"])
         if code is not None and not of_app:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,6 +34,16 @@ def place_of_guard(code: CodeType, decorator: str, mode: Mode, folder: Path | No
     if not modes:
         return place_of_function(code, folder)
     return Place.of(code.co_filename, modes[0].lineno, folder)
+
+
+def place_of_class(given: object, folder: Path | None) -> Place | None:
+    """Return the line of a class, or of an object's class; None where it can't be told."""
+    kind = given if isinstance(given, type) else type(given)
+    try:
+        file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError):
+        return None
+    return None if file is None else Place.of(file, line, folder)
 
 
 def place_in_host(folder: Path | None, *path: str) -> Place | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from singleton.settings.options import load_options, sources_of_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType
 
     from singleton.checking.finding import Place
     from singleton.functions.guard import Guard
@@ -181,6 +182,25 @@ def unregistered(app: Any, folder: Path | None) -> list[tuple[str, Place]]:
                 if id(builder) not in registered:
                     found[id(builder)] = str(inner.get_function_name()), place_of_function(code, folder)
     return [*found.values()]
+
+
+def code_of(function: object, folder: Path | None) -> CodeType | None:
+    """Return the code that the user wrote, also where a package has wrapped it without a trace; None: there is none."""
+    if isinstance(function, partial):
+        return code_of(function.func, folder)
+    if getattr(function, "__code__", None) is None:
+        return None
+    codes = [users_code(each) for each in _inside(function)]
+    return next((code for code in codes if is_the_apps(code.co_filename, folder)), codes[0])
+
+
+def _inside(call: Any, depth: int = 0) -> Iterator[Callable[..., Any]]:
+    """Yield a function, and those that its code keeps."""
+    yield call
+    if depth < _DEEPEST:
+        for cell in getattr(call, "__closure__", None) or ():
+            if _is_filled(cell):
+                yield from _inside(cell.cell_contents, depth + 1)
 
 
 def is_the_apps(file: str, folder: Path | None) -> bool:

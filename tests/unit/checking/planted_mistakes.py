@@ -505,6 +505,21 @@ def nightly(clock: func.TimerRequest) -> None: ...
         line="@singleton",
     ),
     Planted(
+        name="an orchestrator of the Durable package, above its trigger",
+        finds=("durable-replay",),
+        code="""
+        import azure.durable_functions as df
+
+        app = df.DFApp()
+
+        @singleton
+        @app.orchestration_trigger(context_name="context")
+        def orchestrate(context):
+            yield context.call_activity("ship", 1)
+        """,
+        line="@singleton",
+    ),
+    Planted(
         name="a generator function that is none",
         finds=("generator-function",),
         code=_queue("", "def ship(msg: func.QueueMessage):\n    yield 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from simulator.appcheck import asking, importing
 from simulator.host.app.errors import AppError
 from singleton.checking.engine import check
 from singleton.checking.subject import AppSettings
+from singleton.functions.misdeclared import collecting
 from singleton.testing import check_app
 from tests.support.checked import SETTINGS, checked, imported
 
@@ -172,3 +174,21 @@ def test_what_is_wrong_in_an_app_setting_has_the_line_of_its_file(tmp_path: Path
     report = check(app, AppSettings(folder=tmp_path, values=values, known=True, file=file))
     places = {each.id: str(each.place) for each in report.errors}
     assert places == {"option-refused": "local.settings.json:3", "queue-option-refused": "local.settings.json:4"}
+
+
+def test_a_class_in_place_of_a_function_has_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "with_a_class.py"
+    file.write_text("from singleton import singleton\n\n\n@singleton\nclass Job: ...\n")
+    spec = importlib.util.spec_from_file_location("with_a_class", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["with_a_class"] = module
+    try:
+        with collecting() as found:
+            spec.loader.exec_module(module)
+        app = imported(tmp_path / "app", WRONG).app
+        report = check(app, AppSettings(folder=tmp_path, values=SETTINGS, known=True), misdeclared=found)
+    finally:
+        del sys.modules["with_a_class"]
+    assert [(each.id, str(each.place)) for each in report.errors] == [("declaration-refused", "with_a_class.py:4")]
