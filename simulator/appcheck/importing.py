@@ -77,6 +77,8 @@ def checked(app: Path, settings_file: Path | None) -> CheckReport:
             found = import_app(app, os.environ)
     except AppError as error:
         unknown = _unknown_argument(error, app)
+        if unknown is None and isinstance(error.__cause__, KeyError) and "no app setting" in str(error):
+            raise AppError(f"{error}, or give --settings FILE") from error.__cause__
         if unknown is None:
             raise
         return CheckReport(functions=(), findings=(unknown,))

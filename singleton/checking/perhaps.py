@@ -122,8 +122,8 @@ WARNINGS: Final = (
     (
         "waiters-fill-thread-pool",
         (
-            "A `def` function that waits keeps a thread, and as many invocations may come at a time as there are "
-            "threads. So waiters can stop all `def` functions of the worker."
+            "A `def` function that waits keeps a thread, and as many invocations of all functions together may wait as "
+            "there are threads. So waiters can stop all `def` functions of the worker."
         ),
         "Leave `PYTHON_THREADPOOL_THREAD_COUNT` unset, set `max_waiting`, or make the function `async def`.",
         "operations.md#the-thread-pool",

@@ -66,6 +66,7 @@ def test_what_the_import_does_is_told_in_one_line(tmp_path: Path) -> None:
             "no-function",
             1,
         ),
+        "unset": ("import os\nos.environ['ONLY_IN_AZURE']\n", "in the environment, too, or give --settings FILE", 2),
         "endless": ("while True: pass", "it was not imported within 1 s", 2),
     }
     for name, (code, words, exit_code) in bad.items():
