@@ -17,7 +17,7 @@ from simulator.checks.findings import Finding, count, label, note, violation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from simulator.history.facts import History, Section
+    from simulator.history.facts import History, Invocation, Section
 
 
 _EARLY: Final = 1.0
@@ -209,16 +209,24 @@ def judge_guards(history: History) -> Iterator[Finding]:
     if bare := sum(not section.held for section in history.sections):
         why = "" if history.setup.get("singleton", True) else " (--no-singleton)"
         yield violation(f"{count(bare, 'guarded body', 'guarded bodies')} ran without holding the lock{why}")
+    past, unnamed = past_their_guard(history)
+    for function, number in sorted((Counter(call.function for call in past) - unnamed).items()):
+        calls = count(number, "invocation")
+        yield violation(f"{calls} of {function!r} succeeded without passing through its guard")
+
+
+def past_their_guard(history: History) -> tuple[list[Invocation], Counter[str]]:
+    """Return the invocations that met no guard, though their function has one.
+
+    If a binding is called `context`, an async function has no invocation id. So of each function that many of them may
+    have met their guard, and nobody can tell which: that is the second part.
+    """
     ids = {(call.host, call.id) for call in history.invocations}
     deeds = (*history.sections, *history.refusals)
     met = {(deed.host, deed.owner) for deed in deeds}
-    past = Counter(
-        call.function
+    past = [
+        call
         for call in history.invocations
         if call.ending == "ok" and history.function(call.function).guarded and (call.host, call.id) not in met
-    )
-    # If a binding is called `context`, an async function has no invocation id.
-    past -= Counter(deed.function for deed in deeds if (deed.host, deed.owner) not in ids)
-    for function, number in sorted(past.items()):
-        calls = count(number, "invocation")
-        yield violation(f"{calls} of {function!r} succeeded without passing through its guard")
+    ]
+    return past, Counter(deed.function for deed in deeds if (deed.host, deed.owner) not in ids)

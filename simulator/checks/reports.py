@@ -56,6 +56,11 @@ def _messages(history: History) -> dict[str, int]:
     return {"messages sent": len(sent), "deliveries": sum(len(each.receipts) for each in sent)}
 
 
+def _work(history: History) -> dict[str, int]:
+    hosts = history.hosts.keys() - history.restarted.keys()  # one that is started again is one host
+    return {"hosts": len(hosts), "invocations": len(history.invocations)}
+
+
 _CHECKS: Final[dict[str, tuple[str, Callable[[History], dict[str, int]]]]] = {
     "overlaps": ("Never two inside one lock at once.", _bodies),
     "spans": (
@@ -94,10 +99,7 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[History], dict[str, int]]]]] = {
         "Each caller of an HTTP function is answered once, as its invocation ended.",
         lambda history: {"requests": len(history.traffic.requests)},
     ),
-    "activity": (
-        "Hosts work, and the run did what it was to do.",
-        lambda history: {"hosts": len(history.hosts), "invocations": len(history.invocations)},
-    ),
+    "activity": ("Hosts work, and the run did what it was to do.", _work),
     "liveness": (
         "After the faults everybody gets a turn, and whose lease was broken is told.",
         lambda history: {"faults": len(history.faults), "hosts started again": len(history.restarted)},

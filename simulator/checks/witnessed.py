@@ -44,23 +44,29 @@ def _names(history: History) -> Iterator[Finding]:
 
 
 def _outside(history: History) -> Iterator[Finding]:
-    """A body runs between the moment when its lock is acquired and the moment when it is released."""
-    holds: dict[tuple[str, str, Mode], list[Acquisition]] = defaultdict(list)
-    for got in history.acquisitions:
-        holds[got.host, got.owner if got.mode == "function" else got.function, got.mode].append(got)
     early, late = Counter[str](), Counter[str]()
-    for section in history.sections:
-        if not section.held or section.ending == "lost":
-            continue
-        mine = holds[section.host, section.owner if section.mode == "function" else section.function, section.mode]
-        if any(_covers(got, section) for got in mine):
-            continue
-        began = any(got.t <= section.start + _ROUNDING for got in mine)
+    for section, began in outside_their_hold(history):
         (late if began else early)[section.function] += 1
     for function, number in sorted(early.items()):
         yield violation(f"{count(number, 'body', 'bodies')} of {function!r} began before the lock was got")
     for function, number in sorted(late.items()):
         yield violation(f"{count(number, 'body', 'bodies')} of {function!r} went on after the lock was given back")
+
+
+def outside_their_hold(history: History) -> Iterator[tuple[Section, bool]]:
+    """Yield the bodies that did not run between the moments when their lock was acquired and released.
+
+    The second part tells whether the lock was held when the body began.
+    """
+    holds: dict[tuple[str, str, Mode], list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        holds[got.host, got.owner if got.mode == "function" else got.function, got.mode].append(got)
+    for section in history.sections:
+        if not section.held or section.ending == "lost":
+            continue
+        mine = holds[section.host, section.owner if section.mode == "function" else section.function, section.mode]
+        if not any(_covers(got, section) for got in mine):
+            yield section, any(got.t <= section.start + _ROUNDING for got in mine)
 
 
 def _covers(got: Acquisition, section: Section) -> bool:

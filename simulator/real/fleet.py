@@ -7,6 +7,7 @@ begins in the same way, and ends long after the end of the lease.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
 
 READY_WITHIN: Final = 60.0
 READY_WITHIN_EACH: Final = 8.0
+AT_ONCE: Final = max(5, 2 * (os.cpu_count() or 1))
+"""How many hosts start at the same time. All of 100 at once would slow each other down, and with it the first locks."""
 GRACE: Final = 15.0
 POLLING: Final = 1.0
+POLLED_TOGETHER: Final = 25.0
+"""How often in a second all idle hosts together ask a queue. One emulator can't answer 100 hosts more often."""
 STEPS: Final = 400
 STEP: Final = 0.0001
 PAST_LEASE: Final = (5.5, 9.0)  # seconds of a pause after the end of the lease: longer than a poll of others
@@ -89,7 +94,7 @@ class Fleet:
             "seed": scenario.seed + number,
             "timer_every": scenario.timer_every,
             "visibility": scenario.visibility,
-            "max_polling_interval": POLLING,
+            "max_polling_interval": max(POLLING, scenario.hosts / POLLED_TOGETHER),
             "bus": self._bus,
         }
         return Host(name, self._folder, config)
@@ -115,15 +120,17 @@ class Fleet:
         """
         for host in self.hosts:
             self.board.state(host.name)
-        for host in self.hosts:
-            with undisturbed():
-                host.start()
-            watch()
+        started: list[Host] = []
         deadline = time.monotonic() + READY_WITHIN + READY_WITHIN_EACH * len(self.hosts)
         while late := [host for host in self.hosts if self.board.state(host.name) == "starting"]:
+            coming = sum(host in started for host in late)
+            for host in self.hosts[len(started) :][: max(AT_ONCE - coming, 0)]:
+                with undisturbed():
+                    host.start()
+                started.append(host)
             self.look()
             watch()
-            for host in self.hosts:
+            for host in started:
                 if self.board.state(host.name) == "failed" or not host.running:
                     raise FleetTrouble(f"{host.name} did not start: {self._why(host)}")
             if time.monotonic() > deadline:

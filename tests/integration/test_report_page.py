@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simulator.report.html.subject import Subject
+from simulator.report.html.write import as_page
+from simulator.report.timeline.model import Timeline
+from simulator.report.words import Line
 from tests.support.report_pages import bad_page, good_page, large_page
 
 if TYPE_CHECKING:
@@ -173,6 +177,56 @@ def test_what_is_broken_is_red_and_linked_to_its_moment(opened: Callable[..., An
     assert window(page) == [11.4, 13.6]
     assert lanes(page, "lock") == ["import_eligibility"]
     assert page.input_value("#lock") == "=import_eligibility"
+
+
+def test_the_strip_shows_how_many_are_inside_together_and_when(opened: Callable[..., Any]) -> None:
+    page = opened(bad_page())
+    settle(page)
+    parts = page.evaluate("report.run.density.shared.length")
+    shared = page.evaluate("[...report.run.density.shared].map((n, i) => [i, n]).filter(([, n]) => n)")
+    assert {many for _, many in shared} == {2}
+    assert [shared[place][0] * 40 / parts for place in (0, -1)] == pytest.approx([12, 13], abs=0.1)
+    assert page.evaluate("Math.max(...report.run.density.busy)") == 2
+    # A red sign above, and below it a red bar for as many as there are: what is between stays free.
+    reds: list[int] = page.evaluate(
+        """() => {
+          const canvas = document.getElementById('overview');
+          const ratio = canvas.width / canvas.clientWidth;
+          const { data } = canvas.getContext('2d').getImageData(Math.round(canvas.width / 3.2), 0, 1, canvas.height);
+          return [9, 12, 20, 40].filter((y) => data[4 * Math.round(y * ratio)] === 201);
+        }"""
+    )
+    assert reds == [9, 20, 40]
+
+
+def test_each_message_can_be_pointed_at(opened: Callable[..., Any]) -> None:
+    page = opened(good_page())
+    assert page.evaluate("report.chart.lanes.find((l) => l.type === 'queue').items.length") == 4
+    page.evaluate("report.chart.page.box.scrollTop = 1e6")
+    x, y = middle_of(page, "orders (under way)", 20.2)
+    page.mouse.move(x, y + 11)  # in the first row below the count
+    page.wait_for_selector("#tip:not([hidden])")
+    tip = page.inner_text("#tip")
+    assert "message m3 of orders" in tip
+    assert "received by host-2 at 3.90 s" in tip
+    assert "received by host-3 at 24.50 s" in tip
+    assert "done after 21.8 s" in tip
+    assert "completed" in tip
+    page.mouse.move(*middle_of(page, "host-1", 20))
+    page.mouse.move(x, y + 14)  # in the second row
+    until(page, "document.getElementById('tip').innerText.includes('message m4 of orders')")
+
+
+def test_a_report_without_a_run_has_no_timeline(opened: Callable[..., Any]) -> None:
+    empty = Subject(
+        title="singleton-sim explore",
+        headline=Line("good", "No promise was broken."),
+        lines=(),
+        facts=(),
+        timeline=Timeline(duration=0.0, hosts=(), locks=()),
+    )
+    page = opened(as_page(empty))
+    assert [page.is_hidden(f"#{name}") for name in ("timeline", "waiting", "messages", "calls")] == [True] * 4
 
 
 def test_zoom_by_wheel_buttons_keys_and_by_dragging(opened: Callable[..., Any]) -> None:

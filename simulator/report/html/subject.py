@@ -60,8 +60,9 @@ def of_run(records: Sequence[Record], verdict: Verdict, again: str) -> Subject:
 def facts_of(verdict: Verdict) -> list[tuple[str, str]]:
     """Return the numbers of a verdict for the top of the page."""
     messages = verdict.messages
+    again = sum(bool(host.after) for host in verdict.hosts)
     facts = [
-        ("hosts", f"{len(verdict.hosts):,}"),
+        ("hosts", f"{len(verdict.hosts) - again:,}"),
         ("seconds", f"{verdict.duration:.0f}"),
         ("guarded bodies", f"{verdict.sections:,}"),
         ("locks", f"{verdict.locks:,}"),
@@ -74,6 +75,8 @@ def facts_of(verdict: Verdict) -> list[tuple[str, str]]:
     ]
     if faults := getattr(verdict, "faults", ()):
         facts.insert(5, ("faults", f"{len(faults):,}"))
+    if again:
+        facts.insert(1, ("started again", f"{again:,}"))
     return facts
 
 

@@ -14,7 +14,17 @@ from simulator.report.timeline.notes import careful
 if TYPE_CHECKING:
     from simulator.report.html.subject import Subject
 
-SCRIPTS: Final = ("scale.js", "run.js", "lanes.js", "paint.js", "chart.js", "input.js", "tables.js", "main.js")
+SCRIPTS: Final = (
+    "scale.js",
+    "run.js",
+    "lanes.js",
+    "paint.js",
+    "overview.js",
+    "chart.js",
+    "input.js",
+    "tables.js",
+    "main.js",
+)
 """In this order: each uses only what stands before it."""
 
 

@@ -34,6 +34,10 @@ STATES: Final = {
     "killed": "bold red",
     "failed": "bold red",
 }
+_FEWEST_LOCKS: Final = 3
+"""Lines of the locks, if they are shown at all: the titles, one lock, and how many more there are."""
+_WITH_TOKENS: Final = 62
+"""From this width on, the fencing tokens are shown."""
 _TOGETHER: Final = 120
 """From this width on, the locks are beside the hosts."""
 _EVENTS: Final = 5
@@ -63,7 +67,8 @@ def view(board: Board, progress: Progress, look: Look) -> list[Text]:
     top = [*_title(board, progress, look), *_faults(board, progress.now, look)]
     hosts, locks = len(board.here()), len(board.locks())
     together = look.width >= _TOGETHER
-    heights = _share(look.height - len(top), hosts + 1, locks + 1, together=together)
+    strips = progress.phase != "starting"
+    heights = _share(look.height - len(top), hosts + 1, locks + 1, together=together, strips=strips)
     if together:
         half = look.width * 9 // 20
         left = _hosts(board, progress.now, look, half, heights.hosts)
@@ -73,46 +78,50 @@ def view(board: Board, progress: Progress, look: Look) -> list[Text]:
         middle = _hosts(board, progress.now, look, look.width, heights.hosts)
         middle += _locks(board, progress.now, look, look.width, heights.locks)
     lines = [*top, *middle]
-    if heights.strip and progress.phase != "starting":
+    if heights.strip:
         met = [(at, at, first, second) for at, first, second in board.overlapped]
         lines += [Text(), *strip(board, look, heights.strip - AROUND - 1, now=progress.now, overlaps=met)]
     lines += _events(board, look, min(heights.events, look.height - len(lines)))
     return lines[: max(look.height, 1)]
 
 
-def _share(room: int, hosts: int, locks: int, *, together: bool) -> _Heights:
+def _share(room: int, hosts: int, locks: int, *, together: bool, strips: bool) -> _Heights:
     """Share the lines among the parts: hosts come first, and a timeline is drawn if there is room for all of it."""
     events = _EVENTS if room >= _TALL else _EVENTS_BELOW
     left = room - events
     drawn = min(hosts - 1, _STRIP_ROWS) + AROUND + 1
     tall = min(hosts, left // 2) if together else hosts + min(locks, _LOCKS)
-    above = drawn if room >= _ROOMY and left >= drawn + tall else 0
+    above = drawn if strips and room >= _ROOMY and left >= drawn + tall else 0
     left -= above
     if together:
         first, second = min(hosts, left), min(locks, left)
         used = max(first, second)
     else:
-        second = 0 if left < _SHORT else min(locks, max(left // 3 - 1, left - hosts))
+        second = 0 if left < _SHORT else min(locks, max(left // 3 - 1, _FEWEST_LOCKS, left - hosts))
         first = min(hosts, left - second)
         used = first + second
     return _Heights(max(first, 0), second, above, max(room - above - used, 0))
 
 
 def _title(board: Board, progress: Progress, look: Look) -> list[Text]:
+    ready, here = len(board.alive()), len(board.here())
     words = {
-        "starting": "the hosts start",
+        "starting": f"{ready} of {count(here, 'host')} ready",
         "working": "work comes in",
         "settling": f"waiting for {' and '.join(progress.waits) or 'the rest'}",
         "stopping": "the hosts stop",
     }
-    hosts = fleet_of(len(board.here()), same_app=bool(board.history.setup.get("same_app")))
+    hosts = fleet_of(here, same_app=bool(board.history.setup.get("same_app")))
     left = Text.assemble(("singleton-sim", "bold"), f"  {hosts}")
     overlaps = (count(board.overlaps, "overlap"), "bold red" if board.overlaps else "green")
     bodies = count(len(board.history.sections), "body", "bodies")
     now = f"{max(progress.now - board.history.start, 0):4.0f} s"
     phase = look.middle(words[progress.phase], max(look.width // 2, 1))
     wide = max(look.width - cell_len(phase) - 2, 0)
-    done = int(wide * min(progress.elapsed / progress.duration, 1.0)) if progress.duration else wide
+    share = progress.elapsed / progress.duration if progress.duration else 1.0
+    if progress.phase == "starting":
+        share = ready / max(here, 1)
+    done = int(wide * min(share, 1.0))
     bar = (look.glyphs["done"] * done, "cyan"), (look.glyphs["left"] * (wide - done), "dim")
     return [
         look.sides(left, Text.assemble(f"{bodies}, ", overlaps, f"  {now}")),
@@ -157,8 +166,12 @@ def _hosts(board: Board, now: float, look: Look, width: int, height: int) -> lis
     taken += sum(len(column.title) for column in columns if column.right)
     room = max(width - max(taken, len("hoststate")) - 2 * (len(columns) - 1), 8)
 
-    def quiet(host: str) -> bool:
-        return states[host] == "ready" and not inside[host] and not waiting[host]
+    def quiet(host: str) -> int:
+        if states[host] == "starting" and host not in history.hosts:
+            return 3  # it has not been started yet
+        if states[host] != "ready" or inside[host]:
+            return 0
+        return 1 if waiting[host] else 2
 
     shown, more = _chosen(here, height - 1, quiet)
     rows = []
@@ -173,10 +186,11 @@ def _inside(bodies: list[Section], now: float, look: Look, room: int) -> Text:
     """Name the locks that a host is inside of, as many as there is room for."""
     text = Text()
     for number, body in enumerate(bodies):
-        name = look.middle(label(body.lock), min(max(room - 8, 8), _NAME if len(bodies) > 1 else room))
         since = f" {max(now - body.start, 0):.1f} s"
         rest = len(bodies) - number - 1
-        needed = text.cell_len + 2 + cell_len(name + since) + (4 if rest else 0)
+        more = len(f" +{rest}") if rest else 0
+        name = look.middle(label(body.lock), min(max(room - len(since) - more, 4), _NAME if len(bodies) > 1 else room))
+        needed = text.cell_len + 2 + cell_len(name + since) + more
         if text and needed > room:
             text.append(f" +{rest + 1}", "dim")
             break
@@ -190,7 +204,7 @@ def _locks(board: Board, now: float, look: Look, width: int, height: int) -> lis
     columns = [
         Column("lock", wide=True),
         Column("holder", most=max(width // 3, 8)),
-        Column("token", right=True),
+        *([Column("token", right=True)] if width >= _WITH_TOKENS else []),
         Column("waiting", right=True),
         Column("bodies", right=True),
     ]
@@ -200,14 +214,14 @@ def _locks(board: Board, now: float, look: Look, width: int, height: int) -> lis
         holder = Text(row.holder)
         if row.orphaned is not None:
             holder = Text(f"{row.holder}, dead for {max(now - row.orphaned, 0):.1f} s", style="red")
-        token = "" if row.token is None else str(row.token)
+        token = [] if width < _WITH_TOKENS else ["" if row.token is None else str(row.token)]
         name = Text(look.safe(label(row.lock)), style="cyan")
-        rows.append([name, holder, *map(Text, (token, str(row.waiting or ""), str(row.sections)))])
+        rows.append([name, holder, *map(Text, (*token, str(row.waiting or ""), str(row.sections)))])
     return _with_more(table(look, width, columns, rows), more, "lock", look, height)
 
 
-def _chosen(things: Sequence[T], room: int, quiet: Callable[[T], bool]) -> tuple[list[T], int]:
-    """Choose what there is room for, in its order, the quiet ones last; return also how many are left out."""
+def _chosen(things: Sequence[T], room: int, quiet: Callable[[T], int]) -> tuple[list[T], int]:
+    """Choose what there is room for, in its order, the quietest last; return also how many are left out."""
     if len(things) <= room:
         return list(things), 0
     kept = max(room - 1, 0)

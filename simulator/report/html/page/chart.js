@@ -17,6 +17,7 @@ class Chart {
     const { lanes, height } = layOut(this.run, this.view);
     this.lanes = lanes;
     this.height = height;
+    this.names = widest(lanes.map((lane) => lane.label));
     this.chosen = null;
     this.draw();
   }
@@ -53,7 +54,7 @@ class Chart {
   }
 
   placed(width) {
-    const gutter = Math.min(Math.max(Math.round(width * 0.15), 96), 210);
+    const gutter = Math.min(Math.max(Math.round(width * 0.15), this.names + 18, 96), 210, Math.round(width * 0.3));
     const [start, end] = this.view.window;
     const scale = (width - gutter - EDGE) / (end - start);
     return {
@@ -110,7 +111,8 @@ class Chart {
   }
 
   isAtHeight(lane, item, down) {
-    if (["overlap", "takeover", "holding", "message"].includes(item.kind) || (item.kind === "mark" && lane.type !== "fault")) return true;
+    if (item.kind === "message") return Math.floor((down - ABOVE) / LINE) === item.row;
+    if (["overlap", "takeover", "holding"].includes(item.kind) || (item.kind === "mark" && lane.type !== "fault")) return true;
     const row = Math.floor((down - 4) / ROW);
     return item.kind === "lease" ? row >= lane.rows : row === item.row;
   }

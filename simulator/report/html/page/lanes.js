@@ -5,6 +5,10 @@ const LEASE = 8;
 const WAITS = 9;
 const AXIS = 26;
 const MOST_ROWS = 6;
+const LINE = 5; // pixels of a row of messages
+const ABOVE = 16; // pixels above them, for how many there are at most
+const COUNTED = 22; // pixels below them, for how many there are
+const IN_TROUBLE = ["lost", "stuck", "poisoned"];
 
 /** Make all lanes that the filters let through, from top to bottom, with their places. */
 function layOut(run, filter) {
@@ -59,7 +63,7 @@ function faultLane(run, filter, hostIn, lockIn) {
     .filter((mark) => (!mark.hosts || mark.hosts.some(hostIn)) && (!mark.lock || !filter.lock || lockIn(mark.lock)))
     .map((mark) => ({ kind: "mark", s: mark.at, e: Math.max(mark.end, mark.at), of: mark, bad: true })));
   if (!items.length) return null;
-  const wide = items.map((item) => ({ s: item.s, e: Math.max(item.e, item.s + run.duration / 90) }));
+  const wide = items.map((item) => ({ s: item.s, e: Math.max(item.e, item.s + run.duration / 45) }));
   const rows = packRows(wide, MOST_ROWS);
   items.forEach((item, i) => { item.row = wide[i].row; });
   return { type: "fault", name: "faults", label: "faults", items, rows, h: rows * ROW + 9 };
@@ -94,10 +98,10 @@ function lockLane(run, lock, things) {
 }
 
 function queueLanes(run, by) {
-  return [...by(run.messages, (message) => message.queue).entries()].map(([queue, messages]) => ({
-    type: "queue", name: queue, label: `${queue} (under way)`, rows: 1, h: 34,
-    items: sorted(messages.filter((each) => each.state === "lost" || each.state === "stuck" || each.state === "poisoned")
-      .map((of) => ({ kind: "message", s: of.sent, e: of.done ?? run.duration, of, row: 0, bad: true }))),
-    waiting: steps(messages.map((message) => [message.sent, message.done ?? run.duration])),
-  }));
+  return [...by(run.messages, (message) => message.queue).entries()].map(([queue, messages]) => {
+    const items = sorted(messages.map((of) => ({ kind: "message", s: of.sent, e: of.done ?? run.duration, of, bad: IN_TROUBLE.includes(of.state) })));
+    const rows = packRows(items, MOST_ROWS);
+    const waiting = steps(items.map((item) => [item.s, item.e]));
+    return { type: "queue", name: queue, label: `${queue} (under way)`, rows, h: ABOVE + rows * LINE + COUNTED, items, waiting };
+  });
 }

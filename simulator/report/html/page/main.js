@@ -18,7 +18,9 @@ function described(run, item) {
       of.bound === null ? "" : `bound ${seconds(of.bound - of.at)}`, of.token === null ? "" : `token ${of.token}`], run.notes.around([of.victim, of.by], of.taken ?? of.at, 0.3)],
     mark: () => [of.what, [of.end > of.at ? span(of.at, of.end) : `at ${of.at.toFixed(3)} s`, of.lock ? run.label(of.lock) : "", of.hits ? `${of.hits} requests hit` : ""],
       run.notes.around(of.hosts ?? ["fleet", "world"], of.at, 0.25)],
-    message: () => [`message ${of.id} of ${of.queue}`, [`sent at ${of.sent.toFixed(2)} s`, of.state], run.notes.ofOwner("", of.id)],
+    message: () => [`message ${of.id} of ${of.queue}`, [of.key ? `key ${of.key}` : "", `sent at ${of.sent.toFixed(2)} s`,
+      ...of.received.map(([at, host]) => `received by ${host} at ${at.toFixed(2)} s`), of.done === null ? "" : `done after ${seconds(of.done - of.sent)}`,
+      of.deferred ? `put back ${of.deferred} times` : "", of.state], run.notes.ofOwner("", of.id)],
   };
   const [title, facts, notes] = what[kind]();
   return { title, facts: facts.filter(Boolean), notes, at: item.s, end: item.e };
@@ -52,6 +54,7 @@ function legend(colors) {
     ["a lease that expired", (ctx) => { filled(colors.lease, 6, 3)(ctx); ctx.fillStyle = colors.open; ctx.fillRect(27, 3, 3, 8); }],
     ["a lease that an operator broke", (ctx) => { filled(colors.lease, 6, 3)(ctx); ctx.fillStyle = colors.fault; ctx.fillRect(27, 3, 3, 8); }],
     ["a fault", filled(colors.fault, 1, 12)],
+    ["a message: it waits, then it has its host's colour", (ctx) => { filled(colors.lease, 5, 4)(ctx); ctx.fillStyle = `hsl(${hue(2)}, 52%, ${colors.sheen})`; ctx.fillRect(12, 5, 18, 4); }],
     ["how many wait", filled(colors.wait, 4, 9)],
     ["stands still", (ctx) => stripes(ctx, 0, 0, 30, 14, colors.pause)],
     ["taken over; the upright line is the bound", (ctx) => { ctx.strokeStyle = ctx.fillStyle = colors.good; ctx.lineWidth = 2; ctx.setLineDash([3, 3]); line(ctx, 0, 7, 20, 7); triangle(ctx, 21, 7, 4); ctx.fillRect(26, 0, 2, 14); }],
@@ -106,6 +109,10 @@ function start() {
     if (location.hash) page.box.scrollIntoView({ block: "nearest" });
   });
   for (const show of [showTop, showChecks, showFaults, showWaiting, showMessages, showCalls]) show(run);
+  if (!run.hosts.length) { // nothing ran that could be drawn
+    for (const id of ["timeline", "waiting", "messages", "calls"]) get(id).hidden = true;
+    document.querySelector(".skip").hidden = true;
+  }
   follow();
   chart.drawNow();
   window.report = { run, chart }; // for those who look closer, and for tests

@@ -32,11 +32,20 @@ function sharpen(canvas, width, height) {
   return ctx;
 }
 
+const FONT = "11px system-ui, sans-serif";
+
+/** How wide the widest of these names is, as the chart writes them. */
+function widest(names) {
+  const ctx = document.createElement("canvas").getContext("2d");
+  ctx.font = FONT;
+  return names.reduce((most, name) => Math.max(most, ctx.measureText(name).width), 0);
+}
+
 /** Paint all lanes between two heights. `place` has x(t), the width, the gutter and the window. */
 function paintLanes(ctx, run, lanes, place, colors, top, height) {
   ctx.fillStyle = colors.back;
   ctx.fillRect(0, 0, place.width, height);
-  ctx.font = "11px system-ui, sans-serif";
+  ctx.font = FONT;
   ctx.textBaseline = "middle";
   const seen = lanes.filter((lane) => lane.y + lane.h > top && lane.y < top + height);
   const axis = ticks(place.window[0], place.window[1], place.width - place.gutter);
@@ -194,7 +203,12 @@ const PAINTERS = {
       const words = `${FAULTS[of.fault] ?? SHAPES[of.kind] ?? "!"} ${of.fault || of.kind}${of.hosts ? ` ${of.hosts.join(", ")}` : ""}`;
       const inside = width > 60;
       ctx.fillStyle = inside ? colors["text-on"] : colors.ink;
-      ctx.fillText(inside ? fitted(ctx, words, width - 8) : FAULTS[of.fault] ?? SHAPES[of.kind] ?? "!", inside ? x + 4 : x + Math.max(width, 3) + 2, top + ROW / 2 - 1);
+      const sign = FAULTS[of.fault] ?? SHAPES[of.kind] ?? "!";
+      const after = x + Math.max(width, 3) + 2;
+      const fits = after + ctx.measureText(sign).width < place.width;
+      ctx.textAlign = inside || fits ? "left" : "right";
+      ctx.fillText(inside ? fitted(ctx, words, width - 8) : sign, inside ? x + 4 : fits ? after : x - 2, top + ROW / 2 - 1);
+      ctx.textAlign = "left";
     } else {
       ctx.font = "bold 13px system-ui, sans-serif";
       ctx.textAlign = "center";
@@ -204,7 +218,7 @@ const PAINTERS = {
       ctx.strokeStyle = colors.back;
       ctx.strokeText(sign ?? "!", x, top + ROW / 2 - 1);
       ctx.fillText(sign ?? "!", x, top + ROW / 2 - 1);
-      ctx.font = "11px system-ui, sans-serif";
+      ctx.font = FONT;
       ctx.textAlign = "left";
       ctx.lineWidth = 1;
     }
@@ -212,9 +226,17 @@ const PAINTERS = {
   },
   message(ctx, run, lane, item, place, colors, y) {
     const [x, width] = extent(item, place, 2);
-    ctx.fillStyle = colors.bad;
-    ctx.fillRect(x, y + 3, width, 3);
-    if (item.chosen) frame(ctx, x, y + 2, width, 5, colors.ink);
+    const [top, high] = [y + ABOVE + item.row * LINE, LINE - 1];
+    const { received } = item.of;
+    ctx.fillStyle = item.bad ? colors.bad : colors.lease;
+    ctx.fillRect(x, top, width, high);
+    if (received.length && !item.bad) {
+      const [at, host] = received[received.length - 1];
+      const [from, long] = extent({ s: at, e: item.e }, place, 1.2);
+      ctx.fillStyle = `hsl(${hue(run.hostOf.get(host)?.number ?? 0)}, 52%, ${colors.sheen})`;
+      if (at <= place.window[1]) ctx.fillRect(from, top, long, high);
+    }
+    if (item.chosen) frame(ctx, x, top, width, high, colors.ink);
   },
 };
 
@@ -238,7 +260,7 @@ function paintLives(ctx, lane, place, colors, y) {
 /** How many wait, or are under way, as an area at the foot of a lane. */
 function paintSteps(ctx, lane, place, colors, y) {
   const most = (lane.most ??= lane.waiting.reduce((high, [, count]) => Math.max(high, count), 1));
-  const [foot, room] = [y + lane.h - 2, lane.type === "queue" ? lane.h - 8 : WAITS];
+  const [foot, room] = [y + lane.h - 2, lane.type === "queue" ? COUNTED - 4 : WAITS];
   ctx.fillStyle = colors.wait;
   const { waiting } = lane;
   let low = Math.max(0, firstFrom(waiting.map ? lane.stepped ??= waiting.map(([s]) => ({ s })) : [], place.window[0]) - 1);
@@ -288,36 +310,4 @@ function triangle(ctx, x, y, size) {
   ctx.lineTo(x - size, y - size);
   ctx.lineTo(x - size, y + size);
   ctx.fill();
-}
-
-/** The whole run in a strip: how much goes on, what strikes, what is broken, and the window of the chart. */
-function paintOverview(ctx, run, view, width, height, colors) {
-  const duration = Math.max(run.duration, SHORTEST);
-  const x = (t) => (t / duration) * width;
-  ctx.fillStyle = colors.back;
-  ctx.fillRect(0, 0, width, height);
-  const busy = new Float64Array(Math.ceil(width) + 1);
-  for (const body of run.bodies) {
-    for (let at = Math.floor(x(body.start)); at <= Math.min(x(body.end), width); at++) busy[at]++;
-  }
-  const most = busy.reduce((high, each) => Math.max(high, each), 1);
-  ctx.fillStyle = colors.wait;
-  busy.forEach((many, at) => ctx.fillRect(at, height - (many / most) * (height - 14), 1, (many / most) * (height - 14)));
-  for (const mark of run.marks) {
-    if (mark.kind === "deadline") continue;
-    ctx.fillStyle = toned(mark, colors);
-    ctx.globalAlpha = 0.7;
-    ctx.fillRect(x(mark.at), 1, Math.max(x(mark.end) - x(mark.at), 2), 4);
-  }
-  ctx.globalAlpha = 1;
-  ctx.fillStyle = colors.bad;
-  for (const each of run.overlaps) if (!each.caught) ctx.fillRect(x(each.start), 6, Math.max(x(each.end) - x(each.start), 3), height - 6);
-  ctx.fillStyle = colors.faint;
-  ctx.globalAlpha = 0.25;
-  ctx.fillRect(0, 0, x(view.window[0]), height);
-  ctx.fillRect(x(view.window[1]), 0, width, height);
-  ctx.globalAlpha = 1;
-  ctx.strokeStyle = colors.accent;
-  ctx.lineWidth = 2;
-  ctx.strokeRect(x(view.window[0]) + 1, 1, Math.max(x(view.window[1]) - x(view.window[0]) - 2, 1), height - 2);
 }

@@ -144,6 +144,24 @@ function steps(spans) {
   return found;
 }
 
+/** When each body was inside with any other, as spans: [[start, end], ...]. With many bodies there are far more pairs. */
+function sharedSpans(overlaps) {
+  const found = [];
+  const last = new Map();
+  for (const { lock, hosts, owners, start, end, caught } of [...overlaps].sort((a, b) => a.start - b.start)) {
+    if (!caught) hosts.forEach((host, i) => {
+      const body = `${lock}\n${host}\n${owners[i]}`;
+      const span = last.get(body);
+      if (span && start <= span[1]) span[1] = Math.max(span[1], end);
+      else {
+        last.set(body, [start, end]);
+        found.push(last.get(body));
+      }
+    });
+  }
+  return found;
+}
+
 /** A hue for a number, far from that of its neighbours, and never red: that is for what is broken. */
 function hue(number) {
   return 30 + ((number * 0.618034) % 1) * 300;

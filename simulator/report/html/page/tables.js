@@ -103,7 +103,7 @@ function showChecks(run) {
     if (!check.findings.length) found.textContent = idle ? "nothing to look at" : "nothing wrong";
     const sign = made("span", { text: { bad: "✗ broken", open: "? open", good: "✓ holds" }[mark], className: `${mark} sign` });
     return row(made("span", {}, made("b", { text: check.name }), made("br"), made("span", { className: "faint", text: check.promise })), sign,
-      made("span", { text: check.looked.map(([what, many]) => `${number(many)} ${what}`).join(", ") }), found);
+      made("span", { text: check.looked.map(([what, many]) => `${what}: ${number(many)}`).join(", ") }), found);
   }));
 }
 
@@ -133,7 +133,7 @@ function showWaiting(run) {
   box.append(table(["function", "#asked", "#got it", "#half below", "#95 % below", "#longest", "how long until they had it"],
     [...functions.entries()].sort(([a], [b]) => (a < b ? -1 : 1)), ([name, waits]) => {
       const got = waits.filter((wait) => wait.ending === "acquired").map((wait) => wait.end - wait.start).sort((a, b) => a - b);
-      return row(name || "(no function)", waits.length, got.length, ...[0.5, 0.95, 1].map((share) => seconds(quantile(got, share))), bars(histogram(got, EDGES)));
+      return row(name || "(no function)", number(waits.length), number(got.length), ...[0.5, 0.95, 1].map((share) => seconds(quantile(got, share))), bars(histogram(got, EDGES)));
     }));
 }
 
@@ -164,7 +164,7 @@ function showMessages(run) {
     return;
   }
   const worst = [...run.messages].sort((a, b) => rank(a) - rank(b) || a.sent - b.sent);
-  const first = (message) => (message.received.length ? seconds(message.received[0][0] - message.sent) : "");
+  const first = (message) => (message.received.length ? seconds(Math.max(message.received[0][0] - message.sent, 0)) : "");
   box.append(table(["message", "queue", "key", "#sent at", "#first received after", "received by", "#done after", "state"], worst, (message) => row(
     made("span", {}, moment(run, { at: message.sent, end: message.done ?? run.duration, text: message.id.slice(0, 8) })), message.queue, message.key,
     message.sent.toFixed(2), first(message), message.received.map(([, host]) => host).join(", "), message.done === null ? "" : seconds(message.done - message.sent),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import nullcontext
@@ -193,6 +194,37 @@ def test_a_host_that_does_not_start_says_why(folder: Path) -> None:
     with pytest.raises(FleetTrouble, match="did not start: no storage in sight"):
         fleet.start(lambda: None, nullcontext)
     fleet.end_at_once()
+    fleet.journal.close()
+
+
+def test_few_hosts_start_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = make(folder, hosts=7)
+    begun: list[str] = []
+    most: list[int] = []
+
+    def start(host: Host) -> None:
+        begun.append(host.name)
+
+    def watch() -> None:
+        late = [name for name in begun if fleet.board.state(name) == "starting"]
+        most.append(len(late))
+        for name in late[:2]:
+            fleet.board.take(Record(1.0, name, "host_ready", {}))
+
+    monkeypatch.setattr("simulator.real.fleet.AT_ONCE", 3)
+    monkeypatch.setattr(Host, "start", start)
+    monkeypatch.setattr(Host, "running", True)
+    fleet.start(watch, nullcontext)
+    assert begun == [f"host-{number}" for number in range(1, 8)]
+    assert max(most) == 3
+    fleet.journal.close()
+
+
+@pytest.mark.parametrize(("hosts", "seconds"), [(5, 1.0), (25, 1.0), (100, 4.0)])
+def test_many_hosts_ask_an_empty_queue_more_seldom(folder: Path, hosts: int, seconds: float) -> None:
+    fleet = make(folder, hosts=hosts)
+    config = json.loads((folder / "host-1.config.json").read_text())
+    assert config["max_polling_interval"] == seconds
     fleet.journal.close()
 
 

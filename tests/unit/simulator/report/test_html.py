@@ -78,6 +78,17 @@ def test_the_headline_the_numbers_and_the_checks_are_those_of_the_verdict() -> N
     assert data["again"] == "singleton-sim --hosts 3 --seed 7"
 
 
+def test_a_host_that_is_started_again_is_one_host() -> None:
+    story = good_story()
+    assert dict(data_of(page_of(story.end(40)))["facts"])["hosts"] == "3"
+    story = good_story()
+    for times in (2, 3):
+        story.add(4 + times, f"host-2.{times}", "host_restarted", after="host-2.2" if times > 2 else "host-2")
+        story.add(4.5 + times, f"host-2.{times}", "host_started", pid=times)
+    facts = data_of(page_of(story.end(40)))["facts"]
+    assert facts[:2] == [["hosts", "3"], ["started again", "2"]]
+
+
 def test_what_there_is_much_of_comes_in_columns_whose_texts_are_numbers() -> None:
     data = data_of(good_page())
     bodies, texts = data["bodies"], data["texts"]
@@ -111,6 +122,7 @@ def test_a_story_shows_its_hosts_its_faults_and_the_promise_that_was_broken() ->
     told = [(mark["kind"], mark["at"], mark.get("hosts")) for mark in data["marks"]]
     assert told == [("fault", 3.0, ["host-1"]), ("finding", 4.0, ["host-1", "host-2"])]
     assert data["story"] == ["a line"]
+    assert data["checks"] == []  # it has no records: no check has looked at anything
     assert [(trouble["at"], trouble["check"]) for trouble in data["troubles"]] == [(4.0, "exclusion")]
 
 

@@ -129,6 +129,48 @@ def test_those_in_trouble_are_shown_first_and_the_rest_is_counted() -> None:
     assert any(re.match(r"ship.same +host-3 +2 +2$", line) for line in lines)
 
 
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_host_with_several_bodies_names_the_first_cut_once_and_counts_the_rest(width: int) -> None:
+    story = Story(hosts=2)
+    for number in range(3):
+        story.body("host-1", 20 + number, None, key_lock(f"a-rather-long-key-of-number-{number}"), token=number)
+    (line,) = [line for line in texts(story, Look(width=width)) if line.startswith("host-1 ")]
+    first, _, rest = line.split("  ready  ")[1].partition(" s")
+    assert first.count("…") <= 1, line
+    assert first.endswith("10.0"), line
+    assert rest.count("…") <= rest.count(" s"), line
+    assert "+" in rest or rest.count(" s") == 2, line
+
+
+def test_a_small_terminal_shows_the_killed_host_and_its_lock_before_those_that_wait() -> None:
+    story = Story(hosts=60)
+    story.body("host-50", 20, None, key_lock("mine"), token=1_795_517_185_001_001)
+    story.kill(24, "host-50", key_lock("mine"))
+    for number in range(1, 50):
+        story.lock(25, f"host-{number}", "waiting", key_lock("mine"), f"w{number}")
+    story.body("host-1", 1, 2, key_lock("other"), token=1)
+    lines = texts(story, Look(width=60, height=15))
+    assert any(line.startswith("host-50  killed ") for line in lines), lines
+    assert any(re.match(r"ship\.mine +host-50, .*6\.0 s +49 +1$", line) for line in lines), lines
+
+
+def test_while_hosts_start_the_view_says_how_many_are_ready_and_shows_these_first() -> None:
+    story = Story(hosts=30)
+    now = board(story)
+    for number in range(31, 101):
+        now.state(f"host-{number}")
+    story.add(1, "host-31", "host_started", pid=1)
+    now.take(story.records[-1])
+    begun = Progress(phase="starting", now=1001, elapsed=0, duration=60)
+    lines = [line.plain for line in view(now, begun, Look(width=140, height=45))]
+    assert lines[1].endswith("  30 of 100 hosts ready")
+    assert lines[1].count("━") == int(0.3 * (140 - len("30 of 100 hosts ready") - 2))
+    assert sum(line.startswith("host-") for line in lines) > 30
+    small = [line.plain for line in view(now, begun, Look())]
+    assert any(line.startswith("host-31 ") for line in small)
+    assert not any(line.startswith("host-90 ") for line in small)
+
+
 def test_a_wide_terminal_has_locks_beside_hosts_and_a_timeline() -> None:
     lines = texts(rough_story(5), Look(width=140, height=45))
     assert re.match(r"host +state +inside .*skipped  lock .*bodies$", lines[3])
