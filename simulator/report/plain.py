@@ -23,6 +23,10 @@ SHOWN: Final = 3
 MARKS: Final = {"good": "[ok] ", "bad": "[!!] ", "open": "[??] ", "note": "     "}
 
 
+class ReaderGone(BrokenPipeError):
+    """Whoever read the lines has gone, such as `head`: nobody is left to tell."""
+
+
 class PlainReporter(Reporter):
     """Writes lines to a stream."""
 
@@ -57,8 +61,11 @@ class PlainReporter(Reporter):
     def _say(self, text: str) -> None:
         self._spoke = clock()
         encoding = self._stream.encoding or "utf-8"
-        self._stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-        self._stream.flush()
+        try:
+            self._stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+            self._stream.flush()
+        except BrokenPipeError as error:
+            raise ReaderGone from error
 
 
 def pulse(board: Board, progress: Progress) -> str:

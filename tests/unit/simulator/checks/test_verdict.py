@@ -319,3 +319,11 @@ def test_hosts_and_functions_are_reported() -> None:
         ("import_eligibility", 2, 1, 1),
         ("ship", 5, 5, 0),
     ]
+
+
+def test_json_counts_all_overlaps_and_tells_of_the_first_fifty() -> None:
+    story = Story(hosts=12, singleton=False)
+    for number in range(1, 13):
+        story.body(f"host-{number}", number / 10, 5, held=False)
+    data = judge(story.end(9)).to_dict()
+    assert (data["overlap_count"], len(data["overlaps"]), data["caught_count"]) == (66, 50, 0)

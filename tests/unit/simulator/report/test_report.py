@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from simulator.checks.verdict import Verdict, judge
+from simulator.real.run import run
+from simulator.real.signals import Signals
 from simulator.report.board import Board
 from simulator.report.json import write_json
 from simulator.report.live.look import Look
 from simulator.report.live.view import view
-from simulator.report.plain import PlainReporter, pulse
-from simulator.report.reporter import Phase, Progress
+from simulator.report.plain import PlainReporter, ReaderGone, pulse
+from simulator.report.reporter import Phase, Progress, Reporter
 from simulator.report.words import headline, summary
+from simulator.work.scenario import Scenario
 from tests.support.journals import TIMER, Story, good_story, key_lock
 
 
@@ -200,3 +203,20 @@ def test_json_is_the_verdict_and_nothing_else() -> None:
     stream = io.StringIO()
     write_json(verdict, {"journals": Path("/journals")}, stream)
     assert json.loads(stream.getvalue()) == {**verdict.to_dict(), "journals": "/journals"}
+
+
+def test_a_reader_that_has_gone_is_no_trouble_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    def course(self: object) -> None:
+        PlainReporter(Closed()).step("Starting")
+
+    monkeypatch.setattr("simulator.real.run._Course.run", course)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "function_app.py").write_text("")
+    with Signals() as signals, pytest.raises(ReaderGone):
+        run(Scenario(app=tmp_path / "app"), Reporter(), signals)
+    assert [path.name for path in tmp_path.iterdir()] == ["app"]
