@@ -198,12 +198,12 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
         if call.ending in {"killed", "crashed"}
         or (call in ran and call.host in history.deaths and call.host not in message.completed)
         or (call.ending == "deferred" and call.host in history.deaths and not call.settled)
-        or _stood_still(history, message, call)
+        or stood_still(history, message, call)
     ]
     return len(undeleted) >= len(ran) - 1
 
 
-def _stood_still(history: History, message: Message, call: Invocation) -> bool:
+def stood_still(history: History, message: Message, call: Invocation) -> bool:
     """Tell whether its host stood still, was cut off, or let the message go after it received it: others may have it.
 
     A pause shortly before the host said so counts too: the queue's answer may have waited for it.
@@ -220,8 +220,8 @@ def _at_once(history: History, message: Message) -> bool:
     calls = sorted((call for call in message.invocations if call.ending != "deferred"), key=lambda call: call.start)
     return any(
         later.start < earlier.end
-        and not _stood_still(history, message, earlier)
-        and not _stood_still(history, message, later)
+        and not stood_still(history, message, earlier)
+        and not stood_still(history, message, later)
         for earlier, later in pairwise(calls)
     )
 
