@@ -246,7 +246,9 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     caused = {
         call.id for call in failed if history.paused(call.host, call.start, call.end) or behind_failure(history, call)
     }
-    blamed = {call.blames for call in failed if call.id not in caused}
+    too_long = {(body.host, body.owner) for body in history.sections if body.why == "too long"}
+    outlived = {call.id for call in failed if call.blames == "LockLost" and (call.host, call.id) in too_long}
+    blamed = {call.blames for call in failed if call.id not in caused | outlived}
     if history.rough:  # if the lock may fail at any time, the function itself gives up its message
         blamed -= LOCK_FAULTS
     names = {call.blames or error_name(call) for call in failed}
@@ -268,6 +270,8 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     if "LockNotAcquired" in blamed:
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")
+    if outlived and names == {"LockLost"}:
+        return note(f"{where}: max_hold ended its body each time")
     if names == {_UNSENT}:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
