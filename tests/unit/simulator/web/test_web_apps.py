@@ -1,14 +1,12 @@
-"""Whole web apps behind one function: what WSGI and ASGI frameworks are given, and what their callers get."""
+"""Whole web apps behind one function: what WSGI frameworks are given, and what their callers get."""
 
 from __future__ import annotations
 
-import inspect
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
-import pytest
 
 from simulator.host.app.indexing import index_function
 from simulator.host.context import Context, RetryContext
@@ -41,27 +39,15 @@ def wsgi(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[by
     return [body, b"?", environ["QUERY_STRING"].encode()]
 
 
-async def asgi(scope: dict[str, Any], receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
-    if scope["type"] == "lifespan":
-        assert (await receive())["type"] == "lifespan.startup"
-        await send({"type": "lifespan.startup.complete"})
-        return
-    body = (await receive())["body"]
-    headers = [(b"X-Path", scope["path"].encode()), (b"X-Tenant", dict(scope["headers"])[b"x-tenant"])]
-    await send({"type": "http.response.start", "status": 201, "headers": headers})
-    await send({"type": "http.response.body", "body": body + b"?" + scope["query_string"]})
-
-
-async def served(function: IndexedFunction) -> Response:
+def served(function: IndexedFunction) -> Response:
     context = Context(function.name, function.directory, "i", threading.local(), RetryContext(0, 0))
     result = function.call(req=http_input(function.trigger, ASKED), context=context)
-    ((_, typed),) = given_back(function, {}, await result if inspect.isawaitable(result) else result)
+    ((_, typed),) = given_back(function, {}, result)
     return answered(*typed)
 
 
-@pytest.mark.parametrize("kind", ["wsgi", "asgi"])
-async def test_a_framework_gets_each_request_and_its_caller_what_it_answers(kind: str) -> None:
-    app = func.WsgiFunctionApp(wsgi) if kind == "wsgi" else func.AsgiFunctionApp(asgi)
+def test_a_framework_gets_each_request_and_its_caller_what_it_answers() -> None:
+    app = func.WsgiFunctionApp(wsgi)
 
     @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
     @singleton(scope="Id")
@@ -71,7 +57,7 @@ async def test_a_framework_gets_each_request_and_its_caller_what_it_answers(kind
     assert set(indexed) == {"http_app_func", "ship"}
     source = source_of(indexed["http_app_func"], {})
     assert Route.parse(source.route or "").match("/orders/7") == {"route": "orders/7"}
-    answer = await served(indexed["http_app_func"])
+    answer = served(indexed["http_app_func"])
     headers = {name.casefold(): value for name, value in answer.headers}
     assert (answer.status, answer.body) == (201, b"content?a=b")
     assert (headers["x-path"], headers["x-tenant"]) == ("/api/orders/7", "north")
