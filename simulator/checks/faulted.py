@@ -27,6 +27,8 @@ class FaultReport:
         at: when it began, in seconds from the start of the run.
         seconds: how long it lasted; None: until the end of the run.
         lock: the path of the lock's blob that it was about, if it was about one.
+        aim: at what it struck: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
+        meant: at what it was to strike: its ``aim``, unless that moment did not come in time.
         what: one sentence for people.
         hits: how many requests it hit.
         excused: what it excused, in words; empty if nothing.
@@ -38,6 +40,8 @@ class FaultReport:
     seconds: float | None
     hosts: tuple[str, ...]
     lock: str
+    aim: str
+    meant: str
     what: str
     hits: int
     excused: str
@@ -57,6 +61,8 @@ def report_faults(history: History, caught: Sequence[Overlap]) -> tuple[FaultRep
             seconds=None if fault.end == math.inf else fault.end - fault.start,
             hosts=fault.hosts,
             lock=fault.lock,
+            aim=fault.aim,
+            meant=fault.meant or fault.aim,
             what=fault.what,
             hits=fault.hits,
             excused=", ".join(count(number, *words) for words, number in excused[fault.id].items()),

@@ -2,11 +2,15 @@
 
 The lock is lost when it says so, or when its host stood still for longer than its lease. If any fault may happen, a
 pause may be one of a loop only, and then only the lock's word counts.
+
+The lock must say so when its lease has run out. Its host saw on the network when the storage granted the lease, or its
+renewal, for the last time.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import Finding, count, note, violation
@@ -14,7 +18,7 @@ from simulator.checks.findings import Finding, count, note, violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import History, Sight
+    from simulator.history.facts import Acquisition, History, Sight
 
 _SOON: Final = 1.0
 """Seconds within which a body can see a loss. The request to end may come before it."""
@@ -34,26 +38,38 @@ def judge_losses(history: History) -> Iterator[Finding]:
     for section in history.sections:
         if section.mode == "function" and section.told is not None:
             told[section.host, section.owner].append(section.told)
-    blind, unasked = Counter[str](), Counter[str]()
+    blind, unasked, untold = Counter[str](), Counter[str](), Counter[str]()
+    holds: dict[tuple[str, str], list[Acquisition]] = defaultdict(list)
+    for got in history.acquisitions:
+        if got.mode == "function":
+            holds[got.host, got.owner].append(got)
     deaf: dict[str, list[float]] = defaultdict(list)
     for sight in history.sights:
         whose, function = (sight.host, sight.invocation), history.function(sight.function)
         if whose not in calls or not function.guarded or function.mode != "function":
             continue
+        untold[function.name] += _is_untold(history, sight, holds[whose], told[whose])
         lost, end = _lost(history, sight, told[whose]), min(sight.end, history.end)
         if lost is None:
             continue
-        blind[function.name] += sight.saw_loss is False and end > lost + _SOON
+        asks = [t for t in history.asked.get(whose, ()) if lost - _SOON < t <= end]
+        # Who is asked to end since the lock is lost sees that at once.
+        asked = bool(asks) and sight.error == "CancelledError" and function.cancels
+        blind[function.name] += sight.saw_loss is False and (end > lost + _SOON or asked)
         went_on = end - lost - history.stood(sight.host, sight.worker, lost, end)
         if not (sight.can_be_asked and function.cancels and went_on > _LATE):
             continue
-        asks = (t for t in history.asked.get(whose, ()) if lost - _SOON < t <= end)
         if any(t - lost - history.stood(sight.host, sight.worker, lost, t) <= _LATE for t in asks):
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1
     for name, number in sorted((+blind).items()):
         yield violation(f"{count(number, 'body', 'bodies')} of {name!r} could not see that the lock was lost")
+    for name, number in sorted((+untold).items()):
+        yield violation(
+            f"{count(number, 'body', 'bodies')} of {name!r} went on after the lease had run out, and the lock did not "
+            "say so"
+        )
     for name, number in sorted(unasked.items()):
         yield violation(
             f"{count(number, 'body', 'bodies')} of {name!r} went on after the lock was lost, and nobody had asked for "
@@ -64,6 +80,20 @@ def judge_losses(history: History) -> Iterator[Finding]:
             f"{name!r} swallows its cancellation: {count(len(times), 'body', 'bodies')} went on for up to "
             f"{max(times):.1f} s after the lock was lost"
         )
+
+
+def _is_untold(history: History, sight: Sight, holds: list[Acquisition], told: list[float]) -> bool:
+    """Tell whether a body ran on for some time after its lease had run out, and its lock did not say so in time."""
+    end, lease = min(sight.end, history.end), history.function(sight.function).lease
+    got = max((got for got in holds if got.t <= sight.start), key=lambda got: got.t, default=None)
+    if got is None or not got.granted:
+        return False
+    over = next((t + lease for t, after in pairwise((*got.granted, end)) if after > t + lease), end)
+
+    def within(t: float) -> bool:
+        return t - over - history.stood(sight.host, sight.worker, over, t) <= _LATE
+
+    return not within(end) and not any(within(t) for t in told)
 
 
 def _lost(history: History, sight: Sight, told: list[float]) -> float | None:

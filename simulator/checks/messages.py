@@ -198,12 +198,12 @@ def _excused(history: History, message: Message, ran: list[Invocation]) -> bool:
         if call.ending in {"killed", "crashed"}
         or (call in ran and call.host in history.deaths and call.host not in message.completed)
         or (call.ending == "deferred" and call.host in history.deaths and not call.settled)
-        or _stood_still(history, message, call)
+        or stood_still(history, message, call)
     ]
     return len(undeleted) >= len(ran) - 1
 
 
-def _stood_still(history: History, message: Message, call: Invocation) -> bool:
+def stood_still(history: History, message: Message, call: Invocation) -> bool:
     """Tell whether its host stood still, was cut off, or let the message go after it received it: others may have it.
 
     A pause shortly before the host said so counts too: the queue's answer may have waited for it.
@@ -220,8 +220,8 @@ def _at_once(history: History, message: Message) -> bool:
     calls = sorted((call for call in message.invocations if call.ending != "deferred"), key=lambda call: call.start)
     return any(
         later.start < earlier.end
-        and not _stood_still(history, message, earlier)
-        and not _stood_still(history, message, later)
+        and not stood_still(history, message, earlier)
+        and not stood_still(history, message, later)
         for earlier, later in pairwise(calls)
     )
 
@@ -246,7 +246,9 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     caused = {
         call.id for call in failed if history.paused(call.host, call.start, call.end) or behind_failure(history, call)
     }
-    blamed = {call.blames for call in failed if call.id not in caused}
+    too_long = {(body.host, body.owner) for body in history.sections if body.why == "too long"}
+    outlived = {call.id for call in failed if call.blames == "LockLost" and (call.host, call.id) in too_long}
+    blamed = {call.blames for call in failed if call.id not in caused | outlived}
     if history.rough:  # if the lock may fail at any time, the function itself gives up its message
         blamed -= LOCK_FAULTS
     names = {call.blames or error_name(call) for call in failed}
@@ -268,6 +270,8 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
     if "LockNotAcquired" in blamed:
         why = 'on_contention="raise"' if "raise" in policies else "its timeout"
         return note(f"{where}: {why} gives a delivery up each time the lock is taken")
+    if outlived and names == {"LockLost"}:
+        return note(f"{where}: max_hold ended its body each time")
     if names == {_UNSENT}:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
     return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.bus.sessions import sessions_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -95,6 +97,13 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[History], dict[str, int]]]]] = {
     "failovers": ("The locks of a killed host are taken over in time.", _kills),
     "messages": ("No message is lost, and none is stuck.", _messages),
     "copies": ("A message that is put back goes on as one copy with the same text.", _messages),
+    "sessions": (
+        "The messages of a session run in the order sent, and one at a time.",
+        lambda history: {
+            "sessions": len(found := sessions_of(history)),
+            "messages": sum(len(each) for each in found.values()),
+        },
+    ),
     "requests": (
         "Each caller of an HTTP function is answered once, as its invocation ended.",
         lambda history: {"requests": len(history.traffic.requests)},

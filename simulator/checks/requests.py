@@ -37,6 +37,7 @@ class Requests:
         cut: without an answer, as the host died, stood still or was told to stop.
         unanswered: without an answer, though the host lived.
         open: the caller still waited when the run ended.
+        unsent: of the user's: never sent, as no host was up.
         longest: seconds of the longest wait for an answer.
         statuses: how often which status was answered.
     """
@@ -48,6 +49,7 @@ class Requests:
     cut: int = 0
     unanswered: int = 0
     open: int = 0
+    unsent: int = 0
     longest: float = 0.0
     statuses: Mapping[str, int]
 
@@ -70,6 +72,7 @@ def check_requests(history: History) -> tuple[Requests, list[Finding]]:
         cut=len(cut),
         unanswered=len(silent) - len(cut),
         open=sum(each.open for each in asked),
+        unsent=len(history.traffic.held),
         longest=max((each.end - each.start for each in done), default=0.0),
         statuses=dict(sorted(Counter(str(each.status) for each in done).items())),
     )
@@ -122,6 +125,9 @@ def _judge(
             yield violation(f"{count(number, 'request')} of {name!r} {what}")
     if requests.open and not history.interrupted:
         yield unproven(f"{count(requests.open, 'request')} not answered when the run ended")
+    for name, number in sorted(Counter(history.traffic.held.values()).items()):
+        if not history.interrupted:
+            yield unproven(f"{count(number, 'request')} of {name!r} never sent: no host was up to answer")
 
 
 def _without(silent: list[Asked], cut: list[Asked]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from simulator.checks.accounts import judge_accounts
 from simulator.checks.activity import judge_activity
+from simulator.checks.bus.sessions import judge_sessions
 from simulator.checks.copies import judge_copies
 from simulator.checks.endings import judge_endings
 from simulator.checks.exclusion import Overlap, find_overlaps, judge_guards, judge_overlaps
@@ -156,10 +157,11 @@ class Verdict:
                 seconds, wanted and bound count from the kill, by, seconds… are null where nobody took over,
             messages: {sent, completed, skipped, poisoned, stuck, lost, open, duplicated, redelivered,
                 deferred, deferrals, troubles[]: {id, queue, key, what}},
-            requests: {sent, answered, refused, failed, cut, unanswered, open, longest, statuses: {status: number}},
+            requests: {sent, answered, refused, failed, cut, unanswered, open, unsent, longest,
+                statuses: {status: number}},
             untried[], exercised: {renewals, waits, refusals, handed_between, handed_within, kills, losses, longest},
             tokens: {issued, locks, increasing, regressions[]: {lock, at, host, token, before, before_host, seen}},
-            faults[]: {id, kind, at, seconds, hosts[], lock, what, hits, excused},
+            faults[]: {id, kind, at, seconds, hosts[], lock, aim, meant, what, hits, excused},
             hosts[]: {name, pid, ended, bodies, skipped, after},
             functions[]: {name, trigger, queue, guarded, on_contention, invocations, bodies, skipped, failed,
                 exercised, how, why}
@@ -211,6 +213,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
             "copies": judge_copies(history),
+            "sessions": judge_sessions(history),
             "requests": of_requests,
             "activity": judge_activity(history, messages),
             "liveness": judge_liveness(history),

@@ -72,6 +72,7 @@ class Acquisition(Deed):
         asked: how many requests to renew it the host saw.
         renewed: how many of these were granted.
         blob: the name of its blob, where that is a slot of the lock.
+        granted: when its host saw that the storage granted its lease, or a renewal of it.
     """
 
     t: float
@@ -82,6 +83,7 @@ class Acquisition(Deed):
     asked: int = 0
     renewed: int = 0
     blob: str = ""
+    granted: list[float] = field(default_factory=list)
 
 
 class Held(Acquisition):
@@ -202,6 +204,7 @@ class Message:
     most_dequeued: int = 0  # the highest count under any of its ids
     queue: str = ""
     key: str = ""
+    session: str = ""  # of an entity whose sessions have an order
     digests: set[str] = field(default_factory=set)  # of its text, if hosts received it
     sent: float | None = None  # None: it was in the queue before the run
     receipts: list[tuple[float, str]] = field(default_factory=list)

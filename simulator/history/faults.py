@@ -25,7 +25,8 @@ class Fault:
         hosts: whom it hits.
         lock: the path of a lock's blob, if it is about one lock.
         way: of a partition: what does not get through, ``both``, ``requests`` or ``replies``.
-        aim: what it aimed at: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
+        aim: what it struck: ``holder``, ``renewal``, ``release``, ``waiters`` or ``anybody``.
+        meant: what it was to strike; something else if that moment did not come in time.
         what: one sentence for people.
         start: when it began.
         end: when it was over; infinity while it lasts.
@@ -39,6 +40,7 @@ class Fault:
     lock: str = ""
     way: str = ""
     aim: str = ""
+    meant: str = ""
     what: str = ""
     start: float
     end: float = math.inf

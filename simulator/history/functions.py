@@ -18,6 +18,7 @@ class Function:
         route: of its HTTP trigger.
         mode: of the guard around its body; it may have a listener's guard around that.
         lease: how long the lease of a lock around an invocation lasts.
+        failover: after how many seconds of silence another process may take such a lock; None: after its lease.
         poll: how long who waits for such a lock leaves it alone.
         listener_lease: how long the lease of its listener lasts.
         recovery: how long who isn't its listener leaves that lock alone.
@@ -39,6 +40,7 @@ class Function:
     mode: Mode = "function"
     on_contention: str = "wait"
     lease: float = 15.0
+    failover: float | None = None
     poll: float = 5.0
     listener_lease: float = 60.0
     renewal: float | None = None  # how long after each renewal of a lease the next; None: half the lease
@@ -64,6 +66,10 @@ class Function:
     def lease_in(self, mode: Mode) -> float:
         """Return how long the lease of its lock of this mode lasts."""
         return self.listener_lease if mode == "listener" else self.lease
+
+    def silence_in(self, mode: Mode) -> float:
+        """Return for how long its holder may be silent before another process gets its lock of this mode."""
+        return min(self.lease_in(mode), self.failover or math.inf)
 
     def renewal_in(self, mode: Mode) -> float:
         """Return how long after each renewal of its lock of this mode the next is due."""

@@ -90,6 +90,7 @@ class Historian:
         message = self._message(record)
         message.sent = record.t
         message.key = record.text("key")
+        message.session = record.text("session")
         message.queue = record.text("queue")
 
     def _on_kill(self, record: Record) -> None:

@@ -18,24 +18,29 @@ class Leases:
     """Knows which workers were granted leases, and counts their renewals."""
 
     def __init__(self) -> None:
-        self._blobs: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._blobs: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+        """When a worker was last granted the lease of a blob."""
 
     def take(self, record: Record, held: Iterable[Acquisition]) -> None:
         """Take a request for a lease and its answer, while locks are ``held``."""
         worker, blob = int(record.get("worker") or 0), record.text("blob")
         granted = record.get("status") in _GRANTED
-        if record.get("action") == "acquire" and granted:
-            self._blobs[record.host, worker].add(blob)
+        theirs = self._blobs[record.host, worker]
+        if granted and (record.get("action") == "acquire" or blob in theirs):
+            theirs[blob] = record.t
         if record.get("action") != "renew":
             return
         for got in held:
             if (got.host, got.worker) == (record.host, worker) and _is_of(blob, got.blob or got.lock):
                 got.asked += 1
                 got.renewed += granted
+                got.granted += [record.t] * granted
 
     def known(self, got: Acquisition) -> Acquisition:
         """Note whether its worker was given this lock's lease over the network."""
-        got.seen = any(_is_of(blob, got.blob or got.lock) for blob in self._blobs[got.host, got.worker])
+        theirs = self._blobs[got.host, got.worker].items()
+        got.granted = [t for blob, t in theirs if _is_of(blob, got.blob or got.lock)]
+        got.seen = bool(got.granted)
         return got
 
 

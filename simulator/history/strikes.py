@@ -42,7 +42,7 @@ class Strikes:
         if record.get("id") is None:
             return  # one of a virtual world: there any fault excuses what it may cause (`History.rough`)
         kind = record.text("kind")
-        told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "what")}
+        told: dict[str, Any] = {name: record.text(name) for name in ("lock", "way", "aim", "meant", "what")}
         fault = Fault(
             id=int(record.get("id")),
             kind=cast("FaultKind", kind) if kind in FAULT_KINDS else "unknown",

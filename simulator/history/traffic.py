@@ -49,6 +49,8 @@ class Traffic:
 
     ports: dict[str, int] = field(default_factory=dict)
     requests: dict[str, Asked] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+    """The user's requests that no host was up for, and their functions."""
     let_go: set[tuple[str, str]] = field(default_factory=set)
     """The hosts, and the messages whose locks they do not renew any more."""
 
@@ -69,6 +71,9 @@ class Traffic:
                     start=record.t,
                 )
                 self.requests[asked.id] = asked
+                self.held.pop(asked.id, None)
+            case "request_held":
+                self.held[record.text("request")] = record.text("function")
             case "request_answered" | "request_failed" | "request_served":
                 self._go_on(record, self.requests.get(record.text("request")))
 

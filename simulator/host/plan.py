@@ -114,6 +114,7 @@ class Plan:
             "timeout": guard.wait if guard.max_waiting is None else guard.waits,
             "lease": guard.period,
             "renewal": guard.options.renewal_interval,
+            "failover": guard.options.failover,
             "cancels": guard.options.cancel_on_loss,
             "poll": guard.poll,
             "tokens": guard.options.fencing_tokens and guard.layout.stamp() == "token" and guard.limit is None,

@@ -146,7 +146,6 @@ def worker_count(settings: Mapping[str, str]) -> int:
 
 def _notes(plans: list[Plan]) -> list[str]:
     notes = [f"function {plan.function.name!r} is not run: {plan.idle}" for plan in plans if plan.idle]
-    notes += [plan.source.note for plan in plans if plan.idle is None and plan.source and plan.source.note]
     notes += [
         f"@singleton on {function!r}: the host sees no such function. Has it a trigger? Is it below a decorator "
         "without functools.wraps?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.nemesis import hosts, network, operator
@@ -56,7 +56,11 @@ def chosen(text: str) -> tuple[str, ...]:
 
 
 def draw_plan(kinds: Sequence[str], *, every: float, duration: float, seed: int) -> list[Fault]:
-    """Draw a fault about every so many seconds, and each kind equally often: like cards of a shuffled deck."""
+    """Draw a fault about every so many seconds, and each kind equally often: like cards of a shuffled deck.
+
+    The second one breaks the lease of a lock that is about to be renewed, if leases may be broken. So a short run, too,
+    has a body whose lock is lost.
+    """
     rng = random.Random(f"nemesis {seed}")
     deck: list[str] = []
     plan: list[Fault] = []
@@ -64,7 +68,11 @@ def draw_plan(kinds: Sequence[str], *, every: float, duration: float, seed: int)
     while at <= duration - min(LAST, duration / 4):
         if not deck:
             deck = rng.sample(list(kinds), len(kinds))
-        plan.append(KINDS[deck.pop()].draw(rng, round(at, 2)))
+            if not plan and "break" in deck:
+                deck.remove("break")
+                deck.insert(-1, "break")
+        fault = KINDS[deck.pop()].draw(rng, round(at, 2))
+        plan.append(replace(fault, aim="renewal") if len(plan) == 1 and fault.kind == "break" else fault)
         at = every * (len(plan) + 1 + rng.uniform(-JITTER, JITTER))
     return plan
 
@@ -110,6 +118,8 @@ def _fault(entry: object, where: str) -> Fault:
     if missing:
         raise PlanError(f'{where}: "{missing[0]}" is missing: the seconds after the start at which it is due')
     fault = cls(**values)
+    if fault.seconds is not None and fault.leases:
+        raise PlanError(f'{where}: it has "seconds" and "leases": give one of them')
     if cls.lasts and fault.seconds is None and not fault.leases:
         raise PlanError(f'{where}: "seconds" is missing: for how long it lasts; or "leases", as a number of leases')
     if fault.lock and fault.aim == "anybody":
@@ -140,6 +150,8 @@ def _check(cls: type[Fault], name: str, value: object, kind: str, where: str) ->
         raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be {_WORDS[base]}')
     if isinstance(value, int | float) and not isinstance(value, bool):
         least, most = (1, 100) if name in {"percent", "number"} else (0, 3600)
+        if name in {"seconds", "leases"} and not 0 < value <= most:
+            raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be a number above 0, and {most} at most')
         if not least <= value <= most:
             raise PlanError(f'{where}: "{name}" is {quoted(value)}: it must be a number from {least} to {most}')
 

@@ -230,7 +230,9 @@ class _Course:
     def _work(self) -> None:
         """Offer work as long as the scenario says, and kill or pause hosts meanwhile."""
         fleet, duration = self._fleet, self._scenario.duration
-        feeder = Feeder(self._app, seed=self._scenario.seed, duration=duration, own=self._own)
+        feeder = Feeder(
+            self._app, seed=self._scenario.seed, duration=duration, own=self._own, large=self._scenario.struck
+        )
         strikes = _strikes(self._scenario)
         if self._nemesis is not None:
             self._nemesis.start()
@@ -240,6 +242,7 @@ class _Course:
             if strikes or fleet.asleep:
                 feeder.extend(now + STEP)  # nobody can be caught where nobody works
             hurt = self._nemesis is not None and self._be_struck(self._nemesis, now, feeder)
+            self._supply.send_held()
             for message in feeder.due(now, fleet.board.under_way()):
                 self._supply.send(message)
             due = bool(strikes) and now >= strikes[0][0]
@@ -284,6 +287,7 @@ class _Course:
             self._fleet.look()
             if clock() - asked > STEP * 10:
                 asked = clock()
+                self._supply.send_held()
                 history = self._fleet.board.history
                 waits = outstanding(history, self._supply.queued(), self._supply.requests())
                 if not waits or hopeless(history, asked, since=since, visibility=self._scenario.visibility):

@@ -33,7 +33,9 @@ class Supply:
         self._lock = scenario.visibility
         self._bus = BusServer(time.time, self._gave_up) if app.entities else None
         self._callers: Callers | None = None
+        self._held: dict[str, Outgoing] = {}
         self._fleet: Fleet | None = None
+        self._ordered: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -46,8 +48,9 @@ class Supply:
             return
         self._bus.start()
         for function in self._app.entities:
-            most = MOST_DELIVERIES if function.how == "simulated" else MOST_ELSEWHERE
+            most = MOST_DELIVERIES if function.trigger == "serviceBus" else MOST_ELSEWHERE
             sessions = any(each.sessions for each in self._app.of(function.source))
+            self._ordered |= {function.source} if sessions else set()
             self._bus.open(Entity(name=function.source, lock=self._lock, most=most, sessions=sessions))
 
     def serve(self, fleet: Fleet) -> None:
@@ -77,17 +80,25 @@ class Supply:
         elif self._bus is not None:
             # Written before it is sent: its receiver may be quicker than this thread.
             name = str(uuid.uuid4())
+            if message.queue in self._ordered:
+                about["session"] = str(message.metadata.get("SessionId") or "")
             self._fleet.journal.write("message_sent", id=name, **about)
             self._bus.send(message.queue, message.body, message.metadata, name)
+
+    def send_held(self) -> None:
+        """Send the user's requests for which no host was up, if one is up now."""
+        for name, message in [*self._held.items()]:
+            self._call(message, name)
 
     def queued(self) -> int:
         """Return how many messages are left, also those that are being processed."""
         return self._storage.queued() + (self._bus.waiting() if self._bus is not None else 0)
 
     def requests(self) -> int:
-        """Return how many callers wait for an answer."""
+        """Return how many callers wait for an answer, or for a host that they can ask."""
         history = self._fleet.board.history if self._fleet is not None else None
-        return 0 if history is None else sum(asked.open for asked in history.traffic.requests.values())
+        waiting = 0 if history is None else sum(asked.open for asked in history.traffic.requests.values())
+        return waiting + len(self._held)
 
     def write_what_is_left(self) -> None:
         """Journal which messages are left at the end."""
@@ -103,16 +114,24 @@ class Supply:
                 write("queue_left", queue=function.source, ready=len(ids), invisible=invisible, ids=ids)
                 write("poison", queue=function.source, ids=self._bus.dead(function.source))
 
-    def _call(self, message: Outgoing) -> None:
+    def _call(self, message: Outgoing, name: str = "") -> None:
+        """Send a request to a host. If none is up, a made one is dropped, and one of the user's is kept until then."""
         assert self._fleet is not None
         board, request = self._fleet.board, message.request
         ports = board.history.traffic.ports
         hosts = [host for host in board.alive() if host in ports]
-        if not hosts or request is None or self._callers is None:
-            return  # nobody is there to answer; the next request comes soon
-        host, name = self._random.choice(hosts), str(uuid.uuid4())
+        if request is None or self._callers is None:
+            return
         about = {"function": request.function, "source": message.queue, "key": message.key}
         asked = {"method": request.method, "path": request.path}
+        if not hosts:
+            if message.own and not name:  # of made ones the next comes soon
+                name = str(uuid.uuid4())
+                self._held[name] = message
+                self._fleet.journal.write("request_held", request=name, **about, **asked)
+            return
+        self._held.pop(name, None)
+        host, name = self._random.choice(hosts), name or str(uuid.uuid4())
         self._fleet.journal.write("request_sent", host=host, request=name, **about, **asked)
         self._callers.call(name, host, ports[host], request)
 

@@ -71,6 +71,7 @@ def summary(verdict: Verdict) -> list[Line]:
         *_pauses(verdict),
         *_failovers(verdict),
         *_messages(verdict),
+        *_sessions(verdict),
         *_requests(verdict),
         *_tokens(verdict),
         *_exercised(verdict),
@@ -208,17 +209,37 @@ def _messages(verdict: Verdict) -> Iterator[Line]:
         yield Line(mark, f"  {count(number, 'message')} of {queue}: {what}")
 
 
+def _sessions(verdict: Verdict) -> Iterator[Line]:
+    """Say that the messages of each session kept their order; if not, another line says so."""
+    check = next((check for check in verdict.checks if check.name == "sessions"), None)
+    if check is not None and check.looked_at["sessions"] and not check.findings:
+        messages, sessions = (count(check.looked_at[name], name[:-1]) for name in ("messages", "sessions"))
+        yield Line("good", f"{messages} of {sessions}: in the order sent, one at a time")
+
+
 def _requests(verdict: Verdict) -> Iterator[Line]:
     """Say what the callers of HTTP functions saw."""
     requests = verdict.requests
-    if not requests.sent:
+    if not requests.sent and not requests.unsent:
         return
     parts = [f"{number:,} with {status}" for status, number in requests.statuses.items()]
     ends = ((requests.cut, "cut off with their host"), (requests.unanswered, "without an answer"))
-    parts += [f"{number:,} {what}" for number, what in (*ends, (requests.open, "not answered yet")) if number]
+    parts += [
+        f"{number:,} {what}"
+        for number, what in (*ends, (requests.open, "not answered yet"), (requests.unsent, "never sent"))
+        if number
+    ]
     slowest = f"; the slowest took {requests.longest:.1f} s" if requests.answered else ""
-    mark: Mark = "bad" if requests.unanswered else "open" if requests.open else "note" if requests.failed else "good"
-    yield Line(mark, f"{count(requests.sent, 'request')} by HTTP: {', '.join(parts)}{slowest}")
+    mark: Mark = (
+        "bad"
+        if requests.unanswered
+        else "open"
+        if requests.open or requests.unsent
+        else "note"
+        if requests.failed
+        else "good"
+    )
+    yield Line(mark, f"{count(requests.sent + requests.unsent, 'request')} by HTTP: {', '.join(parts)}{slowest}")
 
 
 def _unexercised(verdict: Verdict) -> Iterator[Line]:
@@ -260,11 +281,12 @@ def _exercised(verdict: Verdict) -> Iterator[Line]:
 
 def _other_reasons(verdict: Verdict) -> Iterator[Line]:
     """Give the reasons that no line above has named."""
-    told = ("overlap", "message", "fencing token")
+    counted = ("overlaps", "messages", "tokens")
+    told = {finding.text for check in verdict.checks if check.name in counted for finding in check.findings}
     mark: Mark = "bad" if verdict.verdict == "violated" else "open"
     for reason in verdict.reasons:
-        what = reason.lstrip("0123456789, ")
-        if not what.startswith(told) and "it was killed" not in reason:
+        given_up = "poisoned from" in reason or "dead-lettered from" in reason  # why, no line above says
+        if (reason not in told or given_up) and "it was killed" not in reason:
             yield Line(mark, reason)
 
 

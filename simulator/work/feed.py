@@ -11,6 +11,7 @@ time, so that the run can end. Requests of HTTP functions are made likewise.
 
 from __future__ import annotations
 
+import json
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +33,10 @@ __all__ = ["KEYS", "LARGEST", "UNDER_WAY", "Feeder", "Outgoing", "check_messages
 PER_SECOND: Final = 8.0  # over all sources together
 QUEUE_PER_SECOND: Final = 4.0
 UNDER_WAY: Final = 4  # of one key
+LARGE_EVERY: Final = 15.0
+"""Seconds from one large message to the next."""
+LARGE_FROM: Final = 20.0
+"""Seconds that a run must last to have any."""
 REPEAT: Final = 0.4  # how often a message has the key of the one before it
 
 
@@ -39,7 +44,13 @@ class Feeder:
     """Decides what to send when; the caller sends it, and says how much of each key is under way."""
 
     def __init__(
-        self, app: App, *, seed: int, duration: float, own: Mapping[str, Sequence[str | Outgoing]] | None = None
+        self,
+        app: App,
+        *,
+        seed: int,
+        duration: float,
+        own: Mapping[str, Sequence[str | Outgoing]] | None = None,
+        large: bool = False,
     ) -> None:
         """Plan a run.
 
@@ -48,6 +59,7 @@ class Feeder:
             seed: of keys and pauses.
             duration: seconds during which messages are sent.
             own: the user's messages by source: each of them is sent once. None is made for sources of these kinds.
+            large: whether a message now and then asks for a body that is longer than a lease, with ``"Large": true``.
         """
         self._app = app
         self._random = random.Random(f"feed {seed}")
@@ -59,6 +71,7 @@ class Feeder:
         self._numbers = dict.fromkeys(made, 0)
         self._keys = {source: _keys(app, source) for source in made}
         self._due = {source: self._random.uniform(0, 1 / self._rate) for source in made}
+        self._large = {source: _large(duration) if large else [] for source in made}
         self._own = sorted(_spread(app, own or {}, duration), key=lambda entry: entry[:2])
 
     def due(self, now: float, under_way: Mapping[tuple[str, str], int]) -> list[Outgoing]:
@@ -76,7 +89,7 @@ class Feeder:
                 key = self._key(queue, under_way)
                 if key is not None:
                     self._numbers[queue] += 1
-                    messages.append(self._message(queue, key))
+                    messages.append(self._message(queue, key, now))
         return messages
 
     def extend(self, until: float) -> None:
@@ -100,17 +113,35 @@ class Feeder:
                 return key
         return None
 
-    def _message(self, source: str, key: str) -> Outgoing:
+    def _message(self, source: str, key: str, now: float) -> Outgoing:
         listeners, number = self._app.of(source), self._numbers[source]
         if listeners[0].route is not None:
             return Outgoing(source, "", key, request=make_request(listeners[0], key, number))
         session = {"SessionId": key} if any(function.sessions for function in listeners) else {}
-        return Outgoing(source, make_body(listeners, key, number), key, metadata=session)
+        body = make_body(listeners, key, number)
+        if (due := self._large[source]) and now >= due[0] and (larger := _larger(body)) != body:
+            due.pop(0)
+            body = larger
+        return Outgoing(source, body, key, metadata=session)
 
 
 def make_body(functions: Sequence[AppFunction], key: str, number: int) -> str:
     """Make a body from which each of these functions can take its scope; the scope's value is `key`."""
     return body_with(((function.scope, function.paths) for function in functions), key, number)
+
+
+def _larger(body: str) -> str:
+    """Say in a made body that it is large; a body that is no object, or has such a property, stays as it is."""
+    if not body.startswith("{"):
+        return body
+    made = json.loads(body)
+    return body if "large" in {name.lower() for name in made} else json.dumps({**made, "Large": True})
+
+
+def _large(duration: float) -> list[float]:
+    """Return when a large message is due: early enough that the run need not wait for them long."""
+    last = 0.6 * duration if duration >= LARGE_FROM else 0.0
+    return [at for number in range(int(last / LARGE_EVERY) + 1) if (at := 2 + LARGE_EVERY * number) <= last]
 
 
 def _kind(source: str) -> str:
@@ -138,11 +169,12 @@ def _spread(
         for number, each in enumerate(messages):
             at = number / len(messages) * duration * 2 / 3
             if isinstance(each, Outgoing) and each.key:
-                yield at, number, each
+                yield at, number, replace(each, own=True)
                 continue
             body = each if isinstance(each, str) else each.body
             key = _key_of(body, app.of(source))
-            yield at, number, Outgoing(source, body, key) if isinstance(each, str) else replace(each, key=key)
+            message = Outgoing(source, body, key) if isinstance(each, str) else replace(each, key=key)
+            yield at, number, replace(message, own=True)
 
 
 def _key_of(body: str, functions: Sequence[AppFunction]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.triggers.blobpaths import path_fits
+from simulator.work.metadata import check_metadata
 from simulator.work.requests import Request, own_request
 from simulator.work.scenario import ScenarioError
 from singleton.base.words import did_you_mean
@@ -41,6 +42,7 @@ class Outgoing:
         key: the value of its scope, for people to read.
         metadata: what comes with it.
         request: what to ask, if it is a request.
+        own: whether it is the user's, and not made.
     """
 
     queue: str
@@ -48,6 +50,7 @@ class Outgoing:
     key: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     request: Request | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +187,7 @@ def _to_function(entry: Entry, app: App) -> Outgoing:
 
 def _delivered(entry: Entry, function: AppFunction) -> Outgoing:
     metadata = _metadata(entry)
+    check_metadata(function.trigger, metadata, entry.where)
     if function.sessions and not metadata.get("SessionId"):
         raise ScenarioError(
             f'{entry.where}: {function.source} takes messages of sessions only: give "metadata": {{"SessionId": "…"}}'
@@ -191,26 +195,27 @@ def _delivered(entry: Entry, function: AppFunction) -> Outgoing:
     if function.path:
         _check_path(entry, function, metadata)
     body = _body(entry.body, entry.where, LARGEST_ELSEWHERE)
-    if function.trigger in _OF_DOCUMENTS and not _is_json(body):
+    if function.trigger in _OF_DOCUMENTS and not _is_documents(body):
         raise ScenarioError(f'{entry.where}: {function.name!r} is given documents: give "body": [{{…}}]')
     return Outgoing(function.source, body, "", metadata=metadata)
 
 
 def _check_path(entry: Entry, function: AppFunction, metadata: Mapping[str, Any]) -> None:
     path = metadata.get("path") or metadata.get("BlobTrigger")
-    if path is not None and not (isinstance(path, str) and path_fits(function.path, path)):
+    if path is not None and not path_fits(function.path, path):
         raise ScenarioError(
             f"{entry.where}: the blob {json.dumps(path)} does not trigger {function.name!r}: its path is "
             f"{function.path!r}"
         )
 
 
-def _is_json(text: str) -> bool:
+def _is_documents(text: str) -> bool:
+    """Tell whether a body is what the worker makes documents or rows of: an object, or a list of objects."""
     try:
-        json.loads(text)
+        found = json.loads(text)
     except ValueError:
         return False
-    return True
+    return all(isinstance(each, dict) for each in (found if isinstance(found, list) else [found]))
 
 
 def _metadata(entry: Entry) -> Mapping[str, Any]:

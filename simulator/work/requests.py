@@ -7,20 +7,31 @@ route="ship", scope="Order:Id"              →  POST /api/ship  {"Order": {"Id"
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from simulator.host.web.request import REQUEST_ID
 from simulator.host.web.routes import Parameter, Route
 from simulator.work.bodies import KEYS, body_with
 from simulator.work.scenario import ScenarioError
+from singleton.base.words import as_json, quoted
 
 if TYPE_CHECKING:
     from simulator.work.apps import AppFunction
 
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
+_METHODS: Final = (*_WITH_BODY, "GET", "DELETE", "HEAD", "OPTIONS", "TRACE")
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
+_OF_THE_CALLER: Final = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "expect", REQUEST_ID.casefold()}
+)
+"""Headers by which a request is sent and known again."""
 _NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
 
@@ -85,10 +96,16 @@ def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], w
             f"{where}: the metadata of a request has {unknown[0]!r}; there are method, route, query and headers"
         )
     default = next(iter(function.methods), "POST" if body else "GET")
-    method = str(metadata.get("method") or default).upper()
+    method = metadata.get("method", default)
+    if not isinstance(method, str) or method.upper() not in _METHODS:
+        raise ScenarioError(
+            f'{where}: "method" of its metadata is {as_json(method)}: it must be one of {", ".join(_METHODS)}'
+        )
+    method = method.upper()
     if function.methods and method not in function.methods:
         raise ScenarioError(f"{where}: {function.name!r} allows {', '.join(function.methods)}, not {method}")
     parts = {name: _texts(metadata, name, where) for name in ("route", "query", "headers")}
+    _check_headers(parts["headers"], where)
     route = Route.parse(function.route or "")
     given = {name.casefold(): value for name, value in parts["route"].items()}
     values = {each.name: given[each.name.casefold()] for each in route.parameters if each.name.casefold() in given}
@@ -109,10 +126,24 @@ def own_request(function: AppFunction, body: str, metadata: Mapping[str, Any], w
 
 
 def _texts(metadata: Mapping[str, Any], name: str, where: str) -> dict[str, str]:
-    found = metadata.get(name) or {}
+    found = metadata.get(name, {})
     if not isinstance(found, Mapping):
-        raise ScenarioError(f"{where}: {name} of its metadata must be an object of texts")
+        raise ScenarioError(f"{where}: {name} of its metadata must be an object of texts, not {as_json(found)}")
+    for key, value in found.items():
+        if not isinstance(value, str | int | float) or isinstance(value, bool) or _HALF.search(f"{key}{value}"):
+            raise ScenarioError(f'{where}: "{name}.{key}" of its metadata is {as_json(value)}: it must be a text')
     return {str(key): value if isinstance(value, str) else str(value) for key, value in found.items()}
+
+
+def _check_headers(headers: Mapping[str, str], where: str) -> None:
+    """See whether headers can be sent: with a wrong one there is no request at all."""
+    for name, value in headers.items():
+        if _TOKEN.fullmatch(name) is None:
+            raise ScenarioError(f'{where}: "headers" of its metadata has {quoted(name)}, which is no name of a header')
+        if name.casefold() in _OF_THE_CALLER:
+            raise ScenarioError(f'{where}: "headers.{name}" of its metadata: the caller sets it itself: leave it out')
+        if _VALUE.fullmatch(value) is None:
+            raise ScenarioError(f'{where}: "headers.{name}" of its metadata has characters that no header can have')
 
 
 def _path(function: AppFunction, route: Route, values: Mapping[str, str]) -> str:

@@ -30,6 +30,15 @@ WARNINGS: Final = (
         "triggers.md",
     ),
     (
+        "scope-not-in-text",
+        (
+            "The parameter is text or bytes, so only its own JSON is there: no path of a blob, no `SessionId`. Where "
+            "the JSON lacks the name, too, each invocation fails."
+        ),
+        "Annotate the parameter as the trigger's own type: `func.InputStream`, `func.ServiceBusMessage`, ….",
+        "triggers.md",
+    ),
+    (
         "scope-always-new",
         (
             "The scope has a value that no two messages share. So each has a lock of its own, and nobody waits "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from singleton.base.words import quoted
 from singleton.checking.queues import extension_options
 from singleton.checking.rules import RULES
 from singleton.functions.ownnames import is_binary
-from singleton.functions.triggers import QUEUE, TIMER, is_http
+from singleton.functions.triggers import NAMED, QUEUE, TIMER, is_http
 from singleton.settings.hostjson import whole_number
 
 if TYPE_CHECKING:
@@ -29,6 +30,15 @@ _ALWAYS_NEW: Final = frozenset(
 )
 _OF_EVENTS: Final = frozenset({"eventtime", "id", "time"})
 """What the event itself has, of Event Grid: its data's are ``data.id`` and so on."""
+_OUTSIDE: Final = {
+    "blobTrigger": frozenset({"blobtrigger", "uri", "metadata", "properties"}),
+    "eventHubTrigger": frozenset({"partitionkey", "partitioncontext", "properties", "systemproperties"}),
+    "kafkaTrigger": frozenset({"key", "topic", "partition", "offset"}),
+    "serviceBusTrigger": frozenset(
+        {"applicationproperties", "correlationid", "messageid", "partitionkey", "sessionid", "userproperties"}
+    ),
+}
+"""Names that come beside the body."""
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -53,6 +63,7 @@ def check_scopes(subject: Subject) -> Iterator[Finding]:
         yield from _batch(subject, guard, said)
         yield from _path(subject, guard)
         yield from _names(subject, guard)
+        yield from _nameless(subject, guard)
         yield from _payload(subject, guard, said)
 
 
@@ -161,6 +172,27 @@ def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
             yield RULES["scope-always-new"].broken(
                 f"scope_id={guard.scope_id!r}: {{{path}}} is another one for each {what}, so no two have the same "
                 "lock, and nobody waits. Name a property of the body that they have in common",
+                subject.name,
+                subject.place_of(guard),
+            )
+
+
+def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    """Say where a name comes beside a body, and the parameter is nothing but the body."""
+    trigger = subject.trigger
+    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(trigger.parameter)
+    declared = getattr(annotation, "__name__", str(annotation))
+    outside = _OUTSIDE.get(trigger.type)
+    if declared not in {"str", "bytes"} or outside is None:
+        return
+    if trigger.type == "blobTrigger":
+        outside |= {name.casefold() for name in re.findall(r"\{([^{}]*)\}", str(trigger.settings.get("path", "")))}
+    for path in re.findall(r"\{([\w.-]+)", guard.scope_id):
+        if path.partition(".")[0].casefold() in outside:
+            yield RULES["scope-not-in-text"].broken(
+                f"scope_id={guard.scope_id!r}: {{{path}}} comes beside the content, and the parameter "
+                f"{trigger.parameter} is a {declared}, which has only the names of its JSON. Annotate it as "
+                f"{NAMED[trigger.type]}",
                 subject.name,
                 subject.place_of(guard),
             )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from singleton.base.errors import ScopeError
 from singleton.functions.messagenames import ATTRIBUTES, ON_EVENTS, held
 from singleton.functions.ownnames import is_binary, own_id
+from singleton.functions.triggers import NAMED
 from singleton.scopes.json_values import read_json
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ class Payload:
             blob's is read then, and left to be read again.
         layers: where ``{name}`` is looked for, in this order.
         find_id: returns the message's id, for errors.
+        hint: why it lacks names, for errors.
     """
 
     read: Callable[[], object]
     layers: tuple[Layer, ...] = ()
     find_id: Callable[[], str | None] = lambda: None
+    hint: str = ""
 
     @property
     def message_id(self) -> str | None:
@@ -71,7 +74,7 @@ def payload_of(parameter: str, value: Any, trigger: Trigger | None) -> Payload |
         return _streamed_request(parameter, value)
     if is_blob(value):
         return _blob(parameter, value, trigger)
-    return None if value is None else _plain(parameter, value)
+    return None if value is None else _plain(parameter, value, trigger)
 
 
 def _can(value: object, *methods: str) -> bool:
@@ -250,7 +253,7 @@ def is_plain(value: object) -> bool:
     return isinstance(value, _PLAIN) or _can(value, "to_json")
 
 
-def _plain(parameter: str, value: Any) -> Payload | None:
+def _plain(parameter: str, value: Any, trigger: Trigger | None) -> Payload | None:
     if not is_plain(value):
         return None
     if not isinstance(value, _PLAIN):
@@ -264,7 +267,16 @@ def _plain(parameter: str, value: Any) -> Payload | None:
         names["QueueTrigger"] = _decoded(value)
     else:
         names = FromJson(names)
-    return Payload(read=read, layers=(partial(_json_properties, read), lambda: names))
+    return Payload(
+        read=read, layers=(partial(_json_properties, read), lambda: names), hint=_nameless(parameter, value, trigger)
+    )
+
+
+def _nameless(parameter: str, value: object, trigger: Trigger | None) -> str:
+    """Say that the worker gives text and bytes without the names that come with them."""
+    richer = NAMED.get(trigger.type) if trigger is not None and isinstance(value, str | bytes) else None
+    what = "text" if isinstance(value, str) else "bytes"
+    return f"; as {parameter} is {what}, it has only the names of its JSON: annotate it as {richer}" if richer else ""
 
 
 def _decoded(body: str | bytes) -> str:

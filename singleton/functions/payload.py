@@ -27,10 +27,12 @@ class BindingData(BoundNames):
         self._find = find
         self._dotnet = dotnet
         self._read: list[dict[str, object]] = []
+        self._hint = ""
 
     @cached_property
     def _unread(self) -> list[Layer]:
         payload = self._find()
+        self._hint = "" if payload is None else payload.hint
         return [] if payload is None else [*payload.layers]
 
     def _layers(self) -> Iterator[dict[str, object]]:
@@ -68,6 +70,10 @@ class BindingData(BoundNames):
     def is_the_hosts(self, name: str) -> bool:
         """See ``BoundNames.is_the_hosts``."""
         return not isinstance(self._layer_of(name), FromJson)
+
+    def hint(self) -> str:
+        """See ``BoundNames.hint``."""
+        return self._hint
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(name.casefold() in layer for layer in self._layers())

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 ACTIVITY: Final = "activityTrigger"
 QUEUE: Final = "queueTrigger"
 TIMER: Final = "timerTrigger"
+NAMED: Final = {
+    "blobTrigger": "func.InputStream",
+    "eventHubTrigger": "func.EventHubEvent",
+    "kafkaTrigger": "func.KafkaEvent",
+    "queueTrigger": "func.QueueMessage",
+    "serviceBusTrigger": "func.ServiceBusMessage",
+}
+"""The types that have the names which come with a payload: the worker gives text and bytes without them."""
 NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
 """Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
 _HTTP = "httptrigger"

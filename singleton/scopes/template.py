@@ -19,6 +19,10 @@ class BoundNames(Mapping[str, object]):
     def is_the_hosts(self, name: str) -> bool:
         """Tell whether the host says what the name means, rather than JSON that somebody has sent."""
 
+    def hint(self) -> str:
+        """Say why a name may be missing, as the end of a sentence; or return the empty text."""
+        return ""
+
 
 class ScopeTemplate:
     """A WebJobs scope id: literal text, ``%SETTING%`` and ``{property}`` (W-35 to W-42).
@@ -135,7 +139,7 @@ class _Placeholder(NamedTuple):
         try:
             found = data[self.names[0]]
         except KeyError:
-            hint = _built_in_hint(self.names)
+            hint = _built_in_hint(self.names) or (data.hint() if isinstance(data, BoundNames) else "")
             raise ScopeError(
                 f"{subject}: there is no value for {{{path}}}; the binding data has {listed(data) or 'none'}{hint}",
                 reason="missing",

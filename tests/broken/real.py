@@ -78,7 +78,7 @@ def told(case: Case, *, seed: int = 1, duration: int = 12) -> Told:
     """Run a case, and return what is told of it."""
     with tempfile.TemporaryDirectory(prefix="broken-") as folder:
         _make(Path(folder), case)
-        options = [*shlex.split(case.options), "--seed", str(seed), "--duration", str(duration), "--json"]
+        options = ["--seed", str(seed), "--duration", str(duration), "--json", *shlex.split(case.options)]
         if (own := APPS / f"{case.app}.jsonl").exists():
             options += ["--messages", str(own)]
         done = subprocess.run(

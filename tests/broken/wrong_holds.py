@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import LockNotAcquired
 from singleton.base.events import tell
@@ -169,6 +169,25 @@ def losses_are_told_to_everybody_but_the_body(patch: Patch) -> None:
             return getattr(self._hold, name)
 
     around(patch, guard, "current", lambda real: lambda hold: real(Deaf(hold)))
+
+
+_UNDER_FAULTS: Final = "--hosts 5 --faults all --duration 40"
+"""The sample's large orders are longer than a lease."""
+
+
+@broken("could not see that the lock was lost", options=_UNDER_FAULTS)
+def losses_are_never_told_under_faults(patch: Patch) -> None:
+    losses_are_never_told(patch)
+
+
+@broken("nobody had asked for an end", options=_UNDER_FAULTS)
+def bodies_are_not_cancelled_under_faults(patch: Patch) -> None:
+    bodies_are_not_cancelled_when_their_lock_is_lost(patch)
+
+
+@broken("could not see that the lock was lost", options=_UNDER_FAULTS)
+def losses_are_told_to_everybody_but_the_body_under_faults(patch: Patch) -> None:
+    losses_are_told_to_everybody_but_the_body(patch)
 
 
 @broken("was kept by", "mutex")

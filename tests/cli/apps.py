@@ -84,7 +84,10 @@ def note(msg: func.QueueMessage) -> None:
 app.register_functions(blueprint)
 """
 
-SETTINGS = '{"IsEncrypted": false, "Values": {"REGION": "north", "Billing": "UseDevelopmentStorage=true"}}'
+SETTINGS = (
+    '{"IsEncrypted": false, "Values": {"REGION": "north", "Billing": "UseDevelopmentStorage=true", "Bus": "b", '
+    '"Hub": "h"}}'
+)
 
 
 def write_app(folder: Path, source: str) -> Path:

@@ -40,10 +40,13 @@ def wakes_at(history: History, body: Section, resumed: float) -> float:
 
 
 def is_long(history: History, body: Section, until: float) -> bool:
-    """Tell whether its host did nothing, or could not reach the storage, for a third of the lease before ``until``."""
-    lease = history.function(body.function).lease_in(body.mode)
+    """Tell whether its host did nothing, or could not reach the storage, for a third of the lease before ``until``.
+
+    With ``failover`` it is a third of that.
+    """
+    lease = history.function(body.function).silence_in(body.mode)
     since = until - lease
     idle = [(fault.start, fault.end) for fault in hindering(history, body.host, since, until)]
     idle += [(each.start, each.end) for each in history.standstills if each.host == body.host]
     idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == body.host]
-    return covered(idle, since, until) >= lease * OUTAGE - SPARE
+    return covered(idle, since, until) >= max(lease * OUTAGE - SPARE, lease * OUTAGE / 2)

@@ -154,7 +154,10 @@ class _Indexer:
                 raise self.refuse(f"the output {name!r} needs one type: func.Out[str], not {_shown(annotation)}")
             kind = arguments[0]
         if annotated and not (isinstance(kind, type) or _is_generic(kind)):
-            raise self.refuse(f"the annotation of {name!r} is {_shown(annotation)}, which is no type to the worker")
+            remedy = ": write typing.List[…]" if typing.get_origin(kind) is list else ""
+            raise self.refuse(
+                f"the annotation of {name!r} is {_shown(annotation)}, which is no type to the worker{remedy}"
+            )
         if binding.direction == _OUT and annotated and not is_out:
             raise self.refuse(f"{name!r} is an output, so it must be func.Out[...], not {_shown(annotation)}")
         if binding.direction != _OUT and is_out:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.host.app.errors import SettingsError
 from simulator.host.app.settings import is_set, resolve
-from singleton.base.words import quoted
+from singleton.base.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,6 @@ class Source:
         sessions: whether messages of one session come in order, one at a time.
         many: whether one delivery is a batch.
         path: of a blob trigger: which blobs it takes; "" for others.
-        note: what the user should know of it, or the empty text.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Source:
     sessions: bool = False
     many: bool = False
     path: str = ""
-    note: str = ""
 
     @property
     def is_http(self) -> bool:
@@ -68,9 +66,10 @@ def source_of(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
     """Return where the work of a function comes from that is on neither a timer nor a storage queue.
 
     Raises:
-        SettingsError: a ``%NAME%`` of its trigger has no value.
+        SettingsError: a ``%NAME%`` of its trigger has no value, or its connection has no setting.
     """
     trigger = function.trigger
+    _check_connection(trigger, settings)
     match function.kind:
         case "http":
             return _http(function, settings)
@@ -79,13 +78,12 @@ def source_of(function: IndexedFunction, settings: Mapping[str, str]) -> Source:
                 name=_entity(trigger, settings),
                 how="simulated",
                 sessions=_says(trigger, "isSessionsEnabled", "true"),
-                note=_unset(function, settings),
             )
         case _:
             name = f"{function.trigger_label}/{function.name}"
             path = _path(trigger, settings)
-            note = _unset(function, settings)
-            return Source(name=name, how="delivered", many=is_batch(trigger), path=path, note=note)
+            sessions = function.kind == "serviceBus" and _says(trigger, "isSessionsEnabled", "true")
+            return Source(name=name, how="delivered", sessions=sessions, many=is_batch(trigger), path=path)
 
 
 def is_batch(trigger: Parameter) -> bool:
@@ -121,15 +119,18 @@ def _entity(trigger: Parameter, settings: Mapping[str, str]) -> str:
     return f"{_SERVICE_BUS}/{named('topicName')}/{named('subscriptionName')}"
 
 
-def _unset(function: IndexedFunction, settings: Mapping[str, str]) -> str:
-    """Say that Azure would not run it, as nothing is set for its connection; the simulator needs none."""
-    connection = function.trigger.settings.get("connection") or function.trigger.settings.get("connectionStringSetting")
-    if not isinstance(connection, str) or is_set(settings, resolve(connection, settings, "its connection")):
-        return ""
-    return (
-        f"function {function.name!r}: there is no setting for its connection {quoted(connection)}. The simulator needs "
-        "none, but Azure does not run the function without it"
-    )
+def _check_connection(trigger: Parameter, settings: Mapping[str, str]) -> None:
+    """See whether a trigger's connection is set: without it the host does not run the function (H-86)."""
+    connection = trigger.settings.get("connection") or trigger.settings.get("connectionStringSetting")
+    if not isinstance(connection, str):
+        return
+    name = resolve(connection, settings, "its connection")
+    if not is_set(settings, name):
+        raise SettingsError(
+            f"there is no setting for its connection {quoted(name)}, so Azure does not run it either: add it to "
+            "local.settings.json or to the environment; any value does here, as nothing connects there"
+            f"{did_you_mean(name, settings)}"
+        )
 
 
 def _says(trigger: Parameter, key: str, value: str) -> bool:

@@ -452,6 +452,21 @@ def nightly(clock: func.TimerRequest) -> None: ...
         finds=("scope-without-body",),
         code=_http('scope="Id"', 'route="a", methods=["GET"]'),
     ),
+    Planted(
+        name="the path of a blob that is text",
+        finds=("scope-not-in-text",),
+        code='@app.blob_trigger(arg_name="b", path="in/{name}.csv", connection="AzureWebJobsStorage")\n'
+        '@singleton(scope_id="{Name}")\ndef take(b: str) -> None: ...\n',
+        says="is a str, which has only the names of its JSON. Annotate it as func.InputStream",
+        line="@singleton",
+    ),
+    Planted(
+        name="the session of a message that is bytes",
+        finds=("scope-not-in-text",),
+        code='@app.service_bus_queue_trigger(arg_name="m", queue_name="q", connection="AzureWebJobsStorage")\n'
+        '@singleton(scope_id="{SessionId}-{Id}")\ndef take(m: bytes) -> None: ...\n',
+        says="{SessionId} comes beside the content",
+    ),
     Planted(name="a scope of its own", finds=("scope-always-new",), code=_queue('scope_id="{PopReceipt}"')),
     Planted(
         name="the message's id of bytes",

@@ -299,6 +299,14 @@ def test_a_placeholder_that_the_message_lacks_is_a_scope_error_that_lists_what_t
     assert "queuetrigger" in message
 
 
+def test_text_of_a_blob_lacks_its_path_and_the_error_says_what_has_it() -> None:
+    blob = Trigger("blobTrigger", "msg", {"path": "orders/{name}"})
+    found = replace(guard(scope_id="{name}"), find_trigger=lambda: blob)
+    assert found.call({"msg": '{"name": "a"}'}, None).lock == "locks/app/job.a"
+    with pytest.raises(ScopeError, match="it has only the names of its JSON: annotate it as"):
+        found.call({"msg": "content"}, None)
+
+
 def test_numbers_are_spelt_as_in_the_body_whichever_way_the_scope_is_named() -> None:
     for text in ("1.10", "1e3", "12345678901234567890", "1.0"):
         message = queue_message(f'{{"N": {text}}}'.encode())

@@ -28,7 +28,7 @@ def texts_in(tree: ast.AST) -> Iterator[str]:
 
 def sentences() -> Iterator[tuple[str, list[str]]]:
     """Yield where each violation is said, and the words of it that are always the same."""
-    for path in sorted(CHECKS.glob("*.py")):
+    for path in sorted(CHECKS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if (
                 isinstance(node, ast.Call)

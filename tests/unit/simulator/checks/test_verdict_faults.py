@@ -1006,7 +1006,8 @@ def test_the_docs_say_what_each_kind_excuses_in_the_same_words() -> None:
 
 def test_the_verdict_has_a_report_of_each_fault() -> None:
     story = fleet()
-    story.fault(3.0, 9.5, "delay", "host-2", lock=TIMER, what="host-2 is late", hits=4)
+    about = {"aim": "holder", "meant": "renewal"}
+    story.fault(3.0, 9.5, "delay", "host-2", lock=TIMER, what="host-2 is late", hits=4, **about)
     story.fault(4.0, None, "break", "host-1", lock=A, what="an operator")
     story.body("host-1", 1.0, 2.0, B)
     first, second = ended(story).to_dict()["faults"]
@@ -1017,8 +1018,11 @@ def test_the_verdict_has_a_report_of_each_fault() -> None:
         "seconds": 6.5,
         "hosts": ["host-2"],
         "lock": TIMER,
+        "aim": "holder",
+        "meant": "renewal",
         "what": "host-2 is late",
         "hits": 4,
         "excused": "",
     }
     assert (second["seconds"], second["kind"]) == (None, "break")
+    assert (second["aim"], second["meant"]) == ("holder", "holder")

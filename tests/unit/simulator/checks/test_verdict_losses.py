@@ -66,6 +66,43 @@ def test_a_request_to_end_that_came_long_before_the_loss_was_about_something_els
     assert found(story(asked=15)) == [UNASKED]
 
 
+UNTOLD = "1 body of 'ship' went on after the lease had run out, and the lock did not say so"
+
+
+def cut_off(*, until: float = 30, lost: float | None = None, renewed: tuple[float, ...] = (8.5,)) -> Story:
+    """A body that begins at second 1 and whose lease is renewed some times, and then no more."""
+    story = Story().know(cancels=True)
+    story.lease(0.9, "host-1", "acquire", A)
+    owner = story.body("host-1", 1, until, A, seen=(1, until))
+    for t in renewed:
+        story.lease(t, "host-1", "renew", A)
+    for t in (16, 19, 26):
+        story.lease(t, "host-1", "renew", A, status=None)
+    if lost is not None:
+        story.lock(lost, "host-1", "lost", A, owner, reason="expired")
+    return story
+
+
+def test_a_body_that_goes_on_after_its_lease_and_hears_nothing_is_found() -> None:
+    assert UNTOLD in found(cut_off())
+    assert UNTOLD not in found(cut_off(until=25))  # the lease ends at 23.5 s
+    assert UNTOLD not in found(cut_off(lost=23))
+    assert UNTOLD in found(cut_off(lost=27))
+    assert UNTOLD not in found(cut_off(renewed=(8.5, 16.0, 23.5)))
+    assert UNTOLD in found(cut_off(renewed=(25.0,)))  # the storage may renew a lease that has run out
+
+
+def test_who_stands_still_past_the_end_of_its_lease_hears_of_it_when_it_wakes() -> None:
+    def slept(until: float) -> list[str]:
+        story = cut_off(lost=until)
+        story.add(10, "host-1", "pause")
+        story.add(28, "host-1", "resume")
+        return found(story)
+
+    assert UNTOLD not in slept(28.5)
+    assert UNTOLD not in slept(29.9)
+
+
 def test_a_loop_that_stands_still_can_ask_nobody() -> None:
     blocked = story()
     blocked.add(29.5, "host-1", "loop_stood", seconds=9)
@@ -99,6 +136,14 @@ def test_where_anything_may_strike_a_pause_is_not_taken_for_a_loss() -> None:
 
 def test_a_body_that_ends_as_its_lock_is_lost_need_not_see_it() -> None:
     assert found(story(until=20.5, lost=False)) == []
+
+
+def test_a_body_that_is_cancelled_for_the_loss_must_see_it_at_once() -> None:
+    cancelled: dict[str, Any] = {"until": 20.2, "error": "CancelledError"}
+    assert found(story(asked=20.1, lost=False, **cancelled)) == [BLIND]
+    assert found(story(asked=20.1, lost=True, **cancelled)) == []
+    assert found(story(asked=15, lost=False, **cancelled)) == []  # for another reason
+    assert found(story(asked=20.1, lost=False, **cancelled).know(cancels=False)) == []
 
 
 def test_a_pause_that_is_shorter_than_the_lease_loses_nothing() -> None:

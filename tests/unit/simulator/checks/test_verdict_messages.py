@@ -460,3 +460,23 @@ def test_a_message_that_was_to_be_put_back_and_was_not_is_lost() -> None:
     verdict = judge(story.end(30))
     assert verdict.violations == ("1 message lost: gone from the queue, never processed",)
     assert [trouble.what for trouble in verdict.messages.troubles] == ["to be put back, and it was not"]
+
+
+@pytest.mark.parametrize("reason", ["too long", "expired"])
+def test_max_hold_that_ends_a_body_each_time_is_no_failure_of_the_lock(reason: str) -> None:
+    story = base().know(max_hold=5)
+    story.sent(1, "m")
+    lock, failed = key_lock("a"), {"outcome": "error", "error": "LockLost: lost", "blames": "LockLost"}
+    for number in range(5):
+        t, call = 2 + 8 * number, f"call-{number}"
+        story.received(t, "host-1", "m", number + 1)
+        story.add(t, "host-1", "invocation_started", function="ship", invocation=call, message="m")
+        for kind, after, more in (("acquired", 0, {}), ("body_started", 0, {}), ("lost", 5, {"reason": reason})):
+            story.lock(t + after, "host-1", kind, lock, call, **more)
+        story.lock(t + 5.1, "host-1", "body_ended", lock, call, reason="lost")
+        story.add(t + 5.1, "host-1", "invocation_ended", function="ship", invocation=call, **failed)
+    story.add(50, "host-1", "message_poisoned", queue="orders", id="m", poison="orders-poison")
+    verdict = judge(story.end(60))
+    accused = "1 message poisoned from 'orders' by the lock's own failure (LockLost)" in verdict.violations
+    assert accused == (reason == "expired")
+    assert ("1 message poisoned from 'orders': max_hold ended its body each time" in verdict.notes) != accused

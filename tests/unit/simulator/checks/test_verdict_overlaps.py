@@ -155,6 +155,20 @@ def test_a_host_that_woke_inside_its_body_and_was_told_was_caught() -> None:
     assert verdict.to_dict()["caught_count"] == 1
 
 
+def test_with_failover_others_get_in_sooner_while_a_host_stands_still() -> None:
+    def told(failover: float | None, slept_for: float) -> Verdict:
+        story = Story().know(failover=failover)
+        story.body("host-1", 1.0, 40.0, key_lock("a"), token=1, outcome="lost")
+        story.add(17.0 - slept_for, "host-1", "pause")
+        story.add(39.9, "host-1", "resume")
+        story.body("host-2", 17.0, 18.0, key_lock("a"), token=2)
+        return judge(story.end(50))
+
+    assert (told(3.0, 3.2).overlaps, len(told(3.0, 3.2).caught)) == ((), 1)
+    assert len(told(None, 3.2).overlaps) == 1  # who waits for the lease can't be in yet
+    assert len(told(3.0, 0.3).overlaps) == 1
+
+
 def test_a_host_that_woke_inside_its_body_and_went_on_as_if_nothing_were_is_an_overlap() -> None:
     verdict = late_waker("ok")
     assert (len(verdict.overlaps), verdict.caught) == (1, ())

@@ -45,6 +45,18 @@ def violations(story: Story) -> tuple[str, ...]:
     return judge(story.end(30)).violations
 
 
+def test_a_request_of_the_users_that_no_host_was_up_for_is_not_lost() -> None:
+    story = base()
+    story.fleet(1.0, "request_held", request="r1", function="page", source="http/page", key="")
+    story.fleet(1.0, "request_held", request="r2", function="page", source="http/page", key="")
+    ask(story, "r2", served=200)
+    verdict = judge(story.end(30))
+    assert (verdict.requests.sent, verdict.requests.answered, verdict.requests.unsent) == (1, 1, 1)
+    assert (verdict.verdict, verdict.violations) == ("unproven", ())
+    assert "1 request of 'page' never sent: no host was up to answer" in verdict.reasons
+    assert "2 requests by HTTP: 1 with 200, 1 never sent" in told(verdict)
+
+
 def test_requests_that_were_answered_are_counted_by_their_status() -> None:
     story = base()
     ask(story, "r1", served=200)

@@ -94,6 +94,7 @@ def test_functions_are_told_with_trigger_and_guard(tmp_path: Path) -> None:
         "timeout": 5.0,
         "lease": 30.0,
         "renewal": None,
+        "failover": None,
         "cancels": True,
         "poll": 5.0,
         "tokens": True,

@@ -31,6 +31,14 @@ def test_two_minutes_bring_every_kind_and_no_kind_much_more_often(seed: int) -> 
     assert all(0 < one.at < two.at <= 118 for one, two in pairwise(plan))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lock_is_lost_early_if_leases_may_be_broken(seed: int) -> None:
+    for kinds in (ALL, ("kill", "break"), ("break",)):
+        second = draw_plan(kinds, every=5, duration=30, seed=seed)[1]
+        assert (second.kind, second.aim) == ("break", "renewal")
+    assert all(fault.kind != "break" for fault in draw_plan(("kill", "pause"), every=5, duration=60, seed=seed))
+
+
 def test_a_seed_draws_its_plan_again_and_another_seed_another() -> None:
     assert draw_plan(ALL, every=5, duration=120, seed=7) == draw_plan(ALL, every=5, duration=120, seed=7)
     assert draw_plan(ALL, every=5, duration=120, seed=7) != draw_plan(ALL, every=5, duration=120, seed=8)
@@ -99,7 +107,12 @@ GOOD = {"at": 1, "kind": "partition", "way": "both", "seconds": 3}
         ({"kind": ["kill"]}, ["\"kind\" is ['kill']", "kill, pause"]),
         ({"secnods": 3}, ["'secnods' is unknown to partition", "did you mean 'seconds'?"]),
         ({"seconds": "3"}, ["\"seconds\" is '3'", "a number"]),
-        ({"seconds": -1}, ["from 0 to 3600"]),
+        ({"seconds": -1}, ["fault 1", '"seconds" is -1', "above 0, and 3600 at most"]),
+        ({"seconds": 0}, ["fault 1", '"seconds" is 0', "above 0, and 3600 at most"]),
+        ({"seconds": 4000}, ['"seconds" is 4000', "above 0, and 3600 at most"]),
+        ({"leases": 0}, ["fault 1", '"leases" is 0', "above 0"]),
+        ({"leases": 1.2}, ["fault 1", '"seconds" and "leases"', "one of them"]),
+        ({"at": -1}, ['"at" is -1', "from 0 to 3600"]),
         ({"at": True}, ['"at" is True', "a number"]),
         ({"way": "up"}, ["\"way\" is 'up'", "both, requests, replies"]),
         ({"way": ""}, ['"way"']),

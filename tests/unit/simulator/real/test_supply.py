@@ -29,6 +29,9 @@ APP = App(
     functions=(
         AppFunction(name="bus", trigger="serviceBus", source="servicebus/q"),
         AppFunction(name="hub", trigger="eventHub", source="eventHub/hub", how="delivered"),
+        AppFunction(
+            name="turns", trigger="serviceBus", source="serviceBus/t", how="delivered", many=True, sessions=True
+        ),
         AppFunction(name="ship", trigger="http", source="http/ship", route="ship"),
     )
 )
@@ -77,13 +80,42 @@ async def test_messages_go_to_the_broker_and_what_is_left_is_told(bench: Bench) 
         await bus.close()
     bench.supply.write_what_is_left()
     left = {record.get("queue"): (record.get("ids"), record.get("invisible")) for record in bench.written("queue_left")}
-    assert left == {"servicebus/q": ([ids[1]], 1), "eventHub/hub": ([ids[2]], 0)}
+    assert left == {"servicebus/q": ([ids[1]], 1), "eventHub/hub": ([ids[2]], 0), "serviceBus/t": ([], 0)}
+
+
+def test_messages_of_sessions_are_told_with_their_session(bench: Bench) -> None:
+    for session in ("a", "b"):
+        bench.supply.send(Outgoing("serviceBus/t", "[1]", "", metadata={"SessionId": session}))
+        bench.supply.send(Outgoing("servicebus/q", "1", "", metadata={"SessionId": session}))  # it has no sessions
+    sent = [(record.get("queue"), record.text("session")) for record in bench.written("message_sent")]
+    assert sent == [("serviceBus/t", "a"), ("servicebus/q", ""), ("serviceBus/t", "b"), ("servicebus/q", "")]
+
+
+def test_a_request_of_the_users_waits_until_a_host_is_up(bench: Bench) -> None:
+    asked = Request(function="ship", method="GET", path="/api/ship")
+    bench.supply.send(Outgoing("http/ship", "", "a", request=asked, own=True))
+    bench.supply.send_held()
+    (held,) = bench.written("request_held")
+    assert bench.supply.requests() == 1
+    bench.board.take(held)
+    assert bench.board.history.traffic.held == {held.get("request"): "ship"}
+    bench.see("http_port", "host-1", port=9)
+    bench.see("host_ready", "host-1")
+    bench.supply.send_held()
+    bench.supply.send_held()
+    (sent,) = bench.written("request_sent")
+    assert (sent.get("request"), sent.host) == (held.get("request"), "host-1")
+    bench.board.take(sent)
+    assert bench.board.history.traffic.held == {}
+    assert bench.supply.requests() == 1  # its caller waits
 
 
 def test_a_request_goes_to_a_host_that_works_and_its_caller_tells_what_became_of_it(bench: Bench) -> None:
     ask = Outgoing("http/ship", "", "a", request=Request(function="ship", method="POST", path="/api/ship"))
     bench.supply.send(ask)
+    bench.supply.send_held()
     assert bench.written("request_sent") == []  # nobody is there yet
+    assert bench.supply.requests() == 0  # it was made
     bench.see("http_port", "host-1", port=9)  # nobody answers there
     bench.see("host_ready", "host-1")
     bench.see("http_port", "host-2", port=9)

@@ -60,9 +60,24 @@ def test_a_route_is_the_functions_name_unless_it_has_one() -> None:
     assert (found.route, found.methods, found.is_http) == ("v2/ship", ("GET", "POST"), True)
 
 
-def test_what_azure_would_not_run_is_noted_or_refused() -> None:
-    assert "no setting for its connection 'Bus'" in source("eventHubTrigger", connection="Bus").note
-    assert source("eventHubTrigger", {"Bus": "x"}, connection="Bus").note == ""
+@pytest.mark.parametrize("key", ["connection", "connectionStringSetting"])
+def test_what_azure_would_not_run_for_want_of_a_connection_is_not_run(key: str) -> None:
+    for binding in ("eventHubTrigger", "serviceBusTrigger", "sqlTrigger", "blobTrigger"):
+        settings: dict[str, Any] = {"path": "a/{b}", "queueName": "q", key: "Bus"}
+        with pytest.raises(SettingsError, match=r"no setting for its connection 'Bus'.* any value does here"):
+            source(binding, **settings)
+        with pytest.raises(SettingsError, match="did you mean 'Buss'"):
+            source(binding, {"Buss": "x"}, **settings)
+        for name in ("Bus", "AzureWebJobsBus", "Bus__fullyQualifiedNamespace"):
+            assert source(binding, {name: "x"}, **settings).name
+
+
+def test_a_batch_of_service_bus_has_sessions_too() -> None:
+    assert source("serviceBusTrigger", queueName="q", cardinality="many", isSessionsEnabled=True).sessions
+    assert not source("serviceBusTrigger", queueName="q", cardinality="many").sessions
+
+
+def test_what_azure_would_not_run_is_refused() -> None:
     with pytest.raises(SettingsError, match="%NONE% does not resolve"):
         source("serviceBusTrigger", queueName="%NONE%")
     with pytest.raises(SettingsError, match="queueName is empty"):

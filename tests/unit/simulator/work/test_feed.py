@@ -221,3 +221,15 @@ def test_no_file_makes_anything_but_messages_or_one_clear_error(content: bytes) 
         assert "\n" not in str(error)  # noqa: PT017
     finally:
         path.unlink()
+
+
+def test_now_and_then_a_message_is_large_if_faults_are_to_meet_long_bodies() -> None:
+    def found(duration: float, functions: App | None = None, *, large: bool = True) -> list[float]:
+        sent = play(Feeder(functions or app(), seed=1, duration=duration, large=large), duration)
+        return [at for at, message in sent if '"Large": true' in message.body]
+
+    assert [at // 10 for at in found(60)] == [0, 1, 3]
+    assert all(2 <= at % 15 < 5 for at in found(60))
+    assert found(15) == found(60, large=False) == []
+    assert found(60, app(orders(None, paths=("QueueTrigger",)))) == []  # the body is the key
+    assert found(60, app(orders("large"))) == []

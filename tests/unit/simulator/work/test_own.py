@@ -72,10 +72,28 @@ def test_each_line_reaches_its_function(tmp_path: Path) -> None:
         ({"function": "ship", "metadata": {"route": {"id": "x"}}}, "/api/orders/x does not fit the route"),
         ({"function": "ship", "metadata": {"rout": {}}}, "has 'rout'; there are method, route, query and headers"),
         ({"function": "ship", "metadata": {"route": 1}}, "route of its metadata must be an object"),
+        (
+            {"function": "ship", "metadata": {"query": None}},
+            "query of its metadata must be an object of texts, not null",
+        ),
+        (
+            {"function": "ship", "metadata": {"query": {"a": [1]}}},
+            '"query.a" of its metadata is [1]: it must be a text',
+        ),
+        ({"function": "ship", "metadata": {"query": {"a": "\ud800"}}}, '"query.a" of its metadata'),
+        ({"function": "ship", "metadata": {"method": 7}}, '"method" of its metadata is 7: it must be one of POST, PUT'),
+        ({"function": "ship", "metadata": {"headers": {"a b": "c"}}}, "'a b', which is no name of a header"),
+        (
+            {"function": "ship", "metadata": {"headers": {"X-A": "b\nc"}}},
+            '"headers.X-A" of its metadata has characters',
+        ),
+        ({"function": "ship", "metadata": {"headers": {"Host": "c"}}}, "the caller sets it itself: leave it out"),
         ({"function": "hub", "body": "x" * 300_000}, "300,000 bytes"),
         ({"function": "blob", "metadata": {"path": "in/2026/a.csv"}}, "its path is 'in/{year}/{name}.json'"),
-        ({"function": "blob", "metadata": {"path": 7}}, "the blob 7 does not trigger 'blob'"),
+        ({"function": "blob", "metadata": {"path": 7}}, '"path" of its metadata is 7: it must be a text'),
         ({"function": "docs", "body": "text"}, "'docs' is given documents"),
+        ({"function": "docs", "body": [1]}, "'docs' is given documents"),
+        ({"function": "docs", "body": [], "metadata": {"a": 1}}, "cosmosDB has no metadata"),
         ({"queue": "ordres", "body": 1}, "but to 'letters', 'orders'; did you mean 'orders'?"),
     ],
 )
@@ -105,6 +123,14 @@ def test_a_queue_of_sessions_takes_messages_of_sessions_only(tmp_path: Path) -> 
     with pytest.raises(ScenarioError, match=r'give "metadata": {"SessionId"'):
         read(tmp_path, {"function": "bus", "body": 1}, app=app)
     assert read(tmp_path, {"function": "bus", "metadata": {"SessionId": "a"}}, app=app)["servicebus/s"][0].body == ""
+
+
+def test_what_is_of_the_users_is_marked_as_such(tmp_path: Path) -> None:
+    own = read(
+        tmp_path, {"function": "ship", "metadata": {"route": {"id": 7}}}, {"queue": "letters", "body": {"Id": 1}}
+    )
+    sent = [each for tick in range(300) for each in Feeder(APP, seed=1, duration=10, own=own).due(tick / 20, {})]
+    assert {each.queue: each.own for each in sent} == {"http/ship": True, "letters": True, "servicebus/orders": False}
 
 
 def test_what_the_file_says_nothing_of_is_made_unless_it_says_something_of_its_kind(tmp_path: Path) -> None:
