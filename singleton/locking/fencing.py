@@ -37,6 +37,7 @@ from singleton.stores.stamps import (
     OWNER_KEY,
     PID_KEY,
     STAMP_KEYS,
+    Highest,
     epoch_in,
     header_safe,
     kept_in,
@@ -70,6 +71,7 @@ class FencingCounter:
         "_doubtful",
         "_epoch",
         "_etag",
+        "_highest",
         "_metadata",
         "_name",
         "_order",
@@ -89,10 +91,12 @@ class FencingCounter:
         *,
         counts: bool = True,
         failover: float | None = None,
+        highest: Highest | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._name = name
+        self._highest = highest or Highest()
         self.counts = counts
         self.touched = -math.inf
         self.failover = failover
@@ -112,9 +116,10 @@ class FencingCounter:
         if made is None:
             return False
         self._etag, self._metadata = made.etag, made.metadata
-        epoch = made.modified * EPOCHS_A_SECOND
-        self._section = 0 if epoch > self._epoch else SECTIONS  # deleted within the second: these tokens were given
-        self._epoch = max(epoch, self._epoch)
+        epoch, given = made.modified * EPOCHS_A_SECOND, max(self._epoch, self._highest.epoch)
+        self._begin(max(epoch, given))
+        if epoch <= given:  # deleted within the second: these tokens were given
+            self._section = SECTIONS
         self._clocks = self._difference()
         return True
 
@@ -174,7 +179,7 @@ class FencingCounter:
             async with self._in_order():
                 self._section = SECTIONS
                 await self._raise(lease_id, owner, epoch)
-                self._epoch, self._section, self._told_of_a_long_hold = epoch, 0, False
+                self._begin(epoch)
         if epoch == self._epoch:
             self._section = max(self._section, section)
 
@@ -260,15 +265,18 @@ class FencingCounter:
     async def _read(self) -> None:
         """Read the blob. Of one whose epoch can't be read nothing is kept, so that it is read again."""
         state = await self._store.read(self._name)
-        epoch = max(self._epoch, epoch_in(state)) if self.counts else 0
+        epoch = max(self._epoch, self._highest.epoch, epoch_in(state)) if self.counts else 0
         self._etag, self._metadata, self._epoch = state.etag, state.metadata, epoch
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
         self.touched = await self._put(lease_id, owner, epoch)
-        self._epoch, self._section = epoch, 0
+        self._begin(epoch)
         self._clocks = self._difference()
-        self._told_of_a_long_hold = False
+
+    def _begin(self, epoch: int) -> None:
+        self._epoch, self._section, self._told_of_a_long_hold = epoch, 0, False
+        self._highest.epoch = max(self._highest.epoch, epoch)
 
     async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
         """Write owner and epoch, the mark of a hold that is touched, and content; return when that was sent."""

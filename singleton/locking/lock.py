@@ -105,7 +105,9 @@ class Lock:
         self._rng = rng
         failover, counts = timing.failover, stamp == "token"
         self._fencing = (
-            None if stamp == "none" else FencingCounter(store, name, counts=counts, failover=failover, wall=wall)
+            None
+            if stamp == "none"
+            else FencingCounter(store, name, counts=counts, failover=failover, highest=self._gate.highest, wall=wall)
         )
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)

@@ -17,7 +17,7 @@ from singleton.base.holder import Holder
 from singleton.base.mutex import new_mutex
 from singleton.base.naming import current
 from singleton.locking.content import SectionState
-from singleton.stores.stamps import this_host
+from singleton.stores.stamps import Highest, this_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,13 +225,15 @@ class Gate:
     Attributes:
         reading: the last answer to who has it.
         asking: the task that asks this now, and stores the answer.
+        highest: the highest epoch in which they may have given tokens.
     """
 
-    __slots__ = ("__weakref__", "_turn", "asking", "reading")
+    __slots__ = ("__weakref__", "_turn", "asking", "highest", "reading")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
         self.asking: asyncio.Task[None] | None = None
+        self.highest = Highest()
         self._turn: Turn | None = None
 
     @property

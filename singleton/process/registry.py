@@ -7,7 +7,7 @@ import math
 import random
 import time
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -82,6 +82,7 @@ class Registry:
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._guesses: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
         self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
+        self._last_gates: deque[Gate] = deque(maxlen=keep)  # a client is closed, and another opened within a second
         self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
@@ -286,11 +287,10 @@ class Registry:
 
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
-            store = self.store(address.place)
-            gate = self._gates.setdefault((address.place, address.name), Gate())
+            self._last_gates.append(gate := self._gates.setdefault(address.blob, Gate()))
             name, timing, guess = address.name, address.timing, self._guess(address)
             return Lock(
-                store,
+                self.store(address.place),
                 name,
                 timing=timing,
                 rng=self.rng,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
@@ -33,6 +34,13 @@ CONTENT_KEYS: Final = frozenset(key.lower() for key in (STATE_KEY, UNTIL_KEY))
 """What belongs to the content of the blob, in lower case."""
 EPOCHS_A_SECOND: Final = 1_000
 """Epochs with which a blob can begin within one second, before it begins with that of the next."""
+
+
+@dataclass(slots=True)
+class Highest:
+    """The highest epoch in which this process may have given tokens of a lock, whatever the options; -1: it has not."""
+
+    epoch: int = -1
 
 
 def this_host() -> str:

@@ -41,7 +41,7 @@ def calls_of(network: Network) -> Iterator[list[str]]:
 
 
 def new_lock(network: Network, name: str, guess: Guess) -> Lock:
-    return Lock(network, name, timing=Timing(), rng=random.Random(1), guess=guess, wall=now)
+    return Lock(network, name, timing=Timing(), rng=random.Random(1), guess=guess, wall=lambda: 1e9 + now())
 
 
 # --- warm -------------------------------------------------------------------------------------------------------------
@@ -120,7 +120,9 @@ async def test_a_copy_of_the_process_stamps_as_its_clocks_have_moved_against_eac
     lock = Lock(network, NAME, timing=Timing(), rng=random.Random(1), wall=lambda: 1e9 + now() + jumped)
     before = [(await section(lock)).token, (await section(lock)).token]
     stamped = ["acquire", "write", "release"]
-    for jump, calls_then in ((0.4, WARM), (3600.0, stamped), (3600.0, WARM), (-3600.0, stamped), (-3600.0, WARM)):
+    slowly = ((0.4, WARM), (0.8, WARM), (1.2, WARM))
+    at_once = ((1.8, stamped), (1.8, WARM), (3600.0, stamped), (3600.0, WARM), (-3600.0, stamped), (-3600.0, WARM))
+    for jump, calls_then in (*slowly, *at_once):
         jumped = jump
         with calls_of(network) as calls:
             before.append((await section(lock)).token)
