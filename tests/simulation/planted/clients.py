@@ -30,7 +30,7 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a gate for each set of options",
         file="singleton/process/registry.py",
-        old="self._gates.setdefault((address.place, address.name), Gate())",
+        old="self._gates.setdefault(address.blob, Gate())",
         new="Gate()",
         breaks="sections of one process overlap where one blob has several sets of options",
         by=("tests/unit/process/test_registry.py",),

@@ -116,43 +116,6 @@ async def test_a_new_name_costs_the_same_however_many_are_remembered(monkeypatch
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("between", ["other options", "closed and opened", "forgotten"])
-@virtual
-async def test_tokens_increase_within_the_process_when_the_blob_is_deleted_within_a_second(between: str) -> None:
-    network = Network()
-    registry = Registry(lambda _: network, random.Random(1), keep=8)
-    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing())
-    tokens = []
-    for turn in range(6):
-        period = 30.0 if turn % 2 and between == "other options" else 15.0
-        hold = await registry.acquire(replace(job, timing=Timing(period=period)), timeout=None, owner="")
-        await registry.release(hold)
-        tokens.append(hold.token or 0)
-        del hold  # which keeps what is remembered
-        network.service.delete(NAME)
-        if between == "closed and opened":
-            await registry._leave(job.place)
-        elif between == "forgotten":
-            registry._locks.clear()
-        gc.collect()
-    assert now() < 1.0
-    assert tokens == sorted({*tokens})
-
-
-@virtual
-async def test_of_each_function_a_guess_of_its_own_says_what_is_asked_first() -> None:
-    network = Network()
-    registry = Registry(lambda _: network, random.Random(1))
-    calls = {}
-    for name in ("ship/1", "ship/2", "bill/1", "ship/3"):
-        network.requests.clear()
-        await _use(registry, name)
-        calls[name] = network.calls()
-    made_first = ["create", "acquire", "release"]
-    asked_first = ["acquire", "create", "acquire", "release"]
-    assert [*calls.values()] == [asked_first, made_first, asked_first, made_first]
-
-
 def test_two_clones_of_a_process_propose_different_lease_ids() -> None:
     """The service takes equal ids for one holder, and lets both in."""
     registry = Registry(lambda _: MemoryLeaseStore())
@@ -260,3 +223,40 @@ async def test_the_next_of_a_line_waits_behind_who_won_a_lease_that_was_broken_u
 
 def an_address(**timing: float) -> Address:
     return Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(**timing))
+
+
+@pytest.mark.parametrize("between", ["other options", "closed and opened", "forgotten"])
+@virtual
+async def test_tokens_increase_within_the_process_when_the_blob_is_deleted_within_a_second(between: str) -> None:
+    network = Network()
+    registry = Registry(lambda _: network, random.Random(1), keep=8)
+    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing())
+    tokens = []
+    for turn in range(6):
+        period = 30.0 if turn % 2 and between == "other options" else 15.0
+        hold = await registry.acquire(replace(job, timing=Timing(period=period)), timeout=None, owner="")
+        await registry.release(hold)
+        tokens.append(hold.token or 0)
+        del hold  # which keeps what is remembered
+        network.service.delete(NAME)
+        if between == "closed and opened":
+            await registry._leave(job.place)
+        elif between == "forgotten":
+            registry._locks.clear()
+        gc.collect()
+    assert now() < 1.0
+    assert tokens == sorted({*tokens})
+
+
+@virtual
+async def test_of_each_function_a_guess_of_its_own_says_what_is_asked_first() -> None:
+    network = Network()
+    registry = Registry(lambda _: network, random.Random(1))
+    calls = {}
+    for name in ("ship/1", "ship/2", "bill/1", "ship/3"):
+        network.requests.clear()
+        await _use(registry, name)
+        calls[name] = network.calls()
+    made_first = ["create", "acquire", "release"]
+    asked_first = ["acquire", "create", "acquire", "release"]
+    assert [*calls.values()] == [asked_first, made_first, asked_first, made_first]
