@@ -30,6 +30,29 @@ PLAN = Plan(scenarios=40, hosts=4, kinds=tuple(KINDS), workloads=WORKLOADS, seed
 pytestmark = pytest.mark.process
 
 
+class Mourning:
+    """A client of a scheduler whose workers end as they are asked for their version."""
+
+    def __init__(self, **said: object) -> None:
+        self._said = said
+
+    def wait_for_workers(self, count: int, timeout: float) -> None:
+        del count, timeout
+
+    def run(self, *_: object, **__: object) -> dict[str, object]:
+        return self._said
+
+    def nthreads(self) -> dict[str, int]:
+        return {worker: 2 for worker, said in self._said.items() if isinstance(said, str)}
+
+
+@pytest.mark.parametrize(("lives", "threads"), [(True, 2), (False, 1)])
+def test_a_worker_that_ends_as_it_is_asked_for_its_version_is_done_without(lives: bool, threads: int) -> None:
+    """Where all have ended, chunks are sent all the same, and wait for workers that come back."""
+    client = Mourning(one=OSError("Stream is closed"), **({"two": errand.version()} if lives else {}))
+    assert spread._threads(client, "tcp://") == threads
+
+
 class Cluster:
     """A scheduler on a port of its own, and workers of one thread each."""
 

@@ -78,13 +78,16 @@ def _threads(client: Any, address: str) -> int:
             f"the scheduler at {address} has no workers: start some with `dask worker {address}`"
         ) from None
     for worker, said in sorted(client.run(eval, _ASK, on_error="return").items()):
+        if isinstance(said, OSError):  # it has gone meanwhile; if it comes back, it is asked with each chunk
+            continue
         if isinstance(said, BaseException):
             raise ClusterError(
                 f"the worker {worker} can't load the simulator ({_first_line(said)}): install this package, with its "
                 "extra [sim], in the environment of each worker"
             )
         _must_be_ours(str(said), f"the worker {worker}")
-    return sum(client.nthreads().values())
+    threads: dict[str, int] = client.nthreads()
+    return max(1, sum(threads.values()))
 
 
 def _must_be_ours(said: str, who: str) -> None:
