@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,13 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
+from singleton.locking.suspicion import Suspicion
 from singleton.locking.timing import Timing
-from singleton.stores.mark import MARK_KEY
+from singleton.process.address import Address
+from singleton.process.registry import Registry
+from singleton.settings.connection import StorageAccount
+from singleton.settings.place import Place
+from singleton.stores.mark import MARK_KEY, read_mark
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
@@ -175,6 +181,16 @@ async def test_touches_that_fail_come_sooner_and_sooner() -> None:
     assert pauses[0] <= TOUCH / 2 + 0.02
     assert pauses[2] < pauses[0]
     await release(hold)
+
+
+@virtual
+async def test_a_touch_that_is_told_to_come_later_comes_before_the_hold_is_over() -> None:
+    network = Network()
+    async with held(touched(network)) as hold:
+        await asyncio.sleep(1.5)
+        network.plan("write", answered(503, retry_after=60.0))
+        await asyncio.sleep(10.0)
+        assert not hold.lost.is_set()
 
 
 @virtual
@@ -376,9 +392,11 @@ async def test_a_lease_without_end_is_respected() -> None:
     network = Network()
     await section(touched(network))
     await network.service.acquire(NAME, foreign_id(), -1)
+    network.requests.clear()
     with pytest.raises(LockNotAcquired):
         await touched(network, 2).acquire(timeout=20)
     assert not network.sent("break")
+    assert len(network.sent("acquire")) == 1, "it only looks"
 
 
 @virtual
@@ -431,6 +449,56 @@ async def test_single_attempts_remember_what_was_read_before() -> None:
     assert other.calls().count("acquire") == 1
     await asyncio.sleep(2.0)
     await release(await ticks.acquire(timeout=0))
+    await release(dead)
+
+
+@virtual
+async def test_a_lock_that_was_free_meanwhile_is_not_taken_from_who_is_about_to_touch_it() -> None:
+    network = Network()
+    await section(touched(network))
+    suspicion, free = Suspicion(), await network.service.read(NAME)
+    taken = replace(free, lease="leased")
+    assert suspicion.read(taken, sent=0.0, replied=0.1) is None
+    assert suspicion.read(free, sent=1.0, replied=1.1) is None
+    assert suspicion.read(taken, sent=SILENT + 1.0, replied=SILENT + 1.1) is None
+    assert suspicion.read(taken, sent=2 * SILENT + 1.1, replied=2 * SILENT + 1.2) == taken.etag
+
+
+@pytest.mark.parametrize(
+    ("text", "failover"), [("2000/7", 2.0), ("10000/7", 10.0), ("1999/7", None), ("10001/7", None), ("0/7", None)]
+)
+def test_a_mark_that_we_would_not_write_makes_nobody_silent(text: str, failover: float | None) -> None:
+    assert read_mark(text, 7) == failover
+
+
+@virtual
+async def test_who_got_the_lock_after_a_wait_does_not_read_it_at_the_next_acquisition() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    hold, lock = await touched(network).acquire(), touched(other, 2)
+    waiter = await waiting(lock)
+    await asyncio.sleep(3.0)
+    await release(hold)
+    await release(await waiter)
+    other.requests.clear()
+    await section(lock)
+    assert other.calls() == ["acquire", "write", "release"]
+
+
+@virtual
+async def test_a_candidate_that_sleeps_looks_as_soon_as_the_silence_may_show() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network).acquire()
+    cut_off(network)
+    registry = Registry(lambda _: other, random.Random(2))
+    job = Address(Place(StorageAccount("UseDevelopmentStorage=true"), "locks"), NAME, Timing(failover=F))
+    with pytest.raises(LockNotAcquired):
+        await registry.acquire(job, timeout=0, owner="")
+    began = now()
+    await registry.pause(job, 60.0)
+    assert now() - began == pytest.approx(SILENT)
+    await release(await registry.acquire(job, timeout=0, owner=""))
     await release(dead)
 
 

@@ -461,6 +461,18 @@ async def test_owner_touches_and_state_are_written_one_after_the_other() -> None
         assert not [request for request in network.requests if request.call == "read"]  # none met another's ETag
 
 
+@virtual
+async def test_a_write_of_state_shows_that_its_holder_lived_when_it_was_sent() -> None:
+    network = Network()
+    hold = await lock_on(network, failover=2.0).acquire()
+    network.plan("put", Fate(down=0.5))
+    await state_of(hold).awrite(1)
+    network.always("write", LOST_REQUEST)
+    await hold.lost
+    assert now() == pytest.approx(network.sent("put")[-1].sent + 2.0 * 14 / 15)
+    await release(hold)
+
+
 @pytest.mark.parametrize(("readers", "seconds"), [(1, 0.93), (8, 0.2)])
 def test_reads_leave_room_for_touches(readers: int, seconds: float) -> None:
     @virtual
