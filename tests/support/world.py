@@ -89,7 +89,7 @@ async def eventually(condition: Callable[[], bool], *, within: float = 60.0) -> 
 def lock_on(store: LeaseStore, seed: int = 1, *, name: str = NAME, fencing: bool = True, **timing: float) -> Lock:
     """Make the lock of one host; each host has a seed of its own."""
     stamp: Stamp = "token" if fencing else "none"
-    return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), stamp=stamp, wall=now)
+    return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), stamp=stamp, wall=lambda: 1e9 + now())
 
 
 @asynccontextmanager
