@@ -170,9 +170,13 @@ async def test_where_names_turn_out_to_be_there_they_are_asked_for_again() -> No
     guess = Guess(missing=True)
     costs = []
     for number in range(3):
+        lock = new_lock(network, f"there/{number}", guess)
         with calls_of(network) as calls:
-            await section(new_lock(network, f"there/{number}", guess))
+            await section(lock)
         costs.append(calls)
+        with calls_of(network) as calls:
+            await section(lock)
+        assert calls == WARM
     assert costs == [["create", *STAMPED], STAMPED, STAMPED]
 
 
