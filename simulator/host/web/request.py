@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.host.app.indexing import binding_class
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.host.app.model import Parameter
+
+HOST: Final = "127.0.0.1"
+REQUEST_ID: Final = "X-ARR-LOG-ID"
+"""The header in which Azure's load balancers number requests; the simulator's own callers do the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 
-from simulator.host.web.request import Request, Response
+from simulator.host.web.request import HOST, REQUEST_ID, Request, Response
 from simulator.host.web.routes import first_match
 
 if TYPE_CHECKING:
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.host.web.routes import Route
 
-HOST: Final = "127.0.0.1"
 LARGEST: Final = 100 * 1024 * 1024
 """Bytes of a request's body, as the Functions host allows them."""
-REQUEST_ID: Final = "X-ARR-LOG-ID"
-"""The header in which Azure's load balancers number requests; the simulator's own callers do the same."""
 
 Served: TypeAlias = "tuple[Route, frozenset[str], str]"
 """A route, the methods that it allows (none: all), and its function."""
