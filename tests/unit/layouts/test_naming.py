@@ -112,11 +112,11 @@ def parts_at_random(source: random.Random) -> Parts:
     return "h" + text(), "" if level == "host" else text(), scopes, level
 
 
-def test_tens_of_thousands_of_hostile_parts_never_share_a_name_and_never_leave_their_prefix() -> None:
+def test_thousands_of_hostile_parts_never_share_a_name_and_never_leave_their_prefix() -> None:
     source = random.Random(20)
-    parts = {parts_at_random(source) for _ in range(20_000)}
+    parts = {parts_at_random(source) for _ in range(8_000)}
     names = {lock_name(*each): each for each in parts}
-    assert len(parts) > 17_500
+    assert len(parts) > 7_000
     assert len(names) == len(parts)
     for name, (host, function, _, level) in names.items():
         assert_legal(name, host, function, level)

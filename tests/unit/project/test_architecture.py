@@ -43,9 +43,9 @@ def test_a_host_imports_no_sdk_until_it_knows_that_its_app_needs_one() -> None:
     assert not [name for name in output if name.startswith("azure")]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_is_one_idea_and_so_not_long(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= LONGEST
+def test_a_module_is_one_idea_and_so_not_long() -> None:
+    lines = {module: len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    assert {str(module.relative_to(ROOT)): long for module, long in lines.items() if long > LONGEST} == {}
 
 
 def test_a_room_has_no_more_modules_than_can_be_seen_at_once_and_says_what_it_is() -> None:

@@ -35,7 +35,7 @@ LATER = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 DATES = ("InsertionTime", "ExpirationTime", "NextVisibleTime")
 Layout = Literal["default", "webjobs", "dequeueable"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-MANY = int(os.environ.get("EXPECTED_ROUNDS", "1000"))
+MANY = int(os.environ.get("EXPECTED_ROUNDS", "400"))
 SEED = int(os.environ.get("EXPECTED_SEED", "1"))
 SETTINGS = {"REGION": "north", "EMPTY": "", "NAMES": "{Zone}", "A__B": "é", "FIELD": "Id"}
 ALIKE = (
