@@ -92,8 +92,9 @@ class Azurite:
         try:
             # Node keeps what it has compiled: a sixth of the start.
             compiled = {"NODE_COMPILE_CACHE": str(folder / "compiled")}
-            command = (*LAZY, folder / ENTRY, *self._flags())
-            self._process = start_node(*command, cwd=folder, output=self._output, **compiled)
+            self._process = start_node(
+                *LAZY, folder / ENTRY, *self._flags(), cwd=folder, output=self._output, **compiled
+            )
             self._wait()
         except AzuriteError as error:
             remedy = f"If it happens again, remove the folder {folder}: then Azurite is installed again."
