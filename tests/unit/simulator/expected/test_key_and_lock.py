@@ -297,7 +297,7 @@ class Pairs:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(random=st.randoms(use_true_random=False))
 def test_one_key_is_one_lock(layout: Layout, random: Random) -> None:
     pairs = Pairs(layout)
