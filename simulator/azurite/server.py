@@ -91,7 +91,7 @@ class Azurite:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open until stop()
         try:
             # Node keeps what it has compiled: a sixth of the start.
-            compiled = {"NODE_COMPILE_CACHE": str(folder / "compiled")}
+            compiled = {"NODE_COMPILE_CACHE": str(folder / "node_modules" / ".cache" / "node")}
             self._process = start_node(
                 *LAZY, folder / ENTRY, *self._flags(), cwd=folder, output=self._output, **compiled
             )
