@@ -90,7 +90,11 @@ class Azurite:
         # Unlinked from the start, so nobody must remove the file.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open until stop()
         try:
-            self._process = start_node(*LAZY, folder / ENTRY, *self._flags(), cwd=folder, output=self._output)
+            # Node keeps what it has compiled: a sixth of the start.
+            compiled = {"NODE_COMPILE_CACHE": str(folder / "node_modules" / ".cache" / "node")}
+            self._process = start_node(
+                *LAZY, folder / ENTRY, *self._flags(), cwd=folder, output=self._output, **compiled
+            )
             self._wait()
         except AzuriteError as error:
             remedy = f"If it happens again, remove the folder {folder}: then Azurite is installed again."

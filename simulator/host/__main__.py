@@ -23,7 +23,7 @@ if __name__ == "__main__":
     own_modules_only()
     gc.disable()  # imports leave no garbage, and to look for some takes a tenth of the start
     from simulator.host.main import main
-    from simulator.host.workprocess import leave
+    from simulator.host.startup import leave
 
     gc.freeze()
     gc.enable()

@@ -18,9 +18,7 @@ from typing import Final
 
 from simulator.history.journal import Journal
 from simulator.host.app.config import HostConfig
-from simulator.host.app.errors import HostError
-from simulator.host.process import REFUSED, STOPPED, Host
-from simulator.host.startup import describe
+from simulator.host.app.errors import REFUSED, STOPPED, HostError
 
 _USAGE: Final = "usage: python -m simulator.host CONFIG.json | --describe APP"
 _PARENT_CHECK: Final = 0.25
@@ -44,6 +42,8 @@ def _run(path: Path) -> int:
     except HostError as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
+    from simulator.host.process import Host
+
     parent = config.parent or os.getppid()
     with Journal(config.journal, config.name) as journal:
         host = Host(config, journal)
@@ -55,6 +55,8 @@ def _run(path: Path) -> int:
 
 
 def _describe(app: Path) -> int:
+    from simulator.host.startup import describe  # a third of what a host imports
+
     # The output of the app's import belongs neither into the JSON nor before the message.
     output, errors = os.dup(1), os.dup(2)
     silence = os.open(os.devnull, os.O_WRONLY)

@@ -178,6 +178,11 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
     return {name for name in named if is_set(settings, name)}
 
 
+def uses_queues(plan: Plan, settings: Mapping[str, str]) -> bool:
+    """Tell whether the function takes messages from a queue or puts some there."""
+    return any(True for _ in _queue_connections(plan.function, settings))
+
+
 def missing_connections(settings: Mapping[str, str]) -> list[str]:
     """Return notes on ``@singleton`` declarations whose connection is not set."""
     guards = {guard.function: guard.connection for guard in declared_guards() if not is_set(settings, guard.connection)}

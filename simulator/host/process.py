@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from simulator.bus.client import Bus
-from simulator.host.app.errors import HostError
+from simulator.host.app.errors import FAILED, REFUSED, STOPPED, HostError
 from simulator.host.listeners import make_listeners, make_site
 from simulator.host.runner import Runner
 from simulator.host.startup import Prepared, set_up_logging
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from simulator.history.journal import Journal
     from simulator.host.app.config import HostConfig
 
-STOPPED: Final = 0
-FAILED: Final = 1
-REFUSED: Final = 3
 DRAIN: Final = 10.0
 """Seconds that bodies get when the host is told to stop (H-89)."""
 _log = logging.getLogger(__name__)
@@ -88,7 +85,7 @@ class Host:
         try:
             prepared = await preparing
             _apply_zone(prepared.zone)
-            queues = _queues(self._config.storage)
+            queues = _queues(self._config.storage, used=prepared.queues)
         except HostError as error:
             self._write("host_error", message=str(error))
             _log.error("%s", error)
@@ -148,11 +145,14 @@ class Host:
         return STOPPED
 
 
-def _queues(storage: str) -> AzureQueues:
-    try:
-        return AzureQueues(storage)
-    except ValueError as error:
-        raise HostError(f"the storage's connection string can't be used: {error}") from error
+def _queues(storage: str, *, used: bool) -> AzureQueues:
+    queues = AzureQueues(storage)
+    if used:
+        try:
+            queues.open()
+        except ValueError as error:
+            raise HostError(f"the storage's connection string can't be used: {error}") from error
+    return queues
 
 
 def _apply_zone(zone: str | None) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from simulator.host.app.config import HostConfig
 from simulator.host.app.errors import AppError, SettingsError
@@ -16,7 +18,7 @@ from simulator.host.app.hostjson import QueueOptions, allowed_functions, functio
 from simulator.host.app.loading import check_folder, load_functions
 from simulator.host.app.retries import RetryPolicy, declared_policy, host_policy
 from simulator.host.app.settings import prepare, redirect
-from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded
+from simulator.host.plan import Plan, connections, make_plans, missing_connections, unguarded, uses_queues
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
 from singleton.settings.options import SingletonOptions, load_options
@@ -42,6 +44,7 @@ class Prepared:
         time_limit: how long an invocation may take in seconds (``functionTimeout``), or None.
         workers: in how many processes the host runs its functions.
         zone: the time zone of its schedules, if one is set.
+        queues: whether a function takes messages from queues or puts some there.
     """
 
     plans: tuple[Plan, ...]
@@ -54,6 +57,7 @@ class Prepared:
     time_limit: float | None
     workers: int
     zone: str | None
+    queues: bool
 
     def bare(self) -> Prepared:
         """Return it without any object of the app, so that it can go to another process."""
@@ -104,6 +108,7 @@ def prepare_app(config: HostConfig) -> Prepared:
         time_limit=time_limit,
         workers=worker_count(settings),
         zone=filled(settings, "TZ"),
+        queues=any(plan.idle is None and uses_queues(plan, settings) for plan in plans),
     )
 
 
@@ -159,3 +164,14 @@ def set_up_logging() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     for noisy in ("azure", "aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without waiting for threads that the app may have left: the real worker is killed too."""
+    # The app may have replaced its streams by anything.
+    with suppress(Exception):
+        logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)

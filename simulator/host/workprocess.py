@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.journal import Journal
 from simulator.host.app.errors import HostError
 from simulator.host.calls import Answer, Refusal
 from simulator.host.expecting import expected_keys
-from simulator.host.startup import Prepared, prepare_app, set_up_logging
+from simulator.host.startup import Prepared, leave, prepare_app, set_up_logging
 from simulator.host.triggers.bindingdata import binding_data
 from simulator.host.triggers.bindings import queue_input, timer_input
 from simulator.host.triggers.delivery import Delivery, delivered_input, output_names
@@ -88,17 +87,6 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     connection.send(prepared.bare())
     threading.Thread(target=answering.run, name="host", daemon=True).start()
     worker.run()
-
-
-def leave(code: int) -> NoReturn:
-    """End the process without waiting for threads that the app may have left: the real worker is killed too."""
-    # The app may have replaced its streams by anything.
-    with suppress(Exception):
-        logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(code)
 
 
 class _Answering:

@@ -11,8 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from simulator.host.web.request import REQUEST_ID
-from simulator.host.web.site import HOST
+from simulator.host.web.request import HOST, REQUEST_ID
 
 if TYPE_CHECKING:
     import aiohttp

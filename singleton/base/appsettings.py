@@ -23,7 +23,9 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
     if exact is not None:
         return exact
     wanted = normalised(name)
-    return next((value for spelt, value in _items(settings) if normalised(spelt) == wanted), None)
+    # An environment decodes a value each time, and another thread may take it away meanwhile.
+    values = (settings.get(spelt) for spelt in settings if normalised(spelt) == wanted)
+    return next((value for value in values if value is not None), None)
 
 
 def filled(settings: Mapping[str, str], name: str) -> str | None:
@@ -34,15 +36,7 @@ def filled(settings: Mapping[str, str], name: str) -> str | None:
 def section(settings: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str, str]]:
     """Yield ``(spelling, key, value)`` of each setting ``prefix__key``; the key comes normalised."""
     start = normalised(prefix) + "__"
-    for spelt, value in _items(settings):
-        name = normalised(spelt)
-        if name.startswith(start):
-            yield spelt, name.removeprefix(start), value
-
-
-def _items(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the settings; of an environment, another thread may take some away meanwhile."""
     for spelt in settings:
-        value = settings.get(spelt)
-        if value is not None:
-            yield spelt, value
+        name = normalised(spelt)
+        if name.startswith(start) and (value := settings.get(spelt)) is not None:
+            yield spelt, name.removeprefix(start), value

@@ -57,4 +57,4 @@ def test_a_broken_lock_gets_its_finding(lock: Broken, monkeypatch: pytest.Monkey
     "workload", ["mutex", "keys", "chain", "skip", "mixed", "queue", "leader", "semaphore", "defer"]
 )
 def test_the_right_lock_is_not_accused(workload: str) -> None:
-    assert [verdict_of(seed, workload).violations for seed in range(1, 9)] == [()] * 8
+    assert [verdict_of(seed, workload).violations for seed in range(1, 6)] == [()] * 5

@@ -133,7 +133,7 @@ def test_every_kind_of_fault_is_drawn() -> None:
     assert set(BY_KIND) == set(KINDS.values())
 
 
-@settings(max_examples=80, phases=[Phase.generate, Phase.shrink], **SETTINGS)
+@settings(max_examples=40, phases=[Phase.generate, Phase.shrink], **SETTINGS)
 @given(st.integers(0, 999), st.sampled_from(WORKLOADS), FAULTS)
 def test_whatever_strikes_breaks_no_promise(seed: int, workload: str, faults: list[Fault]) -> None:
     planned = scenario(faults, seed=seed, workload=workload)

@@ -5,28 +5,29 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from typing import Final
 
 import pytest
 
 from simulator.virtual.faults import KINDS
 from simulator.virtual.search.explore import Plan
 
-NUMBER: Final = 20
-
 
 @pytest.mark.parametrize(
-    ("workload", "worth"),
+    ("workload", "number", "worth"),
     [
-        ("outbox", {"messages sent": 200, "messages given up": 12, "stale relay refused": 1}),
-        ("ordered", {"messages handled": 240, "messages put aside": 25, "keys stopped": 3, "consumers that died": 2}),
-        ("rows", {"rows claimed again": 25, "stale claimer refused": 20}),
+        ("outbox", 20, {"messages sent": 200, "messages given up": 12, "stale relay refused": 1}),
+        (
+            "ordered",
+            10,
+            {"messages handled": 120, "messages put aside": 25, "keys stopped": 2, "consumers that died": 2},
+        ),
+        ("rows", 10, {"rows claimed again": 15, "stale claimer refused": 10}),
     ],
 )
-def test_whatever_strikes_no_promise_is_broken(workload: str, worth: dict[str, int]) -> None:
-    plan = Plan(scenarios=NUMBER, hosts=5, kinds=tuple(KINDS), workloads=(workload,), seed=1)
+def test_whatever_strikes_no_promise_is_broken(workload: str, number: int, worth: dict[str, int]) -> None:
+    plan = Plan(scenarios=number, hosts=5, kinds=tuple(KINDS), workloads=(workload,), seed=1)
     reached = Counter[str]()
-    for index in range(NUMBER):
+    for index in range(number):
         run = plan.scenario(index).run()
         assert not run.violations, f"scenario {index + 1}"
         reached.update(run.reached)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+STOPPED: Final = 0
+FAILED: Final = 1
+REFUSED: Final = 3
+"""Exit codes of a host's process; 3: a `HostError`."""
+
 
 class HostError(Exception):
     """The host can't run this app or this configuration. The message names what is wrong and the remedy."""

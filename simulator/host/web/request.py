@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from simulator.host.app.model import Parameter
 
+HOST: Final = "127.0.0.1"
 REQUEST_ID: Final = "X-ARR-LOG-ID"
 """The header in which Azure's load balancers number requests; the simulator's own callers do the same."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 
-from simulator.host.web.request import REQUEST_ID, Request, Response
+from simulator.host.web.request import HOST, REQUEST_ID, Request, Response
 from simulator.host.web.routes import first_match
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from simulator.host.web.routes import Route
 
-HOST: Final = "127.0.0.1"
 LARGEST: Final = 100 * 1024 * 1024
 """Bytes of a request's body, as the Functions host allows them."""
 

@@ -192,7 +192,7 @@ breaks = st.lists(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(comings, breaks, st.sampled_from([None, 1, 2]), st.sampled_from([None, 2.0, 10.0, 29.0]))
 def test_whatever_happens_no_more_believe_to_be_inside_than_the_limit_nor_for_longer_than_max_hold(
     who: list[tuple[int, float, float, bool]],

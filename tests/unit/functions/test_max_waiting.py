@@ -244,7 +244,7 @@ comings = st.lists(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(comings, st.integers(0, 3), st.sampled_from([None, 2.0]))
 def test_whoever_comes_and_goes_there_are_never_more_and_the_count_ends_at_nought(
     who: list[tuple[float, float, float | None]], most: int, timeout: float | None

@@ -90,8 +90,8 @@ def test_a_cut_never_goes_through_an_escape() -> None:
 
 
 def test_long_values_that_differ_only_past_the_cut_differ() -> None:
-    names = {lock_name("hid", "ship", ["x" * 1000 + str(number)]) for number in range(20_000)}
-    assert len(names) == 20_000
+    names = {lock_name("hid", "ship", ["x" * 1000 + str(number)]) for number in range(8_000)}
+    assert len(names) == 8_000
 
 
 def test_a_long_host_id_keeps_a_folder_of_its_own() -> None:
@@ -112,11 +112,11 @@ def parts_at_random(source: random.Random) -> Parts:
     return "h" + text(), "" if level == "host" else text(), scopes, level
 
 
-def test_tens_of_thousands_of_hostile_parts_never_share_a_name_and_never_leave_their_prefix() -> None:
+def test_thousands_of_hostile_parts_never_share_a_name_and_never_leave_their_prefix() -> None:
     source = random.Random(20)
-    parts = {parts_at_random(source) for _ in range(20_000)}
+    parts = {parts_at_random(source) for _ in range(8_000)}
     names = {lock_name(*each): each for each in parts}
-    assert len(parts) > 17_500
+    assert len(parts) > 7_000
     assert len(names) == len(parts)
     for name, (host, function, _, level) in names.items():
         assert_legal(name, host, function, level)
@@ -136,7 +136,7 @@ def assert_legal(name: str, host: str, function: str, level: Level) -> None:
         assert name == lock_name(host, function) or name.startswith(lock_name(host, function) + ".")
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(HOST, PART, st.lists(PART, max_size=3), st.sampled_from(LEVELS))
 def test_any_name_is_legal_and_within_its_prefix(host: str, function: str, scopes: list[str], level: Level) -> None:
     if level == "host" and not scopes:
@@ -159,7 +159,7 @@ def neighbours(draw: st.DrawFn) -> tuple[Parts, Parts]:
     return cut(), cut()
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(neighbours())
 def test_different_parts_have_different_names(pair: tuple[Parts, Parts]) -> None:
     one, other = pair

@@ -79,7 +79,7 @@ schedules: st.SearchStrategy[Schedule] = st.one_of(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules)
 def test_whatever_happens_nobody_overlaps_all_ends_and_nothing_leaks(schedule: Schedule) -> None:
     run_virtual(World().play(*schedule))

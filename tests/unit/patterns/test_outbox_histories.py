@@ -79,7 +79,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize("on_poison", ["skip", "stop"])
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(steps=STEPS)
 def test_whatever_happens_nothing_is_lost_and_the_order_of_each_key_is_kept(
     database: Engine, on_poison: Any, steps: list[Any]

@@ -27,16 +27,25 @@ def test_imports_follow_the_arrows() -> None:
 
 
 @pytest.mark.process
-def test_importing_singleton_imports_no_sdk() -> None:
-    code = "import sys, singleton; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+def test_the_simulators_command_and_its_description_of_an_app_import_no_sdk() -> None:
+    """A second of each start. For `singleton` itself, see `test_public_api.py`."""
+    code = "import sys, simulator.cli, simulator.host.main, simulator.host.startup; print(*sys.modules)"
     output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).split()
-    assert "singleton" in output
-    assert not {"azure", "aiohttp", "click", "rich", "psutil", "simulator"} & set(output)
+    assert "simulator.cli" in output
+    assert not {"azure", "aiohttp"} & {name.split(".")[0] for name in output}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_is_one_idea_and_so_not_long(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= LONGEST
+@pytest.mark.process
+def test_a_host_imports_no_sdk_until_it_knows_that_its_app_needs_one() -> None:
+    code = "import sys, simulator.host.process; print(*sys.modules)"
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).split()
+    assert "simulator.host.process" in output
+    assert not [name for name in output if name.startswith("azure")]
+
+
+def test_a_module_is_one_idea_and_so_not_long() -> None:
+    lines = {module: len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    assert {str(module.relative_to(ROOT)): long for module, long in lines.items() if long > LONGEST} == {}
 
 
 def test_a_room_has_no_more_modules_than_can_be_seen_at_once_and_says_what_it_is() -> None:

@@ -21,23 +21,17 @@ NOT_FILLED_IN = re.compile(r"\{[a-z_][a-z0-9_]*(?:[.\[(][^{}]*|![rs])?\}")
 WORDS = re.compile(r"\w+ \w+ \w+")
 
 
-def docstrings(tree: ast.AST) -> set[int]:
-    """The ids of all constants that stand as statements: documentation, which nobody meets at run time."""
-    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-
-
-def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Each text in a module, with its line, but for documentation."""
-    tree = ast.parse(path.read_text("utf-8"))
-    known = docstrings(tree)
-    for node in ast.walk(tree):
+def texts(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Each text in a module, with its line, but for documentation: what stands as a statement, which nobody meets."""
+    known = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in known:
             yield node.lineno, node.value
 
 
-def calls_that_speak(tree: ast.AST) -> Iterator[ast.AST]:
+def calls_that_speak(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     """What makes a message: an exception that is raised, a line that is logged or printed, an option's help."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Raise) and node.exc is not None:
             yield node.exc
         elif isinstance(node, ast.Call):
@@ -46,43 +40,37 @@ def calls_that_speak(tree: ast.AST) -> Iterator[ast.AST]:
                 yield node
 
 
-def said(path: Path) -> Iterator[tuple[int, str]]:
+def said(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Each text in what makes a message."""
-    for call in calls_that_speak(ast.parse(path.read_text("utf-8"))):
+    for call in calls_that_speak(nodes):
         for node in ast.walk(call):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.lineno, node.value
 
 
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def test_no_text_shows_an_internal_number() -> None:
-    """In docstrings they stay, as the source of a rule; the reference drops them."""
-    found = [(named(path), *text) for path in SOURCES for text in texts(path)]
-    assert [text for text in found if NUMBER.search(text[2]) and WORDS.search(text[2])] == []
-
-
-def test_no_message_shows_an_internal_number() -> None:
-    found = [(named(path), *text) for path in SOURCES for text in said(path)]
-    assert len(found) > 1000, "they are still found"
-    assert [text for text in found if NUMBER.search(text[2])] == []
-
-
-def not_filled_in(path: Path) -> Iterator[tuple[int, str]]:
+def not_filled_in(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Each text in an error that has a placeholder and is no f-string."""
-    tree = ast.parse(path.read_text("utf-8"))
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    errors = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None]
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    errors = [node.exc for node in nodes if isinstance(node, ast.Raise) and node.exc is not None]
     for node in (part for error in errors for part in ast.walk(error)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
             yield from ((node.lineno, text) for text in (node.value,) if NOT_FILLED_IN.search(text))
 
 
-def test_no_error_has_a_placeholder_that_nothing_fills_in() -> None:
-    """An f is forgotten easily, and the text of an error is seen when it is too late."""
-    assert [(named(path), *text) for path in SOURCES for text in not_filled_in(path)] == []
+def test_no_text_shows_an_internal_number_and_no_error_has_a_placeholder_that_nothing_fills_in() -> None:
+    """In docstrings numbers stay, as the source of a rule; the reference drops them.
+
+    An f is forgotten easily, and the text of an error is seen when it is too late.
+    """
+    messages = 0
+    for path in SOURCES:
+        nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+        assert [text for text in texts(nodes) if NUMBER.search(text[1]) and WORDS.search(text[1])] == [], path
+        found = [*said(nodes)]
+        messages += len(found)
+        assert [text for text in found if NUMBER.search(text[1])] == [], path
+        assert [*not_filled_in(nodes)] == [], path
+    assert messages > 1000, "they are still found"
 
 
 def test_help_texts_show_no_internal_number() -> None:

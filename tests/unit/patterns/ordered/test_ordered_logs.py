@@ -11,7 +11,7 @@ from singleton.patterns.ordered import reading
 from tests.support.virtual import run_virtual
 from tests.unit.patterns.ordered.logworld import World
 
-SEEDS = int(os.environ.get("ORDERED_SEEDS", "15"))
+SEEDS = int(os.environ.get("ORDERED_SEEDS", "8"))
 SHAPES = [(50_000, 128, 2**18), (50_000, 2, 150), (3, 128, 2**18), (4, 2, 150)]
 """Blocks of a full log, entries of a short one, and bytes that are read at once."""
 

@@ -75,13 +75,13 @@ async def test_senders_that_never_rest_keep_nobody_from_reading() -> None:
             await sender.send("k", Entry("", 0, "k", "json", b"1"), unheard)
 
     sending = [asyncio.create_task(process()) for _ in range(20)]
-    await asyncio.sleep(3)
+    await asyncio.sleep(1)
     async with inbox.worker(handler.__call__):
-        await asyncio.sleep(5)
+        await asyncio.sleep(2)
         for each in sending:
             each.cancel()
         await asyncio.wait(sending)
-        assert len(handler.seen) > 100
+        assert len(handler.seen) > 50
 
 
 async def unheard(_: str) -> None:

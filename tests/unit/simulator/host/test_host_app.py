@@ -275,6 +275,7 @@ def test_what_a_pipeline_installs_into_the_apps_folder_is_found(tmp_path: Path) 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.process
 def test_modules_of_the_app_hide_none_of_the_standard_library(tmp_path: Path) -> None:
     for name in ("queue", "json", "asyncio", "selectors", "platform"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('the app is in the way')")
