@@ -135,12 +135,17 @@ class Reader:
             raise Nonsense("a length that is none")
         if coding is not None and (length is not None or coding.lower() != "chunked" or found[1] == b"0"):
             raise Nonsense("a body of doubtful length")
-        if self._head_only or status in (204, 304):
-            lasts = lasts and (self._head_only or (not int(length or 0) and coding is None))
+        if self._head_only:
+            pass
+        elif status in (204, 304):
+            if coding is not None or int(length or 0):
+                raise Nonsense("a body where none can be")
         elif coding is not None:
             lasts = (yield from self._chunks()) and lasts
         elif length is not None:
             lasts = (yield from self._take(int(length))) and lasts
+        elif status < 300:
+            raise Nonsense("a body whose end can't be told")  # half of it would be taken for the whole
         else:
             lasts, self._to_end = False, True
             while (yield from self._take(_LINE)):
@@ -164,15 +169,16 @@ class Reader:
 
     def _take(self, count: int) -> Generator[None, None, bool]:
         """Take so many bytes of the body; tell whether it may have more. One that is too long is not read on."""
-        while len(self._body) <= self._most:
+        while True:
             part = self._bytes[:count]
             del self._bytes[:count]
             self._body += part
             count -= len(part)
             if not count:
                 return True
+            if len(self._body) > self._most:
+                return False
             yield
-        return False
 
     def _chunks(self) -> Generator[None, None, bool]:
         """Take a body of chunks, and the trailers; tell whether all was read."""

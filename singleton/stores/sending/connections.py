@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from singleton.stores.sending.answers import Answer
 
+    Connecting = asyncio.Task[tuple[asyncio.BaseTransport, "_Connection"]]
+
 AGENT: Final = "azure-functions-singleton"
 CONNECTING: Final = 20.0
 """Seconds to connect, at most, as azure-storage-blob has it. Who asks gives each request less, as a whole."""
@@ -31,8 +33,10 @@ UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 """What no header can have: with some of it a header could end, and another begin."""
 _IDLE: Final = 15.0
 """Seconds for which a connection is kept that nobody uses. Services and what is in between close it later, silently."""
-_NEXT_ADDRESS: Final = 0.25
+_HEAD_START: Final = 0.25
 """Seconds after which a host's next address is tried beside the one before, as aiohttp has it."""
+_ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
+"""A host that has one address: the host itself."""
 _NAMES: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]*")
 _CUT_OFF: Final = "the connection was closed before the answer's end"
 _BODILESS: Final = frozenset({"GET", "HEAD"})
@@ -49,6 +53,7 @@ class Connections:
     def __init__(self, scheme: str, netloc: str) -> None:
         self._netloc = netloc
         self._tls = _tls() if scheme == "https" else None
+        self._connecting: set[Connecting] = set()
         self._open: set[_Connection] = set()
         self._idle: deque[tuple[float, _Connection]] = deque()  # since when; the last was used last
         self._timer: asyncio.TimerHandle | None = None
@@ -91,11 +96,13 @@ class Connections:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        lost = [connection.lost for connection in self._open]
+        ends: list[asyncio.Future[Any]] = [*self._connecting, *(connection.lost for connection in self._open)]
+        for each in [*self._connecting]:
+            each.cancel()
         for connection in [*self._open]:
             connection.abort()
-        if lost:
-            await asyncio.wait(lost)
+        if ends:
+            await asyncio.wait(ends)
 
     @cached_property
     def _place(self) -> tuple[str, int]:
@@ -147,21 +154,58 @@ class Connections:
 
     async def _connected(self) -> _Connection:
         host, port = self._place
-        loop = asyncio.get_running_loop()
-        more: dict[str, Any] = {}
-        if self._tls is not None:
-            more |= {"ssl": self._tls, "server_hostname": host.rstrip(".")}
-        if isinstance(loop, asyncio.BaseEventLoop):  # uvloop has no such option
-            more["happy_eyeballs_delay"] = _NEXT_ADDRESS
         try:
             async with asyncio.timeout(CONNECTING):
-                _, connection = await loop.create_connection(lambda: _Connection(self._open, loop), host, port, **more)
+                connection = await self._first(host, port)
         except OSError as error:
             raise Unanswered(f"can't connect ({_why(error)})") from None
         if self._closed:
             connection.abort()
             raise Unanswered("closed")
         return connection
+
+    async def _first(self, host: str, port: int) -> _Connection:
+        """Connect to the first of the host's addresses that answers. Each gets a head start, then the next is tried.
+
+        asyncio's own race is not used: one that is given up may leave a socket open, and uvloop has none.
+        """
+        loop = asyncio.get_running_loop()
+        addresses = deque(await _addresses(loop, host, port))
+        name = host.rstrip(".") if self._tls else None
+        under_way: set[Connecting] = set()
+        trouble: OSError | None = None
+        try:
+            while addresses or under_way:
+                if addresses:
+                    connecting = loop.create_connection(
+                        lambda: _Connection(self._open, loop),
+                        *(addresses.popleft(), port),
+                        ssl=self._tls,
+                        server_hostname=name,
+                    )
+                    under_way.add(self._attended(loop.create_task(connecting)))
+                wait = _HEAD_START if addresses else None
+                done, _ = await asyncio.wait(under_way, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+                for attempt in done:
+                    under_way.discard(attempt)
+                    if attempt.cancelled():
+                        raise Unanswered("closed")
+                    if (error := attempt.exception()) is None:
+                        return attempt.result()[1]
+                    if not isinstance(error, OSError):
+                        raise error
+                    trouble = trouble or error
+            raise trouble or OSError("no address")
+        finally:
+            for attempt in under_way:
+                attempt.add_done_callback(_unwanted)
+                attempt.cancel()
+
+    def _attended(self, attempt: Connecting) -> Connecting:
+        """See to it that it has ended when all is closed."""
+        self._connecting.add(attempt)
+        attempt.add_done_callback(self._connecting.discard)
+        return attempt
 
 
 class _Connection(asyncio.Protocol):
@@ -189,6 +233,8 @@ class _Connection(asyncio.Protocol):
 
     async def ask(self, data: bytes, reader: Reader) -> None:
         """Send a request and let its answer be read to the end. Who gives up has to abort the connection."""
+        if not self.usable:
+            raise Unanswered("the connection was closed before the request")
         self._waiting = self.loop.create_future()
         self._reader = reader
         self._transport.write(data)
@@ -236,6 +282,23 @@ class _Connection(asyncio.Protocol):
         self._trouble = trouble
         if not self._waiting.done():
             self._waiting.set_result(None)
+
+
+async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
+    """Look a host up. Of both kinds of addresses one after the other comes, as a network may have no way to one."""
+    if _ADDRESS.fullmatch(host):
+        return [host]
+    place: dict[str, int] = {}
+    of_kind: Counter[int] = Counter()
+    for kind, _, _, _, (address, *_) in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        place[str(address)] = of_kind[kind]
+        of_kind[kind] += 1
+    return sorted(place, key=place.__getitem__)
+
+
+def _unwanted(attempt: Connecting) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result()[1].abort()
 
 
 @lru_cache(1)

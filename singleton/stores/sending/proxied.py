@@ -62,8 +62,9 @@ class Proxied:
     async def aclose(self) -> None:
         """See ``Connections.aclose``."""
         self._closed = True
-        if self._open is not None:
-            await self._open.close()
+        session, self._open = self._open, None
+        if session is not None:
+            await session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
         """Open the session at the first request: then its loop runs."""
