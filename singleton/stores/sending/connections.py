@@ -310,6 +310,8 @@ def _tls() -> ssl.SSLContext:
 
 
 def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
     if isinstance(error, (ssl.SSLError, socket.gaierror)):
         return error.strerror or type(error).__name__
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
