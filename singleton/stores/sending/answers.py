@@ -26,7 +26,7 @@ _HEAD: Final = re.compile(
 _TRAILER: Final = re.compile(_FIELD)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,12})(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _LENGTH: Final = re.compile(r"[0-9]{1,15}")
-_ONCE: Final = frozenset({"content-length", "date", "etag", "last-modified"})
+_ONCE: Final = frozenset({"date", "etag", "last-modified"})
 """Headers that an answer has once or not at all, as it has all whose names begin with ``x-ms-``."""
 
 
