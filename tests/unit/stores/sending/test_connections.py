@@ -262,6 +262,7 @@ async def test_nor_if_the_answer_came_before_the_request_was_sent() -> None:
 
     async with served(waiting, Peer.serve) as (client, server):
         assert (await ask(client, body=b"x" * 20_000_000)).status == 413
+        assert not client._idle
         assert (await ask(client)).status == 200
         assert len(server.peers) == 2
 
