@@ -120,8 +120,10 @@ class Reader:
         while True:
             head = yield from self._up_to(b"\r\n\r\n", room, _BEGIN)
             room -= len(head)
-            if (found := _HEAD.fullmatch(head)) is None or max(map(len, head.split(b"\r\n"))) > _LINE:
+            if (found := _HEAD.fullmatch(head)) is None:
                 raise Nonsense("no head of an HTTP answer")
+            if len(head) > _LINE and max(map(len, head.split(b"\r\n"))) > _LINE:
+                raise Nonsense("too long a line")
             if (status := int(found[2])) >= 200:
                 break
             if status == 101:

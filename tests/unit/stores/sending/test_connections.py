@@ -233,6 +233,8 @@ async def test_a_connection_is_not_used_again_after_an_answer_that_was_its_last(
     async with served(saying(data, OK)) as (client, server):
         for _ in range(2):
             assert (await ask(client, "GET")).status == 200
+            await settled()
+            assert client._open == set()
         assert [len(peer.requests) for peer in server.peers] == [1, 1]
 
 
@@ -300,6 +302,8 @@ async def test_who_waits_for_an_answer_when_all_is_closed_gets_none() -> None:
         asking = [asyncio.create_task(ask(client)) for _ in range(3)]
         await settled()
         await client.aclose()
+        assert client._timer is not None
+        assert client._timer.cancelled()
         for task in asking:
             with pytest.raises(Unanswered, match="closed"):
                 await task
