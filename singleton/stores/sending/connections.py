@@ -245,8 +245,6 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once. Who waits for an answer gets none."""
         self._ended = True
-        if self._reader is not None:
-            self._settle("the connection was closed")
         self._transport.abort()
 
     # --- what the transport says --------------------------------------------------------------------------------------

@@ -207,6 +207,18 @@ async def test_a_connection_is_closed_some_seconds_after_its_last_use(
         assert sorted(len(peer.requests) for peer in server.peers) == [1, 5]
 
 
+async def test_one_timer_closes_those_that_are_idle(later: Callable[[float], Awaitable[None]]) -> None:
+    async with served(Peer.serve) as (client, _):
+        await asyncio.gather(ask(client), ask(client))
+        timer = client._timer
+        await later(8)
+        await ask(client)
+        assert client._timer is timer
+        for left in (1, 0):
+            await later(8)
+            assert len(client._open) == left
+
+
 async def test_one_that_was_idle_for_long_is_not_used_even_if_no_timer_ran_meanwhile() -> None:
     """As of a machine that slept."""
     async with served(Peer.serve) as (client, server):
@@ -279,6 +291,15 @@ async def test_nor_if_it_was_closed_or_something_came_while_it_was_idle(how: Cal
         assert [len(peer.requests) for peer in server.peers] == [1, 1]
 
 
+async def test_nor_if_it_is_about_to_be_closed() -> None:
+    async with served(Peer.serve) as (client, server):
+        await ask(client)
+        ((_, connection),) = client._idle
+        connection._transport.close()  # as a write does that fails; the connection hears of it later
+        await ask(client)
+        assert len(server.requests) == len(server.peers) == 2
+
+
 async def test_bytes_before_any_request_are_nobody_s() -> None:
     async def script(peer: Peer) -> None:
         await peer.say(OK)
@@ -334,6 +355,27 @@ async def test_nor_does_who_is_just_connecting(monkeypatch: pytest.MonkeyPatch) 
             await asking
         await settled()
         assert (client._open, server.requests) == (set(), [])
+
+
+async def test_nor_does_who_is_just_looking_the_host_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = asyncio.Event()
+
+    async def slowly(*_: object, **__: object) -> Any:
+        await go.wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", server.port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", slowly)
+    async with RawServer(Peer.serve) as server:
+        client = Connections("http", f"blob.example:{server.port}")
+        asking = asyncio.create_task(ask(client))
+        await settled()
+        await client.aclose()
+        go.set()
+        with pytest.raises(Unanswered, match="closed"):
+            await asking
+        while client._open:
+            await settled()
+        assert server.requests == []
 
 
 def test_a_loop_may_be_closed_right_after_its_connections() -> None:

@@ -257,7 +257,8 @@ async def test_a_host_that_is_none(netloc: str) -> None:
             await ask(client)
 
 
-async def test_the_next_address_is_tried_if_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refused", [False, True], ids=["does not answer", "refuses"])
+async def test_the_next_address_is_tried_if_one(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network may have IPv6 addresses and no way there."""
     loop: Any = asyncio.get_running_loop()
     async with RawServer(Peer.serve) as server:
@@ -271,6 +272,8 @@ async def test_the_next_address_is_tried_if_one_does_not_answer(monkeypatch: pyt
 
         async def connect(sock: socket.socket, address: Any) -> None:
             if sock.family == socket.AF_INET6:
+                if refused:
+                    raise ConnectionRefusedError
                 await asyncio.Event().wait()
             await type(loop).sock_connect(loop, sock, address)
 
@@ -279,3 +282,19 @@ async def test_the_next_address_is_tried_if_one_does_not_answer(monkeypatch: pyt
         async with aclosing(Connections("http", f"two.example:{server.port}")) as client:
             async with asyncio.timeout(5):
                 assert (await ask(client)).status == 200
+            await settled()
+            assert (client._connecting, len(client._open)) == (set(), 1)
+
+
+async def test_addresses_of_both_kinds_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET6, f"::{number}") for number in range(3)] + [(socket.AF_INET, "10.0.0.1")] * 2
+    found.append((socket.AF_INET, "10.0.0.2"))
+
+    async def addresses(*_: object, **__: object) -> Any:
+        return [(kind, 0, 0, "", (address, 80)) for kind, address in dict.fromkeys(found)]
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "getaddrinfo", addresses)
+    assert await connections._addresses(loop, "a.example", 80) == ["::0", "10.0.0.1", "::1", "10.0.0.2", "::2"]
+    for literal in ("127.0.0.1", "::1"):
+        assert await connections._addresses(loop, literal, 80) == [literal]
