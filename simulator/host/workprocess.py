@@ -27,6 +27,7 @@ from simulator.witness.tap import tap_leases
 from simulator.witness.witness import Witness
 from singleton.base.events import LockEvent, subscribe
 from singleton.functions.invocation import current_hold
+from singleton.stores.sending.connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +68,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
     def seen(event: str, /, **fields: object) -> None:
         write(event, worker=number, **fields)
 
-    tap_leases(seen)
+    tap_leases(seen, Connections)
     try:
         prepared = prepare_app(config)
     except HostError as error:

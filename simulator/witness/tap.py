@@ -1,4 +1,4 @@
-"""See the lease requests that really go over the network, where aiohttp gets them: our own, and those of Azure's SDK.
+"""See the lease requests that really go over the network, where HTTP clients get them: aiohttp, and those named.
 
 So nobody has to believe what a lock says of its leases. Of a request only these are kept: the operation, the blob, and
 the status of the answer. All other requests to the storage are counted by kind.
@@ -10,13 +10,13 @@ import asyncio
 import os
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from aiohttp import ClientSession
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from simulator.history.journal import Write
 
@@ -32,13 +32,20 @@ _QUEUE: Final = {
 _BLOB: Final = {"GET": "read a blob", "HEAD": "look at a blob", "PUT": "write a blob", "DELETE": "delete a blob"}
 
 
-def tap_leases(write: Write) -> None:
+class Client(Protocol):
+    """An HTTP client all of whose requests go through one method."""
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], /, *more: Any) -> Awaitable[Any]:
+        """Send a request; what comes in the end has a ``status``."""
+
+
+def tap_leases(write: Write, *clients: type[Client]) -> None:
     """Write ``lease_request`` for each request of this process for a lease, its renewal or its release.
 
     It is written when the request is answered. ``blob`` is its path, with what is above its container. ``status`` is
     None if no answer came. Now and then ``storage_calls`` says how many requests of each kind were sent so far.
+    ``clients``: HTTP clients beside aiohttp.
     """
-    send = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
     calls = _Calls(write)
 
     async def told(action: str, path: str, answering: Awaitable[Any]) -> Any:
@@ -50,17 +57,28 @@ def tap_leases(write: Write) -> None:
         finally:
             write("lease_request", action=action, blob=path, status=status)
 
-    def tapped(session: Any, method: str, url: Any, **more: Any) -> Awaitable[Any]:
-        answering = send(session, method, url, **more)
-        headers = more.get("headers") or {}
+    def seen(method: str, url: str, headers: Mapping[str, str], answering: Awaitable[Any]) -> Awaitable[Any]:
         action = headers.get("x-ms-lease-action")
-        leasing = action is not None and "comp=lease" in str(url)
+        leasing = action is not None and "comp=lease" in url
         calls.count(method, url, headers, action if leasing else None)
         if not leasing or action not in _TOLD:
             return answering
-        return told(action, unquote(urlsplit(str(url)).path), answering)
+        return told(action, unquote(urlsplit(url).path), answering)
 
-    ClientSession._request = tapped  # type: ignore[method-assign,assignment]  # noqa: SLF001
+    def tapped(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        def sending(client: Client, method: str, target: str, headers: Mapping[str, str], *more: Any) -> Awaitable[Any]:
+            return seen(method, target, headers, send(client, method, target, headers, *more))
+
+        return sending
+
+    request = ClientSession._request  # noqa: SLF001 - the one place that all requests of aiohttp go through
+
+    def requesting(session: Any, method: str, url: Any, **more: Any) -> Awaitable[Any]:
+        return seen(method, str(url), more.get("headers") or {}, request(session, method, url, **more))
+
+    ClientSession._request = requesting  # type: ignore[method-assign,assignment]  # noqa: SLF001
+    for client in clients:
+        client.send = tapped(client.send)  # type: ignore[method-assign]
 
 
 class _Calls:

@@ -42,7 +42,7 @@ class LockLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.
 
-        The HTTP client asks for one with each request (netrc, DNS), and the last of them gives a lease back.
+        A request asks for one if it needs a new connection (DNS), and the last request gives a lease back.
         """
         try:
             return super().run_in_executor(executor, func, *args)

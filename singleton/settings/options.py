@@ -85,8 +85,8 @@ class SingletonOptions:
         container: the blob container that has the locks; other layouts than ``default`` have one of their own.
         host_id: the id under which locks are kept; None takes the Functions host's id.
         enabled: False runs bodies without locking.
-        http: how requests travel to the storage: ``direct`` over aiohttp, or ``sdk`` through azure-storage-blob, which
-            takes more time. Of one container, the first lock of a process decides.
+        http: how requests travel to the storage: ``direct`` by this package itself, or ``sdk`` through
+            azure-storage-blob, which takes more time. Of one container, the first lock of a process decides.
         local_run_warning: warn when a process on a developer's machine uses the locks of an account in the cloud (B24).
 
     Raises:

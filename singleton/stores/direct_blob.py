@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from singleton.stores.listing import read_page
 from singleton.stores.logs import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure, within
 from singleton.stores.replies import clock, date
+from singleton.stores.sending.connections import UNSENDABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _PATHS: Final = 1024
 """Names whose paths are kept."""
 _META: Final = "x-ms-meta-"
-_UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-"""What no header can have. Of a blob's metadata that is no UTF-8 we get such: aiohttp would send it without them."""
 _PATIENCE: Final = 60.0
 """Seconds for a request of an operator's, who gives it no end. Locks do."""
 _LONGEST_PAGE: Final = 64 * 2**20
@@ -256,7 +254,7 @@ def _metadata(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _as_headers(metadata: Mapping[str, str]) -> dict[str, str]:
     for key, value in metadata.items():
-        if _UNSENDABLE.search(value):
+        if UNSENDABLE.search(value):  # of metadata that is no UTF-8 we get such
             raise _unsendable(f"metadata {key!a}")
     return {f"{_META}{key.strip()}": value.strip() for key, value in metadata.items()}
 

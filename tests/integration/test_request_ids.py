@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from singleton.process.opening import open_container
 from singleton.settings.connection import StorageAccount
-from singleton.stores import wire
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.sending.connections import Connections
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
+
+    from singleton.stores.sending.answers import Answer
 
 MINE = "00000000-0000-4000-8000-000000000001"
 
@@ -20,14 +24,16 @@ async def test_each_success_names_its_request(
     connection_string: str, container_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[tuple[int, str | None]] = []
-    check = wire._check
+    send = Connections.send
 
-    def noted(response: Any, asked: str) -> None:
-        echo = response.headers.get("x-ms-client-request-id")
-        answers.append((response.status, None if echo is None else "ours" if echo == asked else echo))
-        check(response, asked)
+    async def noted(self: Connections, method: str, target: str, headers: Mapping[str, str], *more: Any) -> Answer:
+        answer = await send(self, method, target, headers, *more)
+        echo = answer.headers.get("x-ms-client-request-id")
+        asked = headers["x-ms-client-request-id"]
+        answers.append((answer.status, None if echo is None else "ours" if echo == asked else echo))
+        return answer
 
-    monkeypatch.setattr(wire, "_check", noted)
+    monkeypatch.setattr(Connections, "send", noted)
     async with aclosing(open_container(StorageAccount(connection_string), container_name)) as store:
         await store.create("job", {"a": "b"})
         etag = await store.acquire("job", MINE, 15)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 pytestmark = pytest.mark.process
@@ -44,10 +45,14 @@ def connection_string() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("way", ["key", "signature"])
-def test_a_first_lock_imports_aiohttp_and_nothing_of_the_sdk(way: str, connection_string: str, tmp_path: Path) -> None:
-    imported = modules("direct", way, connection_string, tmp_path)
-    assert "aiohttp" in imported
-    assert [name for name in imported if name.startswith("azure")] == []
+def test_a_first_lock_imports_neither_aiohttp_nor_the_sdk(way: str, connection_string: str, tmp_path: Path) -> None:
+    assert modules("direct", way, connection_string, tmp_path) == []
+
+
+def test_where_the_environment_names_a_proxy_aiohttp_is_imported(connection_string: str, tmp_path: Path) -> None:
+    """It is before any request, while no loop waits for it, even if this host is asked without the proxy."""
+    proxy = {"https_proxy": "http://127.0.0.1:1", "no_proxy": "127.0.0.1"}
+    assert "aiohttp" in modules("direct", "key", connection_string, tmp_path, proxy)
 
 
 def test_through_the_sdk_it_is_imported(connection_string: str, tmp_path: Path) -> None:
@@ -55,10 +60,13 @@ def test_through_the_sdk_it_is_imported(connection_string: str, tmp_path: Path) 
     assert "azure.storage.blob.aio" in modules("sdk", "key", connection_string, tmp_path)
 
 
-def modules(http: str, way: str, connection_string: str, folder: Path) -> list[str]:
+def modules(
+    http: str, way: str, connection_string: str, folder: Path, more: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     if way == "signature":
         endpoint = connection_string.partition("BlobEndpoint=")[2].rstrip(";")
         connection_string = f"BlobEndpoint={endpoint};SharedAccessSignature=sv=1&sig=x"
-    env = {**os.environ, "AzureWebJobsStorage": connection_string, "PYTHONPATH": os.pathsep.join(sys.path)}
+    inherited = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    env = {**inherited, **more, "AzureWebJobsStorage": connection_string, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", SCRIPT, http]
     return subprocess.check_output(command, env=env, cwd=folder, text=True, timeout=60).split()

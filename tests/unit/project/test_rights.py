@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from aiohttp import ClientSession
 from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.operating.keeping import keeping_of
@@ -17,6 +16,7 @@ from singleton.settings.connection import StorageAccount
 from singleton.stores.keeping import LockKeeping
 from singleton.stores.messages import MessageStore
 from singleton.stores.protocol import LeaseStore, NoteStore, StoreFailure
+from singleton.stores.sending.connections import Connections
 from tests.support.arm import parsed
 
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ async def test_the_roles_of_locks_allow_what_is_sent_and_no_more(
 ) -> None:
     wire = Wire()
 
-    async def sent(_: object, method: str, url: object, **__: object) -> None:
-        wire.sent.append((method, str(url)))
+    async def sent(_: object, method: str, target: str, *__: object) -> None:
+        wire.sent.append((method, target))
         raise OSError
 
-    monkeypatch.setattr(ClientSession, "_request", sent)
+    monkeypatch.setattr(Connections, "send", sent)
     assert await locks(wire, http, keeper=keeper) == granted(role)
 
 

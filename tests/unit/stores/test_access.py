@@ -160,7 +160,7 @@ async def test_a_signature_is_found_wherever_it_may_stand(account: StorageAccoun
     asked = request("")
     await wire._access.grant(asked)
     assert asked.query == "sv=1&sig=x"
-    assert "sig" not in wire._origin + wire.root
+    assert "sig" not in wire._host + wire.root
 
 
 # --- a token ----------------------------------------------------------------------------------------------------------

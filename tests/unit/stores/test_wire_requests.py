@@ -11,12 +11,11 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import ClientError
 
 from singleton.process.opening import open_container
 from singleton.settings.connection import StorageAccount
-from singleton.stores import wire
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.sending.connections import Unanswered
 from singleton.stores.wire import proxy_for
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer, error
 
@@ -63,26 +62,13 @@ async def answering(
 
 @pytest.mark.parametrize("call", ["release", "create", "read", "remove"])
 async def test_a_request_that_got_no_answer_on_a_connection_used_before_is_not_sent_again(call: str) -> None:
-    """aiohttp sends it again by itself: a release that worked would then be answered 409 (facts §4)."""
+    """A release that worked would then be answered 409."""
     async with answering(ACQUIRED, Answer(instead="reset"), RELEASED) as (store, server):
         await store.acquire("job", MINE, 15)
         with pytest.raises(StoreFailure) as caught:
             await (store.release("job", MINE) if call == "release" else getattr(store, call)("job"))
         assert caught.value.meaning == "transient"
         assert len(server.requests) == 2
-        await store.release("job", MINE)
-        assert len(server.requests) == 3
-
-
-async def test_aiohttp_would_have_sent_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the test above proves nothing."""
-
-    async def as_aiohttp_does(request: Any, send: Any) -> Any:
-        return await send(request)
-
-    monkeypatch.setattr(wire, "_once", as_aiohttp_does)
-    async with answering(ACQUIRED, Answer(instead="reset"), RELEASED) as (store, server):
-        await store.acquire("job", MINE, 15)
         await store.release("job", MINE)
         assert len(server.requests) == 3
 
@@ -190,7 +176,7 @@ async def test_no_error_and_no_log_line_shows_a_signature(
             await store.acquire("job", MINE, 15)
     failure = caught.value
     beneath = [failure.__cause__, failure.__context__]
-    assert not any(isinstance(each, ClientError) for each in beneath), "aiohttp's errors may show the URL"
+    assert not any(isinstance(each, Unanswered) for each in beneath), "its frames have the request"
     shown = [*traceback.format_exception(failure), repr(failure), repr(vars(failure)), repr(beneath), caplog.text]
     assert not [text for text in shown if "c2VjcmV0" in text]
 

@@ -13,6 +13,7 @@ from simulator.witness import tap
 from simulator.witness.tap import tap_leases
 from singleton.process.opening import open_container
 from singleton.settings.connection import StorageAccount
+from singleton.stores.sending.connections import Connections
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]
 async def test_requests_are_seen_whichever_way_they_go(
     http: Literal["direct", "sdk"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ClientSession, "_request", ClientSession._request)  # put back afterwards
+    for client, method in ((ClientSession, "_request"), (Connections, "send")):
+        monkeypatch.setattr(client, method, getattr(client, method))  # put back afterwards
     told: list[dict[str, Any]] = []
-    tap_leases(lambda _, /, **fields: told.append(fields))
+    tap_leases(lambda _, /, **fields: told.append(fields) if "action" in fields else None, Connections)
     async with ScriptedServer(Answer(201, LEASED)) as server:
         store = open_container(StorageAccount(server.connection_string), "locks", http)
         await store.acquire("h/ship.a%2Db c", LEASED["x-ms-lease-id"], 15)

@@ -1,0 +1,201 @@
+"""Answers of HTTP/1.1, read as their bytes come.
+
+What could be meant in two ways is ``Nonsense``: it may be one half of two answers, and the lock is decided by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    Reading = Generator[None, None, None]
+
+_LINE: Final = 8190
+"""Bytes of a line, at most."""
+_HEADS: Final = 65_536
+"""Bytes of an answer's head, at most, together with those of interim answers before it; and of its trailers."""
+_BEGIN: Final = b"HTTP/1."
+_FIELD: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n"
+_HEAD: Final = re.compile(
+    rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?\r\n((?:" + _FIELD + rb")*)\r\n"
+)
+_TRAILER: Final = re.compile(_FIELD)
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,12})(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
+_ONCE: Final = frozenset({"date", "etag", "last-modified"})
+"""Headers that an answer has once or not at all, as it has all whose names begin with ``x-ms-``."""
+
+
+class Nonsense(Exception):
+    """What came is no answer of HTTP/1.1."""
+
+
+class Answer(NamedTuple):
+    """An answer as it came, to its end; or the beginning of one with a longer body than was asked for."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Headers(Mapping[str, str]):
+    """Headers by their names in any case. As keys they are as they were sent."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, text: str) -> None:
+        """Read lines of ``name: value``, each with its end.
+
+        Raises:
+            Nonsense: one is there twice that can be there only once.
+        """
+        self._fields: dict[str, tuple[str, str]] = {}
+        for line in text.split("\r\n")[:-1]:
+            name, _, value = line.partition(":")
+            key, value = name.lower(), value.strip(" \t")
+            if key in self._fields:
+                if key in _ONCE or key.startswith("x-ms-"):
+                    raise Nonsense(f"two headers {name}")
+                name, before = self._fields[key]
+                value = f"{before}, {value}"
+            self._fields[key] = name, value
+
+    def __getitem__(self, name: str) -> str:
+        return self._fields[name.lower()][1]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._fields.values())
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+class Reader:
+    """Reads the answer to one request.
+
+    Attributes:
+        lasts: whether its connection can be used again, by what the answer says. It is known when all is read.
+    """
+
+    __slots__ = ("_body", "_bytes", "_head_only", "_headers", "_most", "_reading", "_status", "_to_end", "lasts")
+
+    def __init__(self, method: str, most: int) -> None:
+        """``most``: of a body that is longer only the beginning is read."""
+        self.lasts = False
+        self._head_only = method == "HEAD"
+        self._most = most
+        self._bytes = bytearray()  # that came, and are not read yet
+        self._body = bytearray()
+        self._to_end = False  # of the connection
+        self._reading = self._read()
+        next(self._reading)
+
+    @property
+    def answer(self) -> Answer:
+        """Return the answer when all of it is read."""
+        return Answer(self._status, self._headers, bytes(self._body))
+
+    def feed(self, data: bytes) -> bool:
+        """Read on with these bytes; tell whether that is all.
+
+        Raises:
+            Nonsense: it is no answer.
+        """
+        self._bytes += data
+        for _ in self._reading:
+            return False
+        return True
+
+    def end(self) -> bool:
+        """Tell whether it is all if nothing more comes."""
+        return self._to_end
+
+    def _read(self) -> Reading:
+        yield
+        room = _HEADS
+        while True:
+            head = yield from self._up_to(b"\r\n\r\n", room, _BEGIN)
+            room -= len(head)
+            if (found := _HEAD.fullmatch(head)) is None:
+                raise Nonsense("no head of an HTTP answer")
+            if len(head) > _LINE and max(map(len, head.split(b"\r\n"))) > _LINE:
+                raise Nonsense("too long a line")
+            if (status := int(found[2])) >= 200:
+                break
+            if status == 101:
+                raise Nonsense("another protocol")
+        self._status = status
+        self._headers = headers = Headers(found[3].decode("utf-8", "surrogateescape"))
+        words = [word.strip().lower() for word in headers.get("Connection", "").split(",")]
+        lasts = "close" not in words and (found[1] == b"1" or "keep-alive" in words)
+        length, coding = headers.get("Content-Length"), headers.get("Transfer-Encoding")
+        if length is not None and not _LENGTH.fullmatch(length):
+            raise Nonsense("a length that is none")
+        if coding is not None and (length is not None or coding.lower() != "chunked" or found[1] == b"0"):
+            raise Nonsense("a body of doubtful length")
+        if self._head_only:
+            pass
+        elif status in (204, 304):
+            if coding is not None or int(length or 0):
+                raise Nonsense("a body where none can be")
+        elif coding is not None:
+            lasts = (yield from self._chunks()) and lasts
+        elif length is not None:
+            lasts = (yield from self._take(int(length))) and lasts
+        elif status < 300:
+            raise Nonsense("a body whose end can't be told")  # half of it would be taken for the whole
+        else:
+            lasts, self._to_end = False, True
+            while (yield from self._take(_LINE)):
+                pass
+        self.lasts = lasts and not self._bytes  # what comes after the answer is nobody's
+
+    def _up_to(self, mark: bytes, room: int, begin: bytes = b"") -> Generator[None, None, bytes]:
+        """Take the bytes up to the end of a mark, which has to come within ``room`` bytes."""
+        got, searched = self._bytes, 0
+        while (found := got.find(mark, searched)) < 0:
+            if len(got) >= room or not begin.startswith(got[: len(begin)]):
+                raise Nonsense("no HTTP answer" if begin else "a line without an end")
+            searched = max(0, len(got) - len(mark) + 1)
+            yield
+        end = found + len(mark)
+        if end > room:
+            raise Nonsense("too long a line")
+        taken = bytes(got[:end])
+        del got[:end]
+        return taken
+
+    def _take(self, count: int) -> Generator[None, None, bool]:
+        """Take so many bytes of the body; tell whether it may have more. One that is too long is not read on."""
+        while True:
+            part = self._bytes[:count]
+            del self._bytes[:count]
+            self._body += part
+            count -= len(part)
+            if not count:
+                return True
+            if len(self._body) > self._most:
+                return False
+            yield
+
+    def _chunks(self) -> Generator[None, None, bool]:
+        """Take a body of chunks, and the trailers; tell whether all was read."""
+        while True:
+            line = yield from self._up_to(b"\r\n", _LINE)
+            if (found := _CHUNK.fullmatch(line)) is None:
+                raise Nonsense("no chunk")
+            if not (size := int(found[1], 16)):
+                break
+            if not (yield from self._take(size)):
+                return False
+            yield from self._up_to(b"\r\n", 2)
+        room = _HEADS
+        while (line := (yield from self._up_to(b"\r\n", _LINE))) != b"\r\n":
+            room -= len(line)
+            if room < 0 or not _TRAILER.fullmatch(line):
+                raise Nonsense("no trailer")
+        return True

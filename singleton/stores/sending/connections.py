@@ -1,0 +1,315 @@
+"""Connections to one origin, each for one request at a time.
+
+A request is sent once. It goes out on a connection that is known to be idle, or on a new one. A connection is used
+again only after an answer that was read to its end and was to our request. There may be any number: with a limit, a
+renewal would wait behind requests that hang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import ssl
+from collections import Counter, deque
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+from singleton.stores.sending.answers import Nonsense, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from singleton.stores.sending.answers import Answer
+
+    Connecting = asyncio.Task[tuple[asyncio.BaseTransport, "_Connection"]]
+
+AGENT: Final = "azure-functions-singleton"
+CONNECTING: Final = 20.0
+"""Seconds to connect, at most, as azure-storage-blob has it. Who asks gives each request less, as a whole."""
+UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+"""What no header can have: with some of it a header could end, and another begin."""
+_IDLE: Final = 15.0
+"""Seconds for which a connection is kept that nobody uses. Services and what is in between close it later, silently."""
+_HEAD_START: Final = 0.25
+"""Seconds after which a host's next address is tried beside the one before, as aiohttp has it."""
+_ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
+"""A host that has one address: the host itself."""
+_NAMES: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]*")
+_CUT_OFF: Final = "the connection was closed before the answer's end"
+_BODILESS: Final = frozenset({"GET", "HEAD"})
+"""Of these a body's length is not told where there is none."""
+
+
+class Unanswered(Exception):
+    """A request got no answer, or was not sent. The text shows nothing of it."""
+
+
+class Connections:
+    """Sends requests to one origin. Use it on one loop."""
+
+    def __init__(self, scheme: str, netloc: str) -> None:
+        self._netloc = netloc
+        self._tls = _tls() if scheme == "https" else None
+        self._connecting: set[Connecting] = set()
+        self._open: set[_Connection] = set()
+        self._idle: deque[tuple[float, _Connection]] = deque()  # since when; the last was used last
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        most: int,
+        check: Callable[[Mapping[str, str]], None],
+    ) -> Answer:
+        """Send a request once and return its answer.
+
+        ``most``: of a longer body only the beginning is read. ``check`` raises if an answer with such headers is not to
+        this request.
+
+        Raises:
+            Unanswered: no answer came, or it was none.
+        """
+        data = self._written(method, target, headers, body)
+        connection = self._kept() or await self._connected()
+        reader = Reader(method, most)
+        try:
+            await connection.ask(data, reader)
+            check(reader.answer.headers)
+        except BaseException:
+            connection.abort()
+            raise
+        if reader.lasts and connection.usable:
+            self._keep(connection)
+        else:
+            connection.abort()
+        return reader.answer
+
+    async def aclose(self) -> None:
+        """Close all connections: requests on them get no answer any more. Later ones are not sent."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        ends: list[asyncio.Future[Any]] = [*self._connecting, *(connection.lost for connection in self._open)]
+        for each in [*self._connecting]:
+            each.cancel()
+        for connection in [*self._open]:
+            connection.abort()
+        if ends:
+            await asyncio.wait(ends)
+
+    @cached_property
+    def _place(self) -> tuple[str, int]:
+        parts = urlsplit(f"//{self._netloc}")
+        host = (parts.hostname or "").encode("idna").decode()
+        return host, parts.port or (443 if self._tls else 80)
+
+    @cached_property
+    def _always(self) -> str:
+        """The headers that each request begins with."""
+        host, port = self._place
+        named = f"[{host}]" if ":" in host else host
+        named += "" if port == (443 if self._tls else 80) else f":{port}"
+        return f"Host: {named}\r\nUser-Agent: {AGENT}\r\n"
+
+    def _written(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        """Return a request as it is sent. No part of it can be taken for another."""
+        values = "".join(headers.values())
+        if not values.isprintable() and UNSENDABLE.search(values):
+            raise Unanswered("a header can't be sent")
+        if not (_NAMES.fullmatch("".join(headers)) and target.isascii() and target.isprintable()) or " " in target:
+            raise Unanswered("a name can't be sent")
+        fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        length = "" if not body and method in _BODILESS else f"Content-Length: {len(body)}\r\n"
+        return f"{method} {target} HTTP/1.1\r\n{self._always}{fields}{length}\r\n".encode() + body
+
+    def _kept(self) -> _Connection | None:
+        """Return a connection that was used not long ago."""
+        if self._closed:
+            raise Unanswered("closed")
+        while self._idle:
+            since, connection = self._idle.pop()
+            if connection.usable and connection.loop.time() - since < _IDLE:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, connection: _Connection) -> None:
+        loop = connection.loop
+        self._idle.append((loop.time(), connection))
+        if self._timer is None:
+            self._timer = loop.call_later(_IDLE, self._tidy, loop)
+
+    def _tidy(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close connections that nobody used for long."""
+        while self._idle and loop.time() - self._idle[0][0] >= _IDLE:
+            self._idle.popleft()[1].abort()
+        self._timer = loop.call_at(self._idle[0][0] + _IDLE, self._tidy, loop) if self._idle else None
+
+    async def _connected(self) -> _Connection:
+        host, port = self._place
+        try:
+            async with asyncio.timeout(CONNECTING):
+                connection = await self._first(host, port)
+        except OSError as error:
+            raise Unanswered(f"can't connect ({_why(error)})") from None
+        if self._closed:
+            connection.abort()
+            raise Unanswered("closed")
+        return connection
+
+    async def _first(self, host: str, port: int) -> _Connection:
+        """Connect to the first of the host's addresses that answers. Each gets a head start, then the next is tried.
+
+        asyncio's own race is not used: one that is given up may leave a socket open, and uvloop has none.
+        """
+        loop = asyncio.get_running_loop()
+        addresses = deque(await _addresses(loop, host, port))
+        name = host.rstrip(".") if self._tls else None
+        under_way: set[Connecting] = set()
+        trouble: OSError | None = None
+        try:
+            while addresses or under_way:
+                if addresses:
+                    connecting = loop.create_connection(
+                        lambda: _Connection(self._open, loop),
+                        *(addresses.popleft(), port),
+                        ssl=self._tls,
+                        server_hostname=name,
+                    )
+                    under_way.add(self._attended(loop.create_task(connecting)))
+                wait = _HEAD_START if addresses else None
+                done, _ = await asyncio.wait(under_way, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+                for attempt in done:
+                    under_way.discard(attempt)
+                    if attempt.cancelled():
+                        raise Unanswered("closed")
+                    if (error := attempt.exception()) is None:
+                        return attempt.result()[1]
+                    if not isinstance(error, OSError):
+                        raise error
+                    trouble = trouble or error
+            raise trouble or OSError("no address")
+        finally:
+            for attempt in under_way:
+                attempt.add_done_callback(_unwanted)
+                attempt.cancel()
+
+    def _attended(self, attempt: Connecting) -> Connecting:
+        """See to it that it has ended when all is closed."""
+        self._connecting.add(attempt)
+        attempt.add_done_callback(self._connecting.discard)
+        return attempt
+
+
+class _Connection(asyncio.Protocol):
+    """A connection.
+
+    Attributes:
+        usable: nothing is known that speaks against a next request.
+        lost: done when it is closed.
+    """
+
+    _transport: asyncio.Transport
+    _waiting: asyncio.Future[None]
+
+    def __init__(self, every: set[_Connection], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.lost = loop.create_future()
+        self._every = every
+        self._reader: Reader | None = None
+        self._trouble = ""
+        self._ended = False
+
+    @property
+    def usable(self) -> bool:
+        return not (self._ended or self._transport.is_closing() or self._transport.get_write_buffer_size())
+
+    async def ask(self, data: bytes, reader: Reader) -> None:
+        """Send a request and let its answer be read to the end. Who gives up has to abort the connection."""
+        if not self.usable:
+            raise Unanswered("the connection was closed before the request")
+        self._waiting = self.loop.create_future()
+        self._reader = reader
+        self._transport.write(data)
+        await self._waiting
+        if self._trouble:
+            raise Unanswered(self._trouble)
+
+    def abort(self) -> None:
+        """Close at once. Who waits for an answer gets none."""
+        self._ended = True
+        self._transport.abort()
+
+    # --- what the transport says --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._every.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._reader is None:
+            self.abort()  # nobody asked
+            return
+        try:
+            if self._reader.feed(data):
+                self._settle()
+        except Nonsense as nonsense:
+            self._settle(str(nonsense))
+
+    def eof_received(self) -> None:
+        self._ended = True
+        if self._reader is not None:
+            self._settle("" if self._reader.end() else _CUT_OFF)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended = True
+        self._every.discard(self)
+        self.lost.set_result(None)
+        if self._reader is not None:
+            self._settle(f"{_CUT_OFF} ({_why(error)})" if isinstance(error, OSError) else _CUT_OFF)
+
+    def _settle(self, trouble: str = "") -> None:
+        self._reader = None
+        self._trouble = trouble
+        if not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
+    """Look a host up. Of both kinds of addresses one after the other comes, as a network may have no way to one."""
+    if _ADDRESS.fullmatch(host):
+        return [host]
+    place: dict[str, int] = {}
+    of_kind: Counter[int] = Counter()
+    for kind, _, _, _, (address, *_) in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        place[str(address)] = of_kind[kind]
+        of_kind[kind] += 1
+    return sorted(place, key=place.__getitem__)
+
+
+def _unwanted(attempt: Connecting) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result()[1].abort()
+
+
+@lru_cache(1)
+def _tls() -> ssl.SSLContext:
+    """Return what checks certificates. To read those of the machine takes some time, so it is done once."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, (ssl.SSLError, socket.gaierror)):
+        return error.strerror or type(error).__name__
+    return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
