@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from singleton.process.address import Address
     from singleton.scopes.scope import ScopeTemplate
     from singleton.settings.connection import StorageAccount
+    from singleton.settings.given import GivenClients
     from singleton.settings.options import SingletonOptions
     from singleton.settings.place import Place
 
@@ -157,9 +158,18 @@ class Declaration:
     @property
     def _place(self) -> Place:
         from singleton.process.current import provided_account
+
+        account = provided_account(self.connection)
+        return self._own_place if account is None else self._place_in(account)
+
+    @cached_property
+    def _own_place(self) -> Place:
+        """The place that the settings name: one object, so that it is soon found to be equal."""
+        return self._place_in(self._account)
+
+    def _place_in(self, account: StorageAccount | GivenClients) -> Place:
         from singleton.settings.place import Place
 
-        account = provided_account(self.connection) or self._account
         return Place(account, self.options.container, self.options.http)
 
     def _address(self, call: Call) -> Address:

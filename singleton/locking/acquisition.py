@@ -11,6 +11,7 @@ from singleton.base.naming import log as _log
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.touch import Touches
 from singleton.locking.turns import Turns
+from singleton.locking.wheel import Patience
 from singleton.stores.mark import good_for
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
 
@@ -48,6 +49,7 @@ class Acquisition:
         "_guess",
         "_id",
         "_name",
+        "_patience",
         "_period",
         "_renewal",
         "_rng",
@@ -69,6 +71,7 @@ class Acquisition:
     ) -> None:
         self._store = store
         self._turns = turns or Turns()
+        self._patience = Patience(self._turns.wheel)
         self._guess: Guess | None = guess or Guess()
         self._name = name
         self._period = timing.period
@@ -182,7 +185,11 @@ class Acquisition:
     async def _request(self) -> tuple[Lease, str]:
         """The lease's clock starts before the request is sent (B4)."""
         sent = asyncio.get_running_loop().time()
-        etag = await within(_CALL, self._store.acquire(self._name, self._id, round(self._period)))
+        try:
+            with self._patience.until(sent + _CALL):
+                etag = await self._store.acquire(self._name, self._id, round(self._period))
+        except TimeoutError:
+            raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
         return self._leased(sent), etag
 
     def _leased(self, sent: float) -> Lease:
@@ -198,7 +205,7 @@ class Acquisition:
         failure = StoreFailure(detail="no answer")
         while loop.time() < ends:
             try:
-                async with asyncio.timeout_at(min(ends, loop.time() + _RELEASE / 2)):
+                with self._patience.until(min(ends, loop.time() + _RELEASE / 2)):
                     await self._store.release(self._name, lease_id)
                     return True
             except TimeoutError:

@@ -308,8 +308,10 @@ class Lock:
 
         Nor where state is kept in the blob: what was written under this lease may still come.
         """
-        state = self._fencing is not None and self._fencing.keeps_content
-        return self._spent and not state and self._takeover is None and not self._state.had_its_run
+        fencing = self._fencing
+        if fencing is None or not fencing.spent or fencing.keeps_content:
+            return False
+        return self._takeover is None and not self._state.had_its_run
 
     @property
     def _spent(self) -> bool:

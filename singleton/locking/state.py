@@ -45,6 +45,8 @@ class Doing(enum.Enum):
     HELD = "held"
     GIVING_BACK = "giving back"
 
+    __hash__ = object.__hash__  # that of ``Enum`` costs more, and each move needs several
+
 
 _OURS: Final = frozenset({Doing.BEHIND, Doing.HELD, Doing.GIVING_BACK})
 _IN_USE: Final = _OURS | {Doing.ASIDE, Doing.TAKEN}

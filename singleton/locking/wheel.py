@@ -4,6 +4,9 @@ Ten thousand leases have ten thousand deadlines, and each is renewed twice in it
 ticket here, and neither a task nor a timer. The timer is set for the earliest ticket. What is found past its deadline
 is lost at once: a look waits for no request, and for no turn (``turns.py``).
 
+A request and a wait that may last for too long have one, too: nearly all of them are over long before. A timer that is
+cancelled costs more than a ticket that is forgotten.
+
 Tickets for the same time are looked at in the order in which they were made: virtual time is deterministic.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +40,46 @@ class Watched(Protocol):
 
 _Ticket: TypeAlias = "tuple[float, int, Watched]"
 """When to look, the ticket's number, and at what; nobody's if that has another number by now."""
+
+
+class Patience:
+    """Blocks, one after the other, that end what their task waits for when it is time, as ``asyncio.timeout`` does."""
+
+    __slots__ = ("_before", "_is_over", "_task", "_wheel", "_when", "ticket")
+
+    def __init__(self, wheel: Wheel) -> None:
+        self.ticket = 0
+        self._wheel = wheel
+        self._when = math.inf
+        self._task: asyncio.Task[object] | None = None
+        self._before = 0
+        self._is_over = False
+
+    def until(self, when: float) -> Self:
+        """Return the block that lasts until then, by the loop's time."""
+        self._when = when
+        return self
+
+    def __enter__(self) -> None:
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        self._before, self._is_over = task.cancelling(), False
+        self._wheel.look_at(self, self._when)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._wheel.forget(self)
+        task, self._task = self._task, None
+        assert task is not None
+        if self._is_over and task.uncancel() <= self._before and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def look(self, now: float) -> float:
+        """End the wait. See ``Wheel``."""
+        del now
+        assert self._task is not None
+        self._is_over = True
+        self._task.cancel()
+        return math.inf
 
 
 class Wheel:

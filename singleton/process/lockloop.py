@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from singleton.base.clock import suspend_aware_clock
@@ -16,6 +17,8 @@ _Args = TypeVarTuple("_Args")
 
 _LOOK_UP = 1.0
 """Longest sleep, seconds: select() does not count the time that a machine is suspended."""
+_WAKE_UPS = 4096
+"""How many of them are taken note of at a time; asyncio does so, too."""
 _IN_A_ROW = 4
 """Times in a row that a loop with something to do may go on with that, without a look at its sockets."""
 
@@ -38,6 +41,11 @@ class LockLoop(asyncio.SelectorEventLoop):
         # In place of a method, for it is asked dozens of times for each lock; from any thread.
         self.time = suspend_aware_clock()  # type: ignore[method-assign]
         super().__init__(_AttentiveSelector())
+
+    def _read_from_self(self) -> None:
+        """Take note of a wake-up. asyncio reads until nothing is left; what is left here wakes the loop again."""
+        with suppress(BlockingIOError, InterruptedError):
+            self._ssock.recv(_WAKE_UPS)  # type: ignore[attr-defined]
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.

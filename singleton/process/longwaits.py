@@ -7,6 +7,8 @@ when a wait is long or has failed, at most once a minute for each lock of this p
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from singleton.base.holder import Holder
     from singleton.locking.section import Gate
+    from singleton.locking.wheel import Wheel
     from singleton.stores.protocol import LeaseStore
 
 LONG: Final = 30.0
@@ -40,6 +43,7 @@ class LongWait:
         owner: who waits.
         who: returns what tells who has it; or words for that, which need no asking.
         accompany: keeps a task until the end of the process.
+        wheel: says when the wait has become long.
         suspicion: why it may never end; "" where it will.
         since: when the wait began, by the loop's clock; None: as the block begins.
     """
@@ -50,6 +54,7 @@ class LongWait:
         owner: str,
         who: Callable[[], WhoHas] | str,
         accompany: Callable[[asyncio.Task[None]], None],
+        wheel: Wheel,
         *,
         suspicion: str = "",
         since: float | None = None,
@@ -59,18 +64,27 @@ class LongWait:
         self._owner = owner
         self._who = who
         self._accompany = accompany
+        self._wheel = wheel
+        self._context = contextvars.copy_context()
+        self.ticket = 0
         self._suspicion = f"; {suspicion}" if suspicion else ""
         self._telling: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_at((loop.time() if self._since is None else self._since) + LONG, self._begin)
+        since = asyncio.get_running_loop().time() if self._since is None else self._since
+        self._wheel.look_at(self, since + LONG)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        self._wheel.forget(self)
         if self._telling is not None:
             self._telling.cancel()
+
+    def look(self, now: float) -> float:
+        """Begin to tell of it. See ``Wheel``."""
+        del now
+        self._context.run(self._begin)
+        return math.inf
 
     def _begin(self) -> None:
         self._telling = asyncio.get_running_loop().create_task(self._tell(), name=f"long wait for {self._what}")

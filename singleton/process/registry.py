@@ -7,7 +7,7 @@ import math
 import random
 import time
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -77,7 +77,7 @@ class Registry:
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
         self._stores: dict[Place, LeaseStore] = {}
-        self._turns: dict[Place, Turns] = {}
+        self._turns: defaultdict[Place, Turns] = defaultdict(Turns)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: OrderedDict[Address, Lock] = OrderedDict()
         self._guesses: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
@@ -146,7 +146,8 @@ class Registry:
         semaphore = self._semaphore(address, limit)
         if timeout == 0:
             return await semaphore.acquire(timeout=timeout, owner=owner)
-        with LongWait(f"semaphore {address.name}", owner, f"all of its {limit} slots are taken", self.accompany):
+        taken, wheel = f"all of its {limit} slots are taken", self._turns[address.place].wheel
+        with LongWait(f"semaphore {address.name}", owner, taken, self.accompany, wheel):
             return await semaphore.acquire(timeout=timeout, owner=owner)
 
     def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
@@ -156,6 +157,7 @@ class Registry:
             owner,
             lambda: self.who_has(address),
             self.accompany,
+            self._turns[address.place].wheel,
             suspicion=suspicion,
             since=since,
         )
@@ -288,16 +290,15 @@ class Registry:
     def _lock(self, address: Address) -> Lock:
         def make() -> Lock:
             self._last_gates.append(gate := self._gates.setdefault(address.blob, Gate()))
-            name, timing, guess = address.name, address.timing, self._guess(address)
             return Lock(
                 self.store(address.place),
-                name,
-                timing=timing,
+                address.name,
+                timing=address.timing,
                 rng=self.rng,
                 stamp=address.stamp,
                 gate=gate,
-                guess=guess,
-                turns=self._turns.setdefault(address.place, Turns()),
+                guess=self._guess(address),
+                turns=self._turns[address.place],
                 wall=self.wall,
                 dropped=end_dropped,
             )

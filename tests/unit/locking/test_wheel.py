@@ -12,7 +12,7 @@ import pytest
 
 from singleton.locking.lease import Lease
 from singleton.locking.turns import PLACES, Turns
-from singleton.locking.wheel import Wheel
+from singleton.locking.wheel import Patience, Wheel
 from tests.support.network import LOST_REQUEST, Network
 from tests.support.world import foreign_id, now, pending_timers, until, virtual, virtual_loop
 
@@ -200,3 +200,64 @@ async def test_a_lease_that_was_stopped_leaves_nothing_on_the_wheel_and_the_othe
     await until(37.6)
     assert pending_timers() == []
     assert not [each for each in network.sent("renew") if each.sent > 30.0]
+
+
+# --- waits that end in time -------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_wait_ends_at_its_time_and_is_no_cancellation_of_its_task() -> None:
+    patience = Patience(a_wheel())
+    for _ in range(2):  # it is used again and again
+        began = now()
+        with pytest.raises(TimeoutError), patience.until(began + 5.0):
+            await asyncio.sleep(60.0)
+        assert now() == began + 5.0
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+
+
+@virtual
+async def test_a_wait_that_is_over_in_time_is_not_ended_later_and_has_no_timer_of_its_own() -> None:
+    patience, timers = Patience(a_wheel()), []
+    for _ in range(20):
+        with patience.until(now() + 5.0):
+            await asyncio.sleep(0.1)
+        timers.append(len(pending_timers()))
+    await asyncio.sleep(60.0)
+    assert set(timers) == {1}
+    assert pending_timers() == []
+
+
+@pytest.mark.parametrize("after", [0.0, 5.0])
+@virtual
+async def test_a_cancellation_from_elsewhere_stays_one_even_at_the_same_time(after: float) -> None:
+    patience = Patience(a_wheel())
+
+    async def wait() -> None:
+        with patience.until(now() + 5.0):
+            await asyncio.sleep(60.0)
+
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(after)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+@virtual
+async def test_an_error_that_comes_of_the_end_of_a_wait_is_passed_on() -> None:
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60.0)
+        except asyncio.CancelledError:
+            raise LookupError from None
+
+    patience = Patience(a_wheel())
+    with pytest.raises(LookupError), patience.until(now() + 5.0):
+        await wait()
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+    await asyncio.sleep(1.0)

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -428,3 +428,24 @@ def test_a_loop_that_always_has_something_to_do_looks_at_its_sockets() -> None:
         loop.close()
         near.close()
         far.close()
+
+
+def test_a_loop_that_was_woken_often_sleeps_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = LockLoop()
+    selector: Any = vars(loop)["_selector"]
+    select, looks = selector.select, 0
+
+    def look(timeout: float | None) -> Any:
+        nonlocal looks
+        looks += 1
+        return select(timeout)
+
+    monkeypatch.setattr(selector, "select", look)
+    try:
+        for _ in range(100):
+            loop.call_soon_threadsafe(lambda: None)
+        loop.call_later(0.05, loop.stop)
+        loop.run_forever()
+        assert looks < 20
+    finally:
+        loop.close()
