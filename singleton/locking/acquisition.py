@@ -49,7 +49,6 @@ class Acquisition:
         "_guess",
         "_id",
         "_name",
-        "_patience",
         "_period",
         "_renewal",
         "_rng",
@@ -71,7 +70,6 @@ class Acquisition:
     ) -> None:
         self._store = store
         self._turns = turns or Turns()
-        self._patience = Patience(self._turns.wheel)
         self._guess: Guess | None = guess or Guess()
         self._name = name
         self._period = timing.period
@@ -186,7 +184,7 @@ class Acquisition:
         """The lease's clock starts before the request is sent (B4)."""
         sent = asyncio.get_running_loop().time()
         try:
-            with self._patience.until(sent + _CALL):
+            with Patience(self._turns.wheel, sent + _CALL):
                 etag = await self._store.acquire(self._name, self._id, round(self._period))
         except TimeoutError:
             raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
@@ -205,7 +203,7 @@ class Acquisition:
         failure = StoreFailure(detail="no answer")
         while loop.time() < ends:
             try:
-                with self._patience.until(min(ends, loop.time() + _RELEASE / 2)):
+                with Patience(self._turns.wheel, min(ends, loop.time() + _RELEASE / 2)):
                     await self._store.release(self._name, lease_id)
                     return True
             except TimeoutError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,40 +43,32 @@ _Ticket: TypeAlias = "tuple[float, int, Watched]"
 
 
 class Patience:
-    """Blocks, one after the other, that end what their task waits for when it is time, as ``asyncio.timeout`` does."""
+    """A block that ends what its task waits for at a time by the loop's clock, as ``asyncio.timeout_at`` does."""
 
     __slots__ = ("_before", "_is_over", "_task", "_wheel", "_when", "ticket")
 
-    def __init__(self, wheel: Wheel) -> None:
+    def __init__(self, wheel: Wheel, when: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         self.ticket = 0
         self._wheel = wheel
-        self._when = math.inf
-        self._task: asyncio.Task[object] | None = None
+        self._when = when
+        self._task = task
         self._before = 0
         self._is_over = False
 
-    def until(self, when: float) -> Self:
-        """Return the block that lasts until then, by the loop's time."""
-        self._when = when
-        return self
-
     def __enter__(self) -> None:
-        task = self._task = asyncio.current_task()
-        assert task is not None
-        self._before, self._is_over = task.cancelling(), False
+        self._before = self._task.cancelling()
         self._wheel.look_at(self, self._when)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._wheel.forget(self)
-        task, self._task = self._task, None
-        assert task is not None
-        if self._is_over and task.uncancel() <= self._before and kind is asyncio.CancelledError:
+        if self._is_over and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
     def look(self, now: float) -> float:
         """End the wait. See ``Wheel``."""
         del now
-        assert self._task is not None
         self._is_over = True
         self._task.cancel()
         return math.inf
