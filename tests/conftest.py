@@ -141,6 +141,17 @@ def settings_stay() -> Iterator[None]:
         pytest.fail(f"The tests of this file left settings behind: {', '.join(sorted(changed))}")
 
 
+@pytest.fixture
+def prepared_for_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare the process for virtual worlds. What these declare keeps the host id of its first world."""
+    from simulator.virtual.worlds.runtime import prepare_process
+
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
+    prepare_process()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves a thread or a child process behind. Sockets and files: their ResourceWarning is an error.

@@ -10,6 +10,7 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.both import parts_of
@@ -152,15 +153,9 @@ class Registry:
 
     def long_wait(self, address: Address, owner: str, suspicion: str = "", *, since: float | None = None) -> LongWait:
         """Return a block in which somebody waits for a lock: if that gets long, it is logged, with a suspicion."""
-        return LongWait(
-            f"lock {address.name}",
-            owner,
-            lambda: self.who_has(address),
-            self.accompany,
-            self._turns[address.place].wheel,
-            suspicion=suspicion,
-            since=since,
-        )
+        wheel = self._turns[address.place].wheel
+        what, who = f"lock {address.name}", partial(self.who_has, address)
+        return LongWait(what, owner, who, self.accompany, wheel, suspicion=suspicion, since=since)
 
     def who_has(self, address: Address) -> WhoHas:
         """Return what tells who has a lock, and asks for that at most once a minute."""

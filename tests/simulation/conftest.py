@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.virtual.worlds.runtime import prepare_process
-
 
 @pytest.fixture(autouse=True)
-def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setenv("AzureFunctionsWebHost__hostid", "taken back after the test")
-    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "-1")
-    prepare_process()
+def _prepared(prepared_for_worlds: None) -> None:
+    """Prepare the process for each of these tests."""

@@ -108,6 +108,7 @@ def test_every_script_is_a_file_and_every_file_of_the_page_is_used() -> None:
     assert names == {*SCRIPTS, "page.html", "page.css"}
 
 
+@pytest.mark.usefixtures("prepared_for_worlds")
 def test_a_story_shows_its_hosts_its_faults_and_the_promise_that_was_broken() -> None:
     fault = KINDS["crash"](at=3.0, host=1)
     scenario = Scenario(seed=5, hosts=3, workload="mutex", faults=(fault,))

@@ -173,6 +173,7 @@ def test_as_few_threads_as_run_at_once_are_used() -> None:
     assert {number for number, _ in pack(units)} == {0, 1}
 
 
+@pytest.mark.usefixtures("prepared_for_worlds")
 def test_the_story_of_a_world_is_a_trace_with_its_faults(tmp_path: Path) -> None:
     fault = fault_from({"kind": "crash", "at": 3.0, "host": 1})
     scenario = Scenario(seed=2, hosts=3, workload="chain", faults=(fault,))
