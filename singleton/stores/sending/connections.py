@@ -85,11 +85,13 @@ class Connections:
         except BaseException:
             connection.abort()
             raise
-        if reader.lasts and connection.usable:
+        answer = reader.answer
+        refused = body and answer.status >= 300  # perhaps before all of it was sent: over TLS nothing tells
+        if reader.lasts and connection.usable and not refused:
             self._keep(connection)
         else:
             connection.abort()
-        return reader.answer
+        return answer
 
     async def aclose(self) -> None:
         """Close all connections: requests on them get no answer any more. Later ones are not sent."""

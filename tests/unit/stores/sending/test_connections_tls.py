@@ -192,3 +192,19 @@ async def test_giving_up_at_any_time_leaves_nothing_behind(trusted: Authority) -
             await asyncio.gather(task, return_exceptions=True)
             await client.aclose()
             assert client._open == set()
+
+
+async def test_an_answer_that_came_before_the_request_was_sent_leaves_no_connection_behind(trusted: Authority) -> None:
+    """What is encrypted and not sent yet is not in the size that asyncio tells of what is to be written."""
+
+    async def script(peer: Peer) -> None:
+        peer._writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.05)  # the client has connected, and sends
+        await peer.say(b"HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n")
+        await asyncio.Event().wait()
+
+    async with served(trusted.server(HOST), script, Peer.serve) as (client, server):
+        assert (await ask(client, body=b"x" * 20_000_000)).status == 413
+        assert not client._idle
+        assert (await ask(client)).status == 200
+        assert len(server.peers) == 2
