@@ -53,6 +53,7 @@ class Connections:
     def __init__(self, scheme: str, netloc: str) -> None:
         self._netloc = netloc
         self._tls = _tls() if scheme == "https" else None
+        self._lookup: asyncio.Task[list[str]] | None = None
         self._connecting: set[Connecting] = set()
         self._open: set[_Connection] = set()
         self._idle: deque[tuple[float, _Connection]] = deque()  # since when; the last was used last
@@ -99,6 +100,9 @@ class Connections:
         if self._timer is not None:
             self._timer.cancel()
         ends: list[asyncio.Future[Any]] = [*self._connecting, *(connection.lost for connection in self._open)]
+        if self._lookup is not None:
+            ends.append(self._lookup)
+            self._lookup.cancel()
         for each in [*self._connecting]:
             each.cancel()
         for connection in [*self._open]:
@@ -172,7 +176,7 @@ class Connections:
         asyncio's own race is not used: one that is given up may leave a socket open, and uvloop has none.
         """
         loop = asyncio.get_running_loop()
-        addresses = deque(await _addresses(loop, host, port))
+        addresses = deque(await self._looked_up(loop, host, port))
         name = host.rstrip(".") if self._tls else None
         under_way: set[Connecting] = set()
         trouble: OSError | None = None
@@ -202,6 +206,22 @@ class Connections:
             for attempt in under_way:
                 attempt.add_done_callback(_unwanted)
                 attempt.cancel()
+
+    async def _looked_up(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
+        """Look the host up, once for all who ask meanwhile: each lookup takes a thread, and there are few."""
+        if self._lookup is None:
+            self._lookup = loop.create_task(_addresses(loop, host, port))
+            self._lookup.add_done_callback(self._looked)
+        lookup = self._lookup
+        await asyncio.wait({lookup})  # who gives up does not end it for the others
+        if lookup.cancelled():
+            raise Unanswered("closed")
+        return lookup.result()
+
+    def _looked(self, lookup: asyncio.Task[list[str]]) -> None:
+        self._lookup = None
+        if not lookup.cancelled():
+            lookup.exception()  # perhaps nobody waits for it any more
 
     def _attended(self, attempt: Connecting) -> Connecting:
         """See to it that it has ended when all is closed."""

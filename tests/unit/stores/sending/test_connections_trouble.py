@@ -298,3 +298,45 @@ async def test_addresses_of_both_kinds_take_turns(monkeypatch: pytest.MonkeyPatc
     assert await connections._addresses(loop, "a.example", 80) == ["::0", "10.0.0.1", "::1", "10.0.0.2", "::2"]
     for literal in ("127.0.0.1", "::1"):
         assert await connections._addresses(loop, literal, 80) == [literal]
+
+
+async def test_a_host_is_looked_up_once_for_all_who_ask_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lookup takes a thread of few. Who gives up does not end it for the others, and the next one looks again."""
+    go, lookups = asyncio.Event(), 0
+
+    async def slowly(*_: object, **__: object) -> Any:
+        nonlocal lookups
+        lookups += 1
+        await go.wait()
+        if lookups == 1:
+            raise socket.gaierror(socket.EAI_AGAIN, "try again")
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", server.port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", slowly)
+    async with RawServer(Peer.serve) as server, aclosing(Connections("http", f"blob.example:{server.port}")) as client:
+        for failing in (True, False):
+            go.clear()
+            asking = [asyncio.create_task(ask(client)) for _ in range(20)]
+            await settled()
+            asking[0].cancel()
+            await settled()
+            go.set()
+            results = await asyncio.gather(*asking, return_exceptions=True)
+            assert isinstance(results[0], asyncio.CancelledError)
+            for result in results[1:]:
+                assert str(result) == "can't connect (try again)" if failing else not isinstance(result, BaseException)
+        assert lookups == 2
+
+
+async def test_a_lookup_for_which_nobody_waits_any_more_is_ended_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object, **__: object) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+    client = Connections("http", "blob.example:1")
+    asking = asyncio.create_task(ask(client))
+    await settled()
+    asking.cancel()
+    await asyncio.wait({asking})
+    await client.aclose()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
