@@ -26,6 +26,8 @@ _HEAD: Final = re.compile(
 _TRAILER: Final = re.compile(_FIELD)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,12})(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _LENGTH: Final = re.compile(r"[0-9]{1,15}")
+_CHUNKED: Final = re.compile("chunked", re.ASCII | re.IGNORECASE)
+"""Not by ``lower()``: that makes a ``k`` of the sign for kelvin."""
 _ONCE: Final = frozenset({"date", "etag", "last-modified"})
 """Headers that an answer has once or not at all, as it has all whose names begin with ``x-ms-``."""
 
@@ -135,7 +137,7 @@ class Reader:
         length, coding = headers.get("Content-Length"), headers.get("Transfer-Encoding")
         if length is not None and not _LENGTH.fullmatch(length):
             raise Nonsense("a length that is none")
-        if coding is not None and (length is not None or coding.lower() != "chunked" or found[1] == b"0"):
+        if coding is not None and (length is not None or not _CHUNKED.fullmatch(coding) or found[1] == b"0"):
             raise Nonsense("a body of doubtful length")
         if self._head_only:
             pass
@@ -190,7 +192,7 @@ class Reader:
                 raise Nonsense("no chunk")
             if not (size := int(found[1], 16)):
                 break
-            if not (yield from self._take(size)):
+            if not (yield from self._take(size)) or len(self._body) > self._most:
                 return False
             yield from self._up_to(b"\r\n", 2)
         room = _HEADS

@@ -139,6 +139,7 @@ NONE: dict[str, bytes] = {
     "another coding": answer("Transfer-Encoding: gzip", "abc"),
     "another coding as well": answer("Transfer-Encoding: gzip, chunked", "0\r\n\r\n"),
     "chunks twice": answer("Transfer-Encoding: chunked|Transfer-Encoding: chunked", "0\r\n\r\n"),
+    "chunks by a letter of another alphabet": answer("Transfer-Encoding: chun\xe2\x84\xaaed", "0\r\n\r\n"),
     "chunks, hidden": answer("Transfer-Encoding: \x0bchunked", "0\r\n\r\n"),
     "an empty coding": answer("Transfer-Encoding: ", "abc"),
     "identity": answer("Transfer-Encoding: identity|Content-Length: 1", "a"),
@@ -232,6 +233,15 @@ def test_a_body_that_is_longer_than_what_was_asked_for_is_not_read_to_its_end(da
     got = read(data, whole=whole)
     assert got is not None
     assert (len(got[0].body) > MOST, got[1]) == (True, False)
+
+
+def test_nor_if_each_of_its_chunks_comes_as_a_whole() -> None:
+    """There may be no end of them."""
+    reader = Reader("GET", MOST)
+    assert not reader.feed(answer("Transfer-Encoding: chunked"))
+    chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
+    assert [reader.feed(chunk) for _ in range(11)] == [False] * 10 + [True]
+    assert not reader.lasts
 
 
 def test_headers_are_found_in_any_case_and_listed_as_they_were_sent() -> None:
