@@ -54,10 +54,10 @@ class Wire:
     def __init__(self, endpoint: str, access: Access) -> None:
         """``endpoint``: the blob service's URL, perhaps with a path, without a query."""
         parts = urlsplit(endpoint)
-        self._host = parts.netloc
+        self._host = parts.netloc.rpartition("@")[2]  # errors show it, and before the sign may be a password
         self.root = parts.path.rstrip("/")
         self._access = access
-        self._way = _way_to(parts.scheme, parts.netloc)
+        self._way = _way_to(parts.scheme, self._host)
         self._prefix = f"{os.urandom(6).hex()}-"
         self._numbers = count(1)
 
@@ -90,8 +90,10 @@ class Wire:
 
     async def aclose(self) -> None:
         """Close connections. Nothing can be asked afterwards."""
-        await self._access.aclose()
-        await self._way.aclose()
+        try:
+            await self._access.aclose()  # of the caller's credential, which may fail
+        finally:
+            await self._way.aclose()
 
     async def _exchange(
         self, method: str, path: str, query: str, headers: Mapping[str, str], expected: int, most: int, sent: bytes

@@ -17,9 +17,10 @@ from singleton.base.errors import ConfigurationError
 from singleton.process.opening_direct import way_to
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
-from singleton.stores.access import Request
+from singleton.stores.access import Request, Token
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure, within
+from singleton.stores.wire import Wire
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer, error
 
 if TYPE_CHECKING:
@@ -190,3 +191,27 @@ async def test_what_is_asked_with_is_left_as_it_was() -> None:
 def test_a_request_shows_neither_its_query_nor_its_headers() -> None:
     asked = Request("PUT", "/made", f"sig={SECRET}", {"Authorization": SECRET})
     assert repr(asked) == "Request(method='PUT', path='/made')"
+
+
+async def test_nor_does_a_url_with_a_password() -> None:
+    given = GivenAccount(f"http://somebody:{SECRET}@127.0.0.1:1/made", AzureSasCredential("sv=1&sig=s"))
+    async with aclosing(opened(given)) as store:
+        failure = await failure_of(store.acquire("a", MINE, 15))
+    assert "can't connect" in str(failure)
+    assert str(failure).endswith("127.0.0.1:1")
+    assert_nothing_secret(failure)
+
+
+async def test_connections_are_closed_even_if_a_credential_can_not_be() -> None:
+    class Broken(Token):
+        async def aclose(self) -> None:
+            raise RuntimeError("no end")
+
+    async with ScriptedServer(Answer(200)) as server:
+        given = account(server, "token")
+        wire = Wire(given.endpoint, Broken(Credential(), close=True))
+        await wire.ask("GET", "/made/a", "", {}, 200)
+        with pytest.raises(RuntimeError, match="no end"):
+            await wire.aclose()
+        with pytest.raises(StoreFailure, match="closed"):
+            await wire.ask("GET", "/made/a", "", {}, 200)
