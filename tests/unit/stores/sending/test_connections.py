@@ -262,11 +262,12 @@ async def test_nor_after_an_answer_to_another_request() -> None:
         assert [len(peer.requests) for peer in server.peers] == [2, 1]
 
 
-async def test_nor_if_the_answer_came_before_the_request_was_sent() -> None:
+@pytest.mark.parametrize("status", [200, 413])
+async def test_nor_if_the_answer_came_before_the_request_was_sent(status: int) -> None:
     """What is left of the request would be taken for the next one."""
 
     async def script(peer: Peer) -> None:
-        await peer.say(b"HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n")
+        await peer.say(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status)
         await peer.until_closed()
 
     async def waiting(peer: Peer) -> None:
@@ -275,7 +276,7 @@ async def test_nor_if_the_answer_came_before_the_request_was_sent() -> None:
         await script(peer)
 
     async with served(waiting, Peer.serve) as (client, server):
-        assert (await ask(client, body=b"x" * 20_000_000)).status == 413
+        assert (await ask(client, body=b"x" * 20_000_000)).status == status
         assert not client._idle
         assert (await ask(client)).status == 200
         assert len(server.peers) == 2

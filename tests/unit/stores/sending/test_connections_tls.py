@@ -208,3 +208,30 @@ async def test_an_answer_that_came_before_the_request_was_sent_leaves_no_connect
         assert not client._idle
         assert (await ask(client)).status == 200
         assert len(server.peers) == 2
+
+
+async def test_of_two_that_connect_at_once_one_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that was given up just as it was there left open."""
+    go, there = asyncio.Event(), 0
+    loop: Any = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def addresses(*_: object, **__: object) -> Any:
+        return [(2, 1, 6, "", (f"127.0.0.{last}", server.port)) for last in (2, 3)]
+
+    async def together(new: Any, _: str, port: int, **more: Any) -> Any:
+        nonlocal there
+        made = await connect(new, "127.0.0.1", port, **more)
+        there += 1
+        if there == 2:
+            go.set()
+        await go.wait()
+        return made
+
+    monkeypatch.setattr(loop, "getaddrinfo", addresses)
+    monkeypatch.setattr(loop, "create_connection", together)
+    monkeypatch.setattr(connections, "_HEAD_START", 0.01)
+    async with RawServer(Peer.serve) as server, aclosing(Connections("http", f"{HOST}:{server.port}")) as client:
+        assert (await ask(client)).status == 200
+        await settled()
+        assert len(client._open) == 1
