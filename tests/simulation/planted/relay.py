@@ -111,6 +111,7 @@ RELAY: tuple[Mutant, ...] = (
         old="            self._waiters.move_to_end(each)",
         new="            pass",
         breaks="a runner that asks on the lock thread is behind callers that came later",
+        among="crowd",
     ),
     Mutant(
         name="a runner waits from anew where he moved",
