@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOST = "blob.example"
+USAGES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 
 
 def certificate(
@@ -42,7 +46,13 @@ def certificate(
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        # Python 3.13 asks for all that the standard does.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
+    if issuer is None:
+        signs = dict.fromkeys(USAGES, False) | {"key_cert_sign": True}
+        builder = builder.add_extension(x509.KeyUsage(**signs), critical=True)
     if issuer is not None:
         numeric = name[0].isdigit()
         named = x509.IPAddress(ipaddress.ip_address(name)) if numeric else x509.DNSName(name)
