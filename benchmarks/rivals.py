@@ -187,7 +187,7 @@ class Sent:
 
     async def send(self, method: str, comp: str, headers: Mapping[str, str]) -> None:
         """Send one request, and read its answer."""
-        raise NotImplementedError  # each way to the service has its own
+        raise NotImplementedError  # never reached: each way to the service has a method of its own
 
     def target(self, comp: str) -> str:
         """Return path and query."""

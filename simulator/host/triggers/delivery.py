@@ -71,7 +71,7 @@ def delivered_input(trigger: Parameter, delivery: Delivery) -> Any:
         told = _of_a_batch(trigger, delivery, told)
     try:
         return converter.decode(_body(trigger, delivery), trigger_metadata=told)
-    except NotImplementedError as error:
+    except NotImplementedError as error:  # so the converters of azure.functions refuse a body
         raise ValueError(f"the worker can't make a {trigger.binding} of this body: {error}") from error
 
 
