@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._many = _FEW_TASKS
         self._shuffle = shuffle
         self._nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
-        self._turns_before = 0
+        self._now_before, self._turns_before = start, 0
         self._look_up_at = _TURNS_A_LOOK
 
     # --- time ---------------------------------------------------------------------------------------------------------
@@ -153,7 +153,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return timer
 
     def _next_second(self) -> None:
-        """Sort the timers of the next second that has some."""
+        """Sort the timers of the next second that has some; raise ``Deadlock`` if there is none."""
+        if not self._seconds:
+            raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {[*self.leftover_tasks()]}")
         second = heapq.heappop(self._seconds)
         self._near_until = second + 1.0
         shelf = self._far.pop(second)
@@ -197,7 +199,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_until_complete(self, future: Coroutine[Any, Any, _T]) -> _T:  # type: ignore[override]
         """Run ``future`` to its end; raise ``Deadlock`` if it can't get there."""
         asyncio._set_running_loop(self)  # noqa: SLF001 - as every loop does
-        self._turns_before = self.turns
+        self._now_before, self._turns_before = self.now, self.turns
         try:
             with _young_garbage_only():
                 main: asyncio.Task[_T] = self.create_task(future)
@@ -215,34 +217,69 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _run_until(self, done: Callable[[], bool]) -> None:
-        """Run one round: all timers that are due, then all ready callbacks, except those that machines keep."""
+        """Run one round: all timers that are due, then all ready callbacks, except those that machines keep.
+
+        Most rounds have one timer and nothing else: it is run without becoming ready first.
+        """
         ready, timers, first = self._ready, self._near, self._ready.popleft
         if self._shuffle is not None:
             first = self._any_hosts_next
-        while not done():
-            if not ready or (-timers[-1][0] <= self.now if timers else self.now >= self._near_until):
-                self._advance()
-            for _ in range(len(ready)):
+        left = 0  # of this round
+        while True:
+            if left:
+                left -= 1
                 handle = first()
-                callback, machine = handle.callback, handle.machine
-                try:
-                    if callback is not None and (machine is None or machine.may_run(handle)):
-                        self.turns += 1
-                        handle.context.run(callback, *handle.args)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:  # noqa: BLE001 - as every loop does
-                    self._report(error, handle)
-                finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
-                    del handle, callback
-            if self.turns >= self._look_up_at:
+            elif done():
+                return
+            elif self.turns >= self._look_up_at:
                 self._look_up()
+                continue
+            elif ready:
+                if timers and timers[-1][0] >= -self.now:
+                    self._make_ready()
+                left = len(ready) - 1
+                handle = first()
+            elif timers:
+                minus_due, _, handle = timers.pop()
+                if handle.callback is None:
+                    continue
+                if minus_due < -self.now:
+                    self.now = -minus_due
+                if timers and timers[-1][0] >= minus_due:
+                    ready.append(handle)
+                    self._make_ready()
+                    left = len(ready) - 1
+                    handle = first()
+            else:
+                self._next_second()
+                continue
+            callback, machine = handle.callback, handle.machine
+            try:
+                if callback is not None and (machine is None or machine.steady or machine.may_run(handle)):
+                    self.turns += 1
+                    handle.context.run(callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as every loop does
+                self._report(error, handle)
+            finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
+                del handle, callback
+
+    def _make_ready(self) -> None:
+        """Make ready, after what is, the timers that are due now."""
+        timers, minus_now = self._near, -self.now
+        while timers and timers[-1][0] >= minus_now:
+            timer = timers.pop()[2]
+            if timer.callback is not None:
+                self._ready.append(timer)
 
     def _look_up(self) -> None:
         """Now and then: collect young garbage, and see whether time still moves."""
         self._look_up_at = self.turns + _TURNS_A_LOOK
         gc.collect(0)
-        if self.turns - self._turns_before > _MOST_TURNS:
+        if self.now > self._now_before:
+            self._now_before, self._turns_before = self.now, self.turns
+        elif self.turns - self._turns_before > _MOST_TURNS:
             raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
 
     def _report(self, error: BaseException, handle: Callback) -> None:
@@ -263,27 +300,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         handle = ready[index]
         del ready[index]
         return handle
-
-    def _advance(self) -> None:
-        """Make ready what is due; if nothing is ready, move time on to the next timer."""
-        ready, timers, seconds = self._ready, self._near, self._seconds
-        while True:
-            if timers:
-                minus_due, _, timer = timers[-1]
-                if timer.callback is not None:
-                    if -minus_due > self.now:
-                        if ready:
-                            return
-                        self.now = -minus_due
-                        self._turns_before = self.turns
-                    ready.append(timer)
-                timers.pop()
-            elif ready and not (seconds and seconds[0] <= self.now):
-                return
-            elif seconds:
-                self._next_second()
-            else:
-                raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {[*self.leftover_tasks()]}")
 
     # --- what asyncio asks of a loop ----------------------------------------------------------------------------------
 

@@ -101,7 +101,9 @@ class Machine:
         """It was told to stop, or is gone."""
         self.tell: Callable[..., None] = lambda _, **__: None
         """Told ``pause`` when anything of it stands still, and ``resume`` when all of it goes on."""
-        self.steps = 0
+        self.steady = True
+        """Nothing stops any of its callbacks, now or at a step: who runs them need not ask."""
+        self._steps = 0
         self.resumed_at = float("-inf")
         self._loop = loop
         self._stopped_until: dict[Part, float] = {}
@@ -131,11 +133,12 @@ class Machine:
         return max(now, due)
 
     def may_run(self, handle: Callback) -> bool:
-        """Tell whether a callback of this machine may run now; if not, it is kept here."""
+        """Tell whether a callback of this machine may run now; if not, it is kept here. Not asked while ``steady``."""
         if not self.crashed:
-            self.steps += 1
-            if self._at_step and self.steps >= self._at_step[0][0]:
+            self._steps += 1
+            if self._at_step and self._steps >= self._at_step[0][0]:
                 self._at_step.pop(0)[2]()
+                self._look_whether_steady()
             if not self._stopped_until:
                 return True
             part: Part = handle.context.get(PART, "user")
@@ -176,7 +179,8 @@ class Machine:
     def at_step(self, steps_from_now: int, act: Callable[[], object]) -> None:
         """Do this between two of its callbacks, so many from now: where no timer can be set for it."""
         number = len(self._at_step)
-        self._at_step = sorted([*self._at_step, (self.steps + steps_from_now, number, act)], key=lambda each: each[:2])
+        self._at_step = sorted([*self._at_step, (self._steps + steps_from_now, number, act)], key=lambda each: each[:2])
+        self.steady = False
 
     def stop_at_step(self, steps_from_now: int, seconds: float) -> None:
         """Stop the process between two of its callbacks: the pause that no timer can be set for."""
@@ -189,13 +193,14 @@ class Machine:
 
     def crash(self) -> None:
         """End the process, as SIGKILL does: nothing of it runs again, its ``finally`` blocks neither."""
-        self.crashed = True
+        self.crashed, self.steady = True, False
 
     def revive(self) -> None:
         """Run everything that was kept: only to clean up after the world has ended."""
         self.crashed = False
         self._stopped_until.clear()
         self._at_step.clear()
+        self.steady = True
         kept, self._kept = self._kept, []
         self._loop.requeue(kept)
 
@@ -204,6 +209,7 @@ class Machine:
             self.tell("pause")
         until = self._loop.now + seconds
         self._stopped_until[part] = max(until, self._stopped_until.get(part, until))
+        self.steady = False
         contextvars.Context().run(self._loop.call_at, until, self._go_on)
 
     def _go_on(self) -> None:
@@ -212,6 +218,7 @@ class Machine:
         stood = not self._goes_on
         for part in over:
             del self._stopped_until[part]
+        self._look_whether_steady()
         if over and not self.crashed:
             if stood and set(over) != {"log"}:
                 self.resumed_at = self._loop.now
@@ -219,6 +226,9 @@ class Machine:
                     self.tell("resume")
             kept, self._kept = self._kept, []
             self._loop.requeue(kept)
+
+    def _look_whether_steady(self) -> None:
+        self.steady = not (self.crashed or self._stopped_until or self._at_step)
 
     def context(self, part: Part = "user") -> contextvars.Context:
         """Return a context in which all code belongs to this machine."""
