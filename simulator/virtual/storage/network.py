@@ -27,22 +27,27 @@ SOON: Final = 0.4
 """Seconds within which a request is answered without faults."""
 
 
-@dataclass(slots=True)
 class Passage:
-    """What the network does to one request. Rules change it; by default all goes well."""
+    """What the network does to one request. Rules change it; by default all goes well.
 
-    out: float
-    back: float
-    lost: bool = False
-    reply_lost: bool = False
-    reset: bool = False
-    copies: int = 1
-    copy_delay: float = 0.0
+    What is usual stands in the class: to set it for each request would take longer than to send it.
+    """
+
+    lost = False
+    reply_lost = False
+    reset = False
+    copies = 1
+    copy_delay = 0.0
     answer: StoreFailure | None = None
     unsent: Exception | None = None
     """Raised on the machine instead of sending it."""
     unread: Exception | None = None
     """Raised on the machine instead of reading the reply."""
+
+    def __init__(self, out: float, back: float) -> None:
+        """``out`` and ``back``: seconds that request and reply take."""
+        self.out = out
+        self.back = back
 
     @property
     def good(self) -> bool:
@@ -112,22 +117,20 @@ class Network:
         for rule in self.rules:
             rule(request, passage)
         self.on_send(request, passage)
-        self._depart(future, request, passage)
+        if passage.unsent is None and not passage.lost:
+            self._loop.later(passage.out, self._arrive, future, request, passage)
+            for copy in range(1, passage.copies):
+                self._loop.later(passage.out + copy * passage.copy_delay, self._arrive, future, request, passage)
+        else:
+            self._lose(future, request, passage)
         return future
 
-    def _depart(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
-        later = self._loop.later
+    def _lose(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
+        self._wire.run(self.on_loss, request)
         if passage.unsent is not None:
-            self._wire.run(self.on_loss, request)
-            later(passage.out, self._deliver, future, request, None, passage.unsent)
-            return
-        if passage.lost:
-            self._wire.run(self.on_loss, request)
-            if passage.reset:
-                later(passage.out, self._deliver, future, request, None, _reset())
-            return
-        for copy in range(passage.copies):
-            later(passage.out + copy * passage.copy_delay, self._arrive, future, request, passage)
+            self._loop.later(passage.out, self._deliver, future, request, None, passage.unsent)
+        elif passage.reset:
+            self._loop.later(passage.out, self._deliver, future, request, None, _reset())
 
     def _arrive(self, future: asyncio.Future[Any], request: Request, passage: Passage) -> None:
         answer: Any = None

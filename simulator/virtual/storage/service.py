@@ -71,14 +71,16 @@ class Service(MemoryLeaseStore):
     def execute(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...]) -> Any:
         """Carry out one request at once. Raises ``StoreFailure`` for an answer that is an error."""
         try:
-            answer = _finish(getattr(self, call)(name, *args))
+            getattr(self, call)(name, *args).send(None)
+        except StopIteration as done:
+            if call not in _READS:
+                self._note(machine, call, name, args)
+            return done.value
         except StoreFailure:
             if call not in _READS:
                 self._note(machine, call, name, args, done=False)
             raise
-        if call not in _READS:
-            self._note(machine, call, name, args)
-        return answer
+        raise AssertionError(f"{call}: a request of the in-memory service waited for something")
 
     def operate(self, call: str, name: str) -> None:
         """Do what an operator does.
@@ -152,21 +154,21 @@ class Service(MemoryLeaseStore):
 
     def _begin(self, call: str) -> float:
         self.calls[call] += 1
-        return self._loop.time()
+        return self._loop.now
 
     def _note(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], *, done: bool = True) -> None:
         current, blob, now = self._tenures.get(name), self._blobs.get(name), self._loop.now
         if call == "create":
             self._made[name] = int(now)
-        leased = blob if blob is not None and blob.state(now) == "leased" else None
-        if current is not None and (leased is None or leased.lease_id != current.lease_id):
+        leased = blob is not None and blob.state(now) == "leased"
+        if current is not None and not (leased and blob.lease_id == current.lease_id):
             self._end(name, self._ending(current, call, machine), machine)
             current = None
-        if leased is not None and done:
+        if leased and done:
             if current is None:
-                self._begin_tenure(Tenure(name, leased.lease_id or "", machine, now, leased.expires))
-            elif current.expires != leased.expires:
-                current.expires = leased.expires
+                self._begin_tenure(Tenure(name, blob.lease_id or "", machine, now, blob.expires))
+            else:
+                current.expires = blob.expires
         if call in ("write", "put") and done:
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
 
@@ -202,15 +204,6 @@ class Service(MemoryLeaseStore):
         if call == "break_":
             return "taken over"
         return "expired" if tenure.expires <= self._loop.now else "taken away"
-
-
-def _finish(coro: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that waits for nothing."""
-    try:
-        coro.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("a request of the in-memory service waited for something")
 
 
 @dataclass(slots=True)
