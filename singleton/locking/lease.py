@@ -239,14 +239,15 @@ class Lease:
 
     def look(self, now: float) -> float:
         """Be lost at the deadline; ask for the turn of what is due; say when to look again. See ``Wheel``."""
-        if now >= self.deadline:
+        if now >= self._deadline or now >= self._touch_ends:
             self.context.copy().run(self.lose, "expired")
             return math.inf
-        for duty in self._duties():
-            if duty.due <= now:
-                self._turns.ask(duty, self._deadline if duty is self._renewals else self.deadline)
-            elif duty.ends <= now:
-                duty.cut_off()
+        if (touches := self._touches) is not None and touches.due <= now:
+            self._turns.ask(touches, self.deadline, now)
+        if (renewals := self._renewals).due <= now:
+            self._turns.ask(renewals, self._deadline, now)
+        elif renewals.ends <= now:
+            renewals.cut_off()
         return self._next()
 
     async def _renew(self) -> float:

@@ -59,8 +59,8 @@ class Duty:
         "_is_cut_off",
         "_limit",
         "_name",
-        "_then",
         "_turns",
+        "changed",
         "due",
         "ends",
         "number",
@@ -73,15 +73,16 @@ class Duty:
         name: str,
         due: float,
         ask: Callable[[], Coroutine[Any, Any, float]],
-        then: Callable[[], None],
+        changed: Callable[[], None],
         limit: Callable[[float], float] | None = None,
         *,
         context: contextvars.Context,
     ) -> None:
         """``ask`` makes the request, and returns when it is due again.
 
-        ``then`` is called when ``due`` or ``ends`` has changed. ``limit`` returns when a request that is sent now ends
-        at the latest; without it, ``ask`` sees to that. ``context``: a copy of it is the task's.
+        ``changed`` is called when ``due`` or ``ends`` has changed, but not while its owner is looked at. ``limit``
+        returns when a request that is sent now ends at the latest; without it, ``ask`` sees to that. ``context``: a copy
+        of it is the task's.
         """
         self.due = due
         self.ends = math.inf
@@ -90,7 +91,7 @@ class Duty:
         self._turns = turns
         self._name = name
         self._ask = ask
-        self._then = then
+        self.changed = changed
         self._limit = limit
         self._is_cut_off = False
         self._context = context
@@ -102,7 +103,6 @@ class Duty:
         self.task = asyncio.get_running_loop().create_task(self._once(), name=self._name, context=context)
         if self._limit is not None:
             self.ends = self._limit(now)
-            self._then()
 
     def cut_off(self) -> None:
         """Have the request that is under way fail, as one that got no answer in time."""
@@ -132,7 +132,7 @@ class Duty:
     async def _once(self) -> None:
         due = await self._ask()
         self.due, self.ends, self.task = due, math.inf, None
-        self._then()
+        self.changed()
         self._turns.over(self)
 
 
@@ -154,9 +154,13 @@ class Turns:
         self._grown = -math.inf
         self._made = 0
 
-    def ask(self, duty: Duty, deadline: float) -> None:
-        """Have this request made when it is its turn, but not before all has been looked at that is due now."""
+    def ask(self, duty: Duty, deadline: float, now: float) -> None:
+        """Have this request made when it is its turn: now, if nobody else waits, and nothing else is due."""
         duty.due = math.inf
+        if not self._waiting and len(self._places) < self._most and not self.wheel.is_due(now):
+            self._places[duty] = now
+            duty.begin(now)
+            return
         self._made = duty.number = self._made + 1
         heappush(self._waiting, (deadline, self._made, duty))
 
@@ -173,6 +177,8 @@ class Turns:
 
     def _send(self, now: float) -> None:
         """Send those for whom there is a place; where there is none, be looked at when there is, at the latest."""
+        if not self._waiting:
+            return
         late = self.wheel.late
         ceiling = PLACES if late <= _LATE else max(FEWEST, int(PLACES * _LATE / late))
         self._most = min(self._most, ceiling)
@@ -193,5 +199,7 @@ class Turns:
             if duty.number == number:
                 self._places[duty] = now
                 duty.begin(now)
+                if duty.ends < math.inf:
+                    duty.changed()
         self._most = FEWEST
         self.wheel.forget(self)

@@ -81,7 +81,7 @@ class Wheel:
         late: seconds by which it came too late of late: so busy is the loop, or its machine.
     """
 
-    __slots__ = ("_after", "_made", "_set_for", "_tickets", "_timer", "_turning", "_watched", "late")
+    __slots__ = ("_after", "_loop", "_made", "_set_by", "_set_for", "_tickets", "_timer", "_turning", "_watched", "late")
 
     def __init__(self, after: Callable[[float], object]) -> None:
         """``after(now)`` is called when all has been looked at whose time had come."""
@@ -91,20 +91,31 @@ class Wheel:
         self._tickets: list[_Ticket] = []
         self._watched = 0
         self._made = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._set_for = math.inf
+        self._set_by = 0
 
     def __len__(self) -> int:
         """Return how many have a ticket."""
         return self._watched
 
     def look_at(self, what: Watched, when: float) -> None:
-        """Look at this then, and not at the time that was named before."""
-        if not what.ticket:
+        """Look at this then, and not at the time that was named before.
+
+        The timer is moved to an earlier time, and to a later one only if it was set for this. Of others it stays where
+        it is, though nobody may need it there any more: that costs less.
+        """
+        before = what.ticket
+        if not before:
             self._watched += 1
-        self._add(what, when)
-        if not self._turning:
-            self._set_timer()
+        number = self._add(what, when)
+        if self._turning:
+            return
+        if when < self._set_for:
+            self._set(when, number)
+        elif before and before == self._set_by:
+            self._set_for_earliest()
 
     def forget(self, what: Watched) -> None:
         """Do not look at this any more."""
@@ -115,32 +126,42 @@ class Wheel:
         if not self._watched:
             self._tickets.clear()
 
-    def _add(self, what: Watched, when: float) -> None:
-        self._made = what.ticket = self._made + 1
-        heappush(self._tickets, (when, self._made, what))
-        if len(self._tickets) > 2 * self._watched + _FEW:
-            self._tickets[:] = [each for each in self._tickets if each[1] == each[2].ticket]
-            heapify(self._tickets)
+    def is_due(self, now: float) -> bool:
+        """Tell whether something else may have to be looked at by now."""
+        return bool(self._tickets) and self._tickets[0][0] <= now
 
-    def _set_timer(self) -> None:
-        """Set the timer for the earliest ticket that is somebody's. An earlier one stays: that costs less."""
+    def _add(self, what: Watched, when: float) -> int:
+        self._made = what.ticket = number = self._made + 1
+        tickets = self._tickets
+        heappush(tickets, (when, number, what))
+        if len(tickets) > 2 * self._watched + _FEW:
+            tickets[:] = [each for each in tickets if each[1] == each[2].ticket]
+            heapify(tickets)
+        return number
+
+    def _set_for_earliest(self) -> None:
+        """Set the timer for the earliest ticket that is somebody's."""
         tickets = self._tickets
         while tickets and tickets[0][1] != tickets[0][2].ticket:
             heappop(tickets)
-        when = tickets[0][0] if tickets else math.inf
-        if when >= self._set_for:
-            return
+        if tickets:
+            self._set(tickets[0][0], tickets[0][1])
+
+    def _set(self, when: float, number: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._set_for = when
-        self._timer = asyncio.get_running_loop().call_at(when, self._turn)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._set_for, self._set_by = when, number
+        self._timer = self._loop.call_at(when, self._turn)
 
     def _turn(self) -> None:
         """Look at all whose time has come."""
-        now = max(asyncio.get_running_loop().time(), self._set_for)  # asyncio's timers may come a hair too early
-        self.late = max(now - self._set_for, self.late / 2)
-        self._timer, self._set_for, self._turning = None, math.inf, True
-        tickets = self._tickets
+        assert self._loop is not None
+        set_for, tickets = self._set_for, self._tickets
+        now = max(self._loop.time(), set_for)  # asyncio's timers may come a hair too early
+        self.late = max(now - set_for, self.late / 2)
+        self._timer, self._set_for, self._set_by, self._turning = None, math.inf, 0, True
         try:
             while tickets and tickets[0][0] <= now:
                 _, number, what = heappop(tickets)
@@ -154,4 +175,4 @@ class Wheel:
             self._after(now)
         finally:  # where one of them raises, the others get their look next
             self._turning = False
-            self._set_timer()
+            self._set_for_earliest()

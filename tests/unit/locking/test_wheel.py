@@ -89,6 +89,19 @@ async def test_an_earlier_time_is_kept_beside_later_ones() -> None:
 
 
 @virtual
+async def test_what_the_timer_was_set_for_takes_it_along_to_a_later_time_but_not_past_others() -> None:
+    wheel, first, second = a_wheel(), Looked(), Looked()
+    wheel.look_at(first, 1.0)
+    wheel.look_at(second, 3.0)
+    wheel.look_at(first, 5.0)
+    assert [timer.due for timer in pending_timers()] == [3.0]
+    wheel.look_at(second, 6.0)
+    assert [timer.due for timer in pending_timers()] == [5.0]
+    await until(10.0)
+    assert (first.at, second.at) == ([5.0], [6.0])
+
+
+@virtual
 async def test_those_for_one_time_are_looked_at_in_the_order_in_which_they_came() -> None:
     wheel = a_wheel()
     order: list[int] = []
@@ -132,6 +145,14 @@ async def test_times_that_count_no_more_do_not_pile_up() -> None:
 
 
 # --- the leases on it -------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_lease_that_is_renewed_has_the_loop_wake_up_for_its_next_renewal_and_not_before() -> None:
+    (lease,) = await leases(Network(), 1, Turns())
+    await until(8.0)
+    assert [timer.due for timer in pending_timers()] == [pytest.approx(lease.deadline - 14.0 + 7.5)]
+    await lease.stop()
 
 
 @virtual
