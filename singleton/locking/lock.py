@@ -130,7 +130,9 @@ class Lock:
     @property
     def next_look(self) -> float:
         """When to look at a lock that somebody else has, as it may show that he has fallen silent; infinite: never."""
-        due = math.inf if self._takeover is None else self._takeover.due
+        if self._takeover is None:
+            return math.inf
+        due = self._takeover.due
         return due if due > asyncio.get_running_loop().time() else math.inf
 
     async def at_rest(self) -> None:

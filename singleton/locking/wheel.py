@@ -157,11 +157,14 @@ class Wheel:
 
     def _turn(self) -> None:
         """Look at all whose time has come."""
-        assert self._loop is not None
         set_for, tickets = self._set_for, self._tickets
+        self._timer, self._set_for, self._set_by = None, math.inf, 0
+        if not tickets:
+            return
+        assert self._loop is not None
         now = max(self._loop.time(), set_for)  # asyncio's timers may come a hair too early
         self.late = max(now - set_for, self.late / 2)
-        self._timer, self._set_for, self._set_by, self._turning = None, math.inf, 0, True
+        self._turning = True
         try:
             while tickets and tickets[0][0] <= now:
                 _, number, what = heappop(tickets)

@@ -70,7 +70,7 @@ def pending_timers() -> list[Timer]:
     """Return the loop's timers that are neither due yet nor cancelled."""
     loop = virtual_loop()
     near = [timer for _, _, timer in loop._near if not timer.cancelled()]
-    return near + [timer for shelf in loop._far.values() for timer in shelf.values()]
+    return near + [timer for shelf in loop._far.values() for timer in shelf]
 
 
 async def until(when: float) -> None:

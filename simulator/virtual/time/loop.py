@@ -67,7 +67,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready: deque[Callback] = deque()
         self._near: list[_Due] = []
         self._near_until = math.floor(start) + 1.0
-        self._far: dict[int, dict[int, Timer]] = {}
+        self._far: dict[int, dict[Timer, _Due]] = {}
         self._seconds: list[int] = []
         self._order = 0
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
@@ -139,7 +139,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._order = order = self._order - 1
         timer = Timer()
         timer.callback, timer.args, timer.context, timer.machine = callback, args, context, machine
-        timer.due, timer.order = due, order
+        timer.due = due
         if due < self._near_until:
             timer.shelf = None
             insort(self._near, (-due, order, timer))
@@ -148,7 +148,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if shelf is None:
             shelf = self._far[second] = {}
             heapq.heappush(self._seconds, second)
-        shelf[order] = timer
+        shelf[timer] = (-due, order, timer)
         timer.shelf = shelf
         return timer
 
@@ -159,10 +159,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         second = heapq.heappop(self._seconds)
         self._near_until = second + 1.0
         shelf = self._far.pop(second)
-        for order, timer in shelf.items():
-            timer.shelf = None
-            self._near.append((-timer.due, order, timer))
+        self._near.extend(shelf.values())
         self._near.sort()
+        shelf.clear()  # its timers refer to it
 
     def requeue(self, handles: list[Callback]) -> None:
         """Make callbacks ready that a paused machine kept, in their order."""
@@ -235,7 +234,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self._look_up()
                 continue
             elif ready:
-                if timers and timers[-1][0] >= -self.now:
+                if (timers and timers[-1][0] >= -self.now) or self.now >= self._near_until:
                     self._make_ready()
                 left = len(ready) - 1
                 handle = first()
@@ -245,7 +244,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     continue
                 if minus_due < -self.now:
                     self.now = -minus_due
-                if timers and timers[-1][0] >= minus_due:
+                if timers and timers[-1][0] >= -self.now:
                     ready.append(handle)
                     self._make_ready()
                     left = len(ready) - 1
@@ -268,6 +267,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _make_ready(self) -> None:
         """Make ready, after what is, the timers that are due now."""
         timers, minus_now = self._near, -self.now
+        while self._seconds and self._seconds[0] <= self.now:
+            self._next_second()
         while timers and timers[-1][0] >= minus_now:
             timer = timers.pop()[2]
             if timer.callback is not None:

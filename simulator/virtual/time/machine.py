@@ -54,21 +54,19 @@ class Timer(Callback):
 
     Attributes:
         due: the true time at which it runs.
-        order: its number, by which timers for the same time run.
-        shelf: where its loop keeps it until its second comes. Most timers are cancelled before.
+        shelf: where its loop keeps it until its second comes, with its place. Most timers are cancelled before.
     """
 
-    __slots__ = ("due", "order", "shelf")
+    __slots__ = ("due", "shelf")
 
     due: float
-    order: int
-    shelf: dict[int, Timer] | None
+    shelf: dict[Timer, tuple[float, int, Timer]] | None
 
     def cancel(self) -> None:
         """As for each callback; and the loop drops it."""
         self.callback, self.args, self.context = None, (), _NOWHERE
         if self.shelf is not None:
-            del self.shelf[self.order]
+            self.shelf.pop(self, None)
             self.shelf = None
 
 
