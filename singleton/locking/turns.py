@@ -80,9 +80,9 @@ class Duty:
     ) -> None:
         """``ask`` makes the request, and returns when it is due again.
 
-        ``changed`` is called when ``due`` or ``ends`` has changed, but not while its owner is looked at. ``limit``
-        returns when a request that is sent now ends at the latest; without it, ``ask`` sees to that. ``context``: a copy
-        of it is the task's.
+        ``changed`` is called when ``due`` or ``ends`` has changed, but not during the look that asked for its turn.
+        ``limit`` returns when a request that is sent now ends at the latest; without it, ``ask`` sees to that.
+        ``context``: a copy of it is the task's.
         """
         self.due = due
         self.ends = math.inf

@@ -81,7 +81,18 @@ class Wheel:
         late: seconds by which it came too late of late: so busy is the loop, or its machine.
     """
 
-    __slots__ = ("_after", "_loop", "_made", "_set_by", "_set_for", "_tickets", "_timer", "_turning", "_watched", "late")
+    __slots__ = (
+        "_after",
+        "_loop",
+        "_made",
+        "_set_by",
+        "_set_for",
+        "_tickets",
+        "_timer",
+        "_turning",
+        "_watched",
+        "late",
+    )
 
     def __init__(self, after: Callable[[float], object]) -> None:
         """``after(now)`` is called when all has been looked at whose time had come."""

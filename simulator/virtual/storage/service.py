@@ -16,7 +16,7 @@ from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
 
     from simulator.virtual.storage.network import Network
     from simulator.virtual.time.loop import VirtualLoop
@@ -160,15 +160,15 @@ class Service(MemoryLeaseStore):
         current, blob, now = self._tenures.get(name), self._blobs.get(name), self._loop.now
         if call == "create":
             self._made[name] = int(now)
-        leased = blob is not None and blob.state(now) == "leased"
-        if current is not None and not (leased and blob.lease_id == current.lease_id):
+        leased = blob if blob is not None and blob.state(now) == "leased" else None
+        if current is not None and (leased is None or leased.lease_id != current.lease_id):
             self._end(name, self._ending(current, call, machine), machine)
             current = None
-        if leased and done:
+        if leased is not None and done:
             if current is None:
-                self._begin_tenure(Tenure(name, blob.lease_id or "", machine, now, blob.expires))
+                self._begin_tenure(Tenure(name, leased.lease_id or "", machine, now, leased.expires))
             else:
-                current.expires = blob.expires
+                current.expires = leased.expires
         if call in ("write", "put") and done:
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
 

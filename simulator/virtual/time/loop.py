@@ -10,9 +10,9 @@ callback: a paused machine keeps it for later, a crashed one for ever. It is kep
 dead process must not run. A machine whose clock drifts reads other times and sets its timers by them. Callbacks without
 a host are the network's and the service's, and always run.
 
-**Timers.** The timers of this second are in one sorted list, the next one last: most new timers are due soon, so they
-go in near the end. The timers of later seconds are unsorted, each second on a shelf of its own. Most are cancelled
-there, and are gone at once.
+**Timers.** The timers of this eighth of a second are in one sorted list, the next one last: most new timers are due
+soon, so they go in near the end. Later timers are unsorted, those of each eighth on a shelf of their own. Most are
+cancelled there, and are gone at once. Wider shelves make long lists: with ten thousand hosts they take longer.
 
 **Order.** The first callback runs first. With ``shuffle`` a random host's next callback runs, but the callbacks of one
 host stay in order: asyncio promises that order, and the world does not promise an order among hosts.
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
 
 _T = TypeVar("_T")
+_SHELVES_A_SECOND = 8
 _TURNS_A_LOOK = 1_000_000
 """Callbacks between two checks of garbage, and of whether time moves."""
 
@@ -66,9 +67,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.turns = 0
         self._ready: deque[Callback] = deque()
         self._near: list[_Due] = []
-        self._near_until = math.floor(start) + 1.0
+        self._near_until = (math.floor(start * _SHELVES_A_SECOND) + 1) / _SHELVES_A_SECOND
         self._far: dict[int, dict[Timer, _Due]] = {}
-        self._seconds: list[int] = []
+        self._shelves: list[int] = []
         self._order = 0
         self._tasks: dict[asyncio.Task[Any], Machine | None] = {}
         self._many = _FEW_TASKS
@@ -135,7 +136,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context,
         machine: Machine | None,
     ) -> Timer:
-        """Set a timer: in order if its second has begun, else on the shelf of its second."""
+        """Set a timer: in order if its time is near, else on its shelf."""
         self._order = order = self._order - 1
         timer = Timer()
         timer.callback, timer.args, timer.context, timer.machine = callback, args, context, machine
@@ -144,21 +145,21 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             timer.shelf = None
             insort(self._near, (-due, order, timer))
             return timer
-        shelf = self._far.get(second := int(due))
+        shelf = self._far.get(number := int(due * _SHELVES_A_SECOND))
         if shelf is None:
-            shelf = self._far[second] = {}
-            heapq.heappush(self._seconds, second)
+            shelf = self._far[number] = {}
+            heapq.heappush(self._shelves, number)
         shelf[timer] = (-due, order, timer)
         timer.shelf = shelf
         return timer
 
-    def _next_second(self) -> None:
-        """Sort the timers of the next second that has some; raise ``Deadlock`` if there is none."""
-        if not self._seconds:
+    def _next_shelf(self) -> None:
+        """Sort the timers of the next shelf; raise ``Deadlock`` if there is none."""
+        if not self._shelves:
             raise Deadlock(f"nothing left to happen at {self.now:.3f} s; waiting: {[*self.leftover_tasks()]}")
-        second = heapq.heappop(self._seconds)
-        self._near_until = second + 1.0
-        shelf = self._far.pop(second)
+        number = heapq.heappop(self._shelves)
+        self._near_until = (number + 1) / _SHELVES_A_SECOND
+        shelf = self._far.pop(number)
         self._near.extend(shelf.values())
         self._near.sort()
         shelf.clear()  # its timers refer to it
@@ -250,7 +251,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     left = len(ready) - 1
                     handle = first()
             else:
-                self._next_second()
+                self._next_shelf()
                 continue
             callback, machine = handle.callback, handle.machine
             try:
@@ -267,8 +268,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _make_ready(self) -> None:
         """Make ready, after what is, the timers that are due now."""
         timers, minus_now = self._near, -self.now
-        while self._seconds and self._seconds[0] <= self.now:
-            self._next_second()
+        while self._shelves and self._shelves[0] <= self.now * _SHELVES_A_SECOND:
+            self._next_shelf()
         while timers and timers[-1][0] >= minus_now:
             timer = timers.pop()[2]
             if timer.callback is not None:

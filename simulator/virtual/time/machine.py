@@ -54,7 +54,7 @@ class Timer(Callback):
 
     Attributes:
         due: the true time at which it runs.
-        shelf: where its loop keeps it until its second comes, with its place. Most timers are cancelled before.
+        shelf: where its loop keeps it until it is near, with its place in the order. Most timers are cancelled before.
     """
 
     __slots__ = ("due", "shelf")
