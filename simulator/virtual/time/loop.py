@@ -33,25 +33,24 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from simulator.virtual.time.machine import HOST, Callback, Timer
+from simulator.virtual.time.tasks import Tasks
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Iterator
 
     from simulator.virtual.time.machine import Machine
+    from simulator.virtual.time.tasks import Hosts
 
 _T = TypeVar("_T")
 _SHELVES_A_SECOND = 8
 _TURNS_A_LOOK = 1_000_000
 """Callbacks between two checks of garbage, and of whether time moves."""
 
-_FEW_TASKS = 16
 _MOST_TURNS = 5_000_000
 """Callbacks at one instant after which time counts as standing still."""
 
 
-_Tasks: TypeAlias = "dict[asyncio.Task[Any], Machine | None]"
-"""Tasks, each with its host."""
 _Due: TypeAlias = "tuple[float, int, Timer]"
 """When a timer is due, its number, and itself; both numbers negative, as the next timer is the last of its list."""
 
@@ -73,10 +72,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._far: dict[int, dict[Timer, _Due]] = {}
         self._shelves: list[int] = []
         self._order = 0
-        self._new: _Tasks = {}
-        self._young: _Tasks = {}
-        self._old: _Tasks = {}
-        self._many_new = self._many_old = _FEW_TASKS
+        self._tasks = Tasks()
         self._shuffle = shuffle
         self._nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
         self._now_before, self._turns_before = start, 0
@@ -183,32 +179,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[Any]:
         """Make a task of this loop, and keep it from garbage collection."""
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
-        self._new[task] = HOST.get() if context is None else context.get(HOST)
-        if len(self._new) > self._many_new:
-            self._grow_old()
+        self._tasks.add(task, HOST.get() if context is None else context.get(HOST))
         return task
 
-    def _grow_old(self) -> None:
-        """Now and then drop tasks that have ended: a callback from each would take a tenth of the time.
-
-        Most are short. So those that are still there at a second look are seldom looked at again, and the next tasks
-        soon get the memory of the others.
-        """
-        self._old |= _not_done(self._young)
-        self._young, self._new = _not_done(self._new), {}
-        self._many_new = max(_FEW_TASKS, 2 * len(self._young))
-        if len(self._old) > self._many_old:
-            self._old = _not_done(self._old)
-            self._many_old = max(_FEW_TASKS, 2 * len(self._old))
-
-    def leftover_tasks(self) -> _Tasks:
-        """Return the tasks that have not ended, each with its host, in the order in which they began; drop the others.
-
-        What a task returned is nobody's any more when it is dropped.
-        """
-        self._old = _not_done(self._old | self._young | self._new)
-        self._young, self._new = {}, {}
-        return dict(self._old)
+    def leftover_tasks(self) -> Hosts:
+        """Return the tasks that have not ended, each with its host, in order; drop the others. See ``Tasks``."""
+        return self._tasks.leftover()
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -335,10 +311,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         """Return False: there is nothing to close."""
         return False
-
-
-def _not_done(tasks: _Tasks) -> _Tasks:
-    return {task: host for task, host in tasks.items() if not task.done()}
 
 
 @contextlib.contextmanager

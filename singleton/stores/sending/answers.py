@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -19,9 +19,9 @@ _LINE: Final = 8190
 _HEADS: Final = 65_536
 """Bytes of an answer's head, at most, together with those of interim answers before it; and of its trailers."""
 _BEGIN: Final = b"HTTP/1."
-_FIELD: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n"
+_FIELD: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n"
 _HEAD: Final = re.compile(
-    rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?\r\n((?:" + _FIELD + rb")*)\r\n"
+    rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*+)?\r\n((?:" + _FIELD + rb")*+)\r\n"
 )
 _TRAILER: Final = re.compile(_FIELD)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,12})(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
@@ -30,6 +30,9 @@ _CHUNKED: Final = re.compile("chunked", re.ASCII | re.IGNORECASE)
 """Not by ``lower()``: that makes a ``k`` of the sign for kelvin."""
 _ONCE: Final = frozenset({"date", "etag", "last-modified"})
 """Headers that an answer has once or not at all, as it has all whose names begin with ``x-ms-``."""
+_CHUNKS: Final = -1
+_TO_THE_END: Final = -2
+"""How long a body is whose length is not told: it comes in chunks, or ends with the connection."""
 
 
 class Nonsense(Exception):
@@ -66,6 +69,11 @@ class Headers(Mapping[str, str]):
                 value = f"{before}, {value}"
             self._fields[key] = name, value
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of this header. The mixin of ``Mapping`` raises an error for each that is missing."""
+        found = self._fields.get(name.lower())
+        return default if found is None else found[1]
+
     def __getitem__(self, name: str) -> str:
         return self._fields[name.lower()][1]
 
@@ -85,6 +93,8 @@ class Reader:
 
     __slots__ = ("_body", "_bytes", "_head_only", "_headers", "_most", "_reading", "_status", "_to_end", "lasts")
 
+    _headers: Mapping[str, str]
+
     def __init__(self, method: str, most: int) -> None:
         """``most``: of a body that is longer only the beginning is read."""
         self.lasts = False
@@ -92,9 +102,9 @@ class Reader:
         self._most = most
         self._bytes = bytearray()  # that came, and are not read yet
         self._body = bytearray()
+        self._status = 0
         self._to_end = False  # of the connection
-        self._reading = self._read()
-        next(self._reading)
+        self._reading: Reading | None = None
 
     @property
     def answer(self) -> Answer:
@@ -107,9 +117,28 @@ class Reader:
         Raises:
             Nonsense: it is no answer.
         """
+        if self._reading is None:
+            if self._is_whole(data):
+                return True
+            self._reading = self._read()
         self._bytes += data
         for _ in self._reading:
             return False
+        return True
+
+    def _is_whole(self, data: bytes) -> bool:
+        """Read an answer that is here with its first bytes, and nothing after it, as nearly all are; False: it is not.
+
+        It is for speed only: what it leaves is read from the beginning.
+        """
+        found = _HEAD.match(data)
+        if found is None or found.end() > _LINE or found[2] < b"200":
+            return False
+        lasts, length = self._understood(found)
+        if not 0 <= length <= self._most or len(data) != found.end() + length:
+            return False
+        self._body += data[found.end() :]
+        self.lasts = lasts
         return True
 
     def end(self) -> bool:
@@ -117,7 +146,6 @@ class Reader:
         return self._to_end
 
     def _read(self) -> Reading:
-        yield
         room = _HEADS
         while True:
             head = yield from self._up_to(b"\r\n\r\n", room, _BEGIN)
@@ -130,7 +158,20 @@ class Reader:
                 break
             if status == 101:
                 raise Nonsense("another protocol")
-        self._status = status
+        lasts, length = self._understood(found)
+        if length == _CHUNKS:
+            lasts = (yield from self._chunks()) and lasts
+        elif length == _TO_THE_END:
+            self._to_end = True
+            while (yield from self._take(_LINE)):
+                pass
+        else:
+            lasts = (yield from self._take(length)) and lasts
+        self.lasts = lasts and not self._bytes  # what comes after the answer is nobody's
+
+    def _understood(self, found: re.Match[bytes]) -> tuple[bool, int]:
+        """Understand a head: does its connection last, and how long is the body?"""
+        self._status = status = int(found[2])
         self._headers = headers = Headers(found[3].decode("utf-8", "surrogateescape"))
         words = [word.strip().lower() for word in headers.get("Connection", "").split(",")]
         lasts = "close" not in words and (found[1] == b"1" or "keep-alive" in words)
@@ -140,21 +181,18 @@ class Reader:
         if coding is not None and (length is not None or not _CHUNKED.fullmatch(coding) or found[1] == b"0"):
             raise Nonsense("a body of doubtful length")
         if self._head_only:
-            pass
-        elif status in (204, 304):
+            return lasts, 0
+        if status in (204, 304):
             if coding is not None or int(length or 0):
                 raise Nonsense("a body where none can be")
-        elif coding is not None:
-            lasts = (yield from self._chunks()) and lasts
-        elif length is not None:
-            lasts = (yield from self._take(int(length))) and lasts
-        elif status < 300:
+            return lasts, 0
+        if coding is not None:
+            return lasts, _CHUNKS
+        if length is not None:
+            return lasts, int(length)
+        if status < 300:
             raise Nonsense("a body whose end can't be told")  # half of it would be taken for the whole
-        else:
-            lasts, self._to_end = False, True
-            while (yield from self._take(_LINE)):
-                pass
-        self.lasts = lasts and not self._bytes  # what comes after the answer is nobody's
+        return False, _TO_THE_END
 
     def _up_to(self, mark: bytes, room: int, begin: bytes = b"") -> Generator[None, None, bytes]:
         """Take the bytes up to the end of a mark, which has to come within ``room`` bytes."""
