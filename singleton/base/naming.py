@@ -18,6 +18,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base.valued import Valued
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -73,14 +75,9 @@ def under_way(invocation: Invocation) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def speaking_of(invocation: Invocation | None) -> Iterator[None]:
+def speaking_of(invocation: Invocation | None) -> Valued[Invocation]:
     """Log in the name of this invocation in the block."""
-    token = _current.set(invocation or _NOBODY)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return Valued(_current, invocation or _NOBODY)
 
 
 def speak_of(invocation: Invocation | None) -> None:
@@ -88,15 +85,9 @@ def speak_of(invocation: Invocation | None) -> None:
     _current.set(invocation or _NOBODY)
 
 
-@contextmanager
-def noted() -> Iterator[None]:
+def noted() -> Valued[Invocation | None]:
     """See to it that what the block begins on another thread knows for whom: also in a function without a guard."""
-    known = whose()
-    if known is None:
-        yield
-        return
-    with speaking_of(known):
-        yield
+    return Valued(_current, whose())
 
 
 def whose() -> Invocation | None:

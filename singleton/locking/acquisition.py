@@ -149,7 +149,8 @@ class Acquisition:
         Returns:
             since when others can have it, by the loop's clock: later than now where it has to lapse.
         """
-        self._id = self._new_id()
+        if self._id == lease.id:  # else there is another one, for which nobody has asked
+            self._id = self._new_id()
         await lease.stop()
         done = True
         if lease.lost in (None, "expired", "broken", "too long"):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from singleton.base.both import parts_of
 from singleton.base.errors import LockNotAcquired
+from singleton.base.valued import Valued
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:
@@ -174,14 +175,9 @@ def enter_again(lock: Hashable) -> tuple[Hold, Entry] | None:
     return None
 
 
-@contextmanager
-def asking(caller: Caller | None = None) -> Iterator[None]:
+def asking(caller: Caller | None = None) -> Valued[Caller]:
     """Note, for the lock thread, who asks for what the block begins there; None: who runs."""
-    token = _asks.set(caller or this_caller())
-    try:
-        yield
-    finally:
-        _asks.reset(token)
+    return Valued(_asks, caller or this_caller())
 
 
 def is_inside(turn: Turn | None) -> bool:

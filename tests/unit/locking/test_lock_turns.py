@@ -107,13 +107,13 @@ async def test_all_of_five_greedy_processes_get_a_fair_share() -> None:
     sections = [0] * 5
 
     async def greedy(number: int) -> None:
-        while now() < 500.0:
+        while now() < 2000.0:  # in a few minutes chance decides: of 500 s one process in four gets less than half
             await section(locks[number], 0.1)
             sections[number] += 1
 
     await asyncio.gather(*(greedy(number) for number in range(5) for _ in range(3)))
     assert min(sections) > 0.5 * max(sections), sections
-    assert sum(sections) > 0.8 * 500.0 / 0.1, sections
+    assert sum(sections) > 0.8 * 2000.0 / 0.1, sections
 
 
 @pytest.mark.parametrize("fate", [answered(403, "AuthorizationFailure"), LOST_REQUEST, answered(500)])
