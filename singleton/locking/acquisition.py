@@ -149,8 +149,7 @@ class Acquisition:
         Returns:
             since when others can have it, by the loop's clock: later than now where it has to lapse.
         """
-        if self._id == lease.id:  # else there is another one, for which nobody has asked
-            self._id = self._new_id()
+        self._id = self._new_id()
         await lease.stop()
         done = True
         if lease.lost in (None, "expired", "broken", "too long"):

@@ -263,8 +263,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="id reused after release",
         file=ACQUISITION,
-        old="            self._id = self._new_id()\n        await lease.stop()\n",
-        new="            pass\n        await lease.stop()\n",
+        old="        self._id = self._new_id()\n        await lease.stop()\n",
+        new="        await lease.stop()\n",
         breaks="a release that arrives late ends the next lease of that id (B8)",
     ),
     Mutant(

@@ -56,8 +56,6 @@ WHEELS: tuple[Mutant, ...] = (
         old="            self._set_for_earliest()\n\n    def forget",
         new="            self._set(when, number)\n\n    def forget",
         breaks="a lease that is due before another one's next renewal is renewed, or lost, too late",
-        by=("tests/unit/locking/test_wheel.py",),
-        why="it takes two leases of one process, and the answer of a renewal for which the timer was set",
     ),
     Mutant(
         name="wheel forgets the others with one",
