@@ -99,13 +99,11 @@ WHEELS: tuple[Mutant, ...] = (
         why="no host of a world has so many leases that one waits for its turn",
     ),
     Mutant(
-        name="first who is due asks before all others",
+        name="who is due alone is forgotten",
         file=TURNS,
-        old=" and not self.wheel.is_due(now):\n",
-        new=":\n",
-        breaks="a request that has time goes before one that has none",
-        by=("tests/unit/locking/test_turns.py",),
-        why="no host of a world has so many leases that one waits for its turn",
+        old="            duty.begin(now)\n            return\n",
+        new="            return\n",
+        breaks="a lease whose renewal is due while no other is, is not renewed",
     ),
     Mutant(
         name="no end to the requests under way",
