@@ -149,7 +149,7 @@ def test_on_a_terminal_the_run_is_drawn(tmp_path: Path, storage: str) -> None:
     assert "work comes in" in text
     last = text.rpartition("the hosts stop")[2]
     assert "HOLDS, as far as it was tried: " in last
-    assert re.search(r"host-2 .*█", last)  # the timeline stays
+    assert re.search(r"host-[12] .*█", last)  # the timeline stays; in two seconds one host may have had no turn
     (report,) = (tmp_path / "cache" / "reports").glob("run-*.html")
     assert str(report) in last.rstrip().splitlines()[-1]
     assert problems(json.loads((tmp_path / "t.json").read_text())) == []
