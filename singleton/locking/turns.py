@@ -50,6 +50,7 @@ class Duty:
         due: when to make it next, by the loop's clock; infinite: it waits for its turn, is under way, or has ended.
         ends: when to cut off the request that is under way; infinite: there is none, or never.
         number: its place among those that wait for their turn; 0: it does not wait.
+        changed: called when ``due`` or ``ends`` has changed, but not during the look that asked for its turn.
         task: the request under way.
     """
 
@@ -80,7 +81,6 @@ class Duty:
     ) -> None:
         """``ask`` makes the request, and returns when it is due again.
 
-        ``changed`` is called when ``due`` or ``ends`` has changed, but not during the look that asked for its turn.
         ``limit`` returns when a request that is sent now ends at the latest; without it, ``ask`` sees to that.
         ``context``: a copy of it is the task's.
         """
