@@ -71,7 +71,8 @@ def test_every_kind_strikes_and_all_that_ended_comes_back(sim: Callable[..., Sim
     for fault in told["fault"]:
         end = ended[fault.get("id")]
         assert end.t - fault.t <= (fault.get("seconds") or 15.0) + 1.0
-        assert (end.get("hits") > 0) == (fault.get("kind") in ON_THE_NETWORK), fault
+        if fault.get("kind") != "throttle" or end.get("hits"):  # it is 40 % of two seconds, and may meet nobody
+            assert (end.get("hits") > 0) == (fault.get("kind") in ON_THE_NETWORK), fault
 
     # The killed one and the drained one come back under their next names, and work.
     (healed,) = told["healed"]
