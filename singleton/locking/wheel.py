@@ -155,7 +155,7 @@ class Wheel:
         tickets = self._tickets
         while tickets and tickets[0][1] != tickets[0][2].ticket:
             heappop(tickets)
-        if tickets:
+        if tickets and tickets[0][0] < math.inf:
             self._set(tickets[0][0], tickets[0][1])
 
     def _set(self, when: float, number: int) -> None:
@@ -168,13 +168,13 @@ class Wheel:
 
     def _turn(self) -> None:
         """Look at all whose time has come."""
+        assert self._loop is not None
         set_for, tickets = self._set_for, self._tickets
+        now = max(self._loop.time(), set_for)  # asyncio's timers may come a hair too early
+        self.late = max(now - set_for, self.late / 2)  # also where nobody is left to look at: else it stays late
         self._timer, self._set_for, self._set_by = None, math.inf, 0
         if not tickets:
             return
-        assert self._loop is not None
-        now = max(self._loop.time(), set_for)  # asyncio's timers may come a hair too early
-        self.late = max(now - set_for, self.late / 2)
         self._turning = True
         try:
             while tickets and tickets[0][0] <= now:

@@ -237,7 +237,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     continue
                 if minus_due < -self.now:
                     self.now = -minus_due
-                if timers and timers[-1][0] >= -self.now:
+                if (timers and timers[-1][0] >= -self.now) or self.now >= self._near_until:
                     ready.append(handle)
                     self._make_ready()
                     left = len(ready) - 1

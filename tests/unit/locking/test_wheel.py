@@ -102,6 +102,21 @@ async def test_what_the_timer_was_set_for_takes_it_along_to_a_later_time_but_not
 
 
 @virtual
+async def test_after_a_stall_it_is_late_no_more_also_while_nobody_is_left_to_look_at() -> None:
+    wheel = a_wheel()
+    wheel.look_at(Looked(), 1.0)
+    virtual_loop().now += 15.0
+    await asyncio.sleep(0.001)
+    assert wheel.late == pytest.approx(14.0)
+    for _ in range(30):
+        what = Looked()
+        wheel.look_at(what, now() + 5.0)
+        wheel.forget(what)
+        await asyncio.sleep(10.0)
+    assert wheel.late < 0.001
+
+
+@virtual
 async def test_those_for_one_time_are_looked_at_in_the_order_in_which_they_came() -> None:
     wheel = a_wheel()
     order: list[int] = []
