@@ -165,6 +165,49 @@ async def test_who_hangs_holds_up_the_others_for_a_moment_only() -> None:
 
 
 @virtual
+async def test_a_renewal_that_waited_for_its_turn_and_hangs_is_cut_off_and_tried_again() -> None:
+    network, turns = Network(), Turns()
+    leases = [await taken(network, number, turns) for number in range(PLACES)]
+    network.always("renew", LOST_REQUEST)
+    await until(9.0)
+    network.heal()
+    await until(13.5)  # each has had its second try well before its deadline
+    assert all(lease.lost is None and lease.deadline > 20.0 for lease in leases)
+    await stop(leases)
+
+
+@virtual
+async def test_a_renewal_is_asked_for_while_a_touch_is_due() -> None:
+    network, turns = Network(), Turns()
+    lease = await taken(network, 1, turns)
+
+    async def touch() -> float:
+        lease.touched(now(), 1.8)
+        return now() + 0.5  # one falls on each renewal
+
+    lease.touched(now(), 1.8)
+    lease.accompany(touch, now() + 0.5)
+    await until(8.0)
+    (renewed,) = network.sent("renew")
+    assert renewed.sent == pytest.approx(lease.began + 7.5)
+    await lease.stop()
+
+
+@virtual
+async def test_those_who_are_due_one_after_the_other_have_no_more_places_than_there_are() -> None:
+    network, turns = Busy(), Turns()
+    leases = []
+    for number in range(4 * FEWEST):
+        leases.append(await taken(network, number, turns))
+        await asyncio.sleep(0.00001)
+    network.always("renew", Fate(up=0.004, down=0.004))
+    await until(9.0)
+    assert network.most == FEWEST
+    assert turns._places == {}
+    await stop(leases)
+
+
+@virtual
 async def test_a_service_that_answers_slowly_loses_no_lease() -> None:
     """A second for each answer, and more leases than there are places."""
     network, turns = Network(), Turns()
