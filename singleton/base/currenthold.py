@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from singleton.base.valued import Valued
 
+if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 shown_hold: contextvars.ContextVar[Hold] = contextvars.ContextVar("singleton_hold")
@@ -30,11 +29,6 @@ def current_hold() -> Hold:
         ) from None
 
 
-@contextlib.contextmanager
-def showing(hold: Hold) -> Iterator[None]:
+def showing(hold: Hold) -> Valued[Hold]:
     """Make this the hold that ``current_hold`` returns in the block."""
-    token = shown_hold.set(hold)
-    try:
-        yield
-    finally:
-        shown_hold.reset(token)
+    return Valued(shown_hold, hold)

@@ -97,7 +97,7 @@ def text_to_sign(request: Request, account: str) -> str:
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
     own = [(name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-"]
-    own.sort(key=_place if "_" in "".join(headers) else None)
+    own.sort(key=_place)
     named = "".join([f"{name}:{value}\n" for name, value in own])
     resource = f"/{account}{request.path}{_canonical(request.query)}"
     return f"{request.method}\n\n\n{request.length or ''}\n\n\n\n\n{conditions}\n\n{named}{resource}"

@@ -16,7 +16,6 @@ from tests.support.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from simulator.virtual.time.machine import Timer
     from singleton.base.hold import Hold
     from singleton.base.kinds import Stamp
     from singleton.stores.memory import MemoryLeaseStore
@@ -66,11 +65,11 @@ def virtual_loop() -> VirtualLoop:
     return loop
 
 
-def pending_timers() -> list[Timer]:
-    """Return the loop's timers that are neither due yet nor cancelled."""
+def pending_timers() -> list[float]:
+    """Return the times of the loop's timers that are neither due yet nor cancelled."""
     loop = virtual_loop()
-    near = [timer for _, _, timer in loop._near if not timer.cancelled()]
-    return near + [timer for shelf in loop._far.values() for timer in shelf]
+    places = [*loop._near, *(place for shelf in loop._far.values() for place in shelf.values())]
+    return [-minus_due for minus_due, _, timer in places if not timer.cancelled()]
 
 
 async def until(when: float) -> None:

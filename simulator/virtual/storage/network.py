@@ -30,7 +30,7 @@ SOON: Final = 0.4
 class Passage:
     """What the network does to one request. Rules change it; by default all goes well.
 
-    What is usual stands in the class: to set it for each request would take longer than to send it.
+    What is usual stands in the class, so that nobody has to set it for each request.
     """
 
     lost = False

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _SHELVES_A_SECOND = 8
+"""A power of two: the shelf of a time is exact."""
+
 _TURNS_A_LOOK = 1_000_000
 """Callbacks between two checks of garbage, and of whether time moves."""
 
@@ -140,7 +142,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._order = order = self._order - 1
         timer = Timer()
         timer.callback, timer.args, timer.context, timer.machine = callback, args, context, machine
-        timer.due = due
         if due < self._near_until:
             timer.shelf = None
             insort(self._near, (-due, order, timer))

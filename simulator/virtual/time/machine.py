@@ -53,13 +53,11 @@ class Timer(Callback):
     """A callback for later: an ``asyncio.TimerHandle``.
 
     Attributes:
-        due: the true time at which it runs.
         shelf: where its loop keeps it until it is near, with its place in the order. Most timers are cancelled before.
     """
 
-    __slots__ = ("due", "shelf")
+    __slots__ = ("shelf",)
 
-    due: float
     shelf: dict[Timer, tuple[float, int, Timer]] | None
 
     def cancel(self) -> None:

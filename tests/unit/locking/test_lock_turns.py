@@ -107,7 +107,7 @@ async def test_all_of_five_greedy_processes_get_a_fair_share() -> None:
     sections = [0] * 5
 
     async def greedy(number: int) -> None:
-        while now() < 2000.0:  # in a few minutes chance decides: of 500 s one process in four gets less than half
+        while now() < 2000.0:  # in a few minutes chance decides: in 500 s it did for one set of seeds in four
             await section(locks[number], 0.1)
             sections[number] += 1
 

@@ -93,6 +93,31 @@ async def test_who_has_the_nearest_deadline_goes_before_who_was_due_sooner() -> 
 
 
 @virtual
+async def test_of_two_who_are_due_at_one_time_the_nearer_deadline_goes_first() -> None:
+    network, turns = Network(), Turns()
+    far = await taken(network, 30, turns, sent=-7.5, period=30.0)
+    near = await taken(network, 15, turns, sent=0.0, period=15.0)
+    await until(8.0)
+    assert [each.name for each in network.sent("renew")] == [near.name, far.name]
+    await stop([near, far])
+
+
+@virtual
+async def test_after_slow_answers_there_are_few_places_again_and_only_leases_on_the_wheel() -> None:
+    network, turns = Busy(), Turns()
+    leases = [await taken(network, number, turns) for number in range(1000)]
+    network.always("renew", Fate(up=0.02, down=0.02))
+    await until(8.5)
+    assert network.most == PLACES
+    assert len(turns.wheel) == len(leases)
+    network.always("renew", Fate(up=0.004, down=0.004))
+    network.most = 0
+    await until(30.0)
+    assert network.most == FEWEST
+    await stop(leases)
+
+
+@virtual
 async def test_a_touch_goes_before_renewals_by_the_deadline_of_its_own() -> None:
     network, turns = Network(), Turns()
     network.always("renew", Fate(up=0.15, down=0.15))

@@ -94,11 +94,22 @@ async def test_what_the_timer_was_set_for_takes_it_along_to_a_later_time_but_not
     wheel.look_at(first, 1.0)
     wheel.look_at(second, 3.0)
     wheel.look_at(first, 5.0)
-    assert [timer.due for timer in pending_timers()] == [3.0]
+    assert pending_timers() == [3.0]
     wheel.look_at(second, 6.0)
-    assert [timer.due for timer in pending_timers()] == [5.0]
+    assert pending_timers() == [5.0]
     await until(10.0)
     assert (first.at, second.at) == ([5.0], [6.0])
+
+
+@virtual
+async def test_what_is_never_to_be_looked_at_keeps_no_timer_and_the_others_have_theirs() -> None:
+    wheel, never, other = a_wheel(), Looked(), Looked()
+    wheel.look_at(never, 1.0)
+    wheel.look_at(never, math.inf)
+    wheel.look_at(other, 2.0)
+    await until(10.0)
+    assert pending_timers() == []
+    assert (never.at, other.at) == ([], [2.0])
 
 
 @virtual
@@ -166,7 +177,7 @@ async def test_times_that_count_no_more_do_not_pile_up() -> None:
 async def test_a_lease_that_is_renewed_has_the_loop_wake_up_for_its_next_renewal_and_not_before() -> None:
     (lease,) = await leases(Network(), 1, Turns())
     await until(8.0)
-    assert [timer.due for timer in pending_timers()] == [pytest.approx(lease.deadline - 14.0 + 7.5)]
+    assert pending_timers() == [pytest.approx(lease.deadline - 14.0 + 7.5)]
     await lease.stop()
 
 

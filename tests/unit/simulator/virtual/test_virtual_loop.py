@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.virtual.time import loop as loop_module
 from simulator.virtual.time.loop import Deadlock, VirtualLoop
 from tests.support.virtual import run_virtual
 from tests.support.world import now, virtual, virtual_loop
@@ -237,6 +238,64 @@ def test_who_waits_for_what_can_not_come_is_told_who_waits() -> None:
 
     with pytest.raises(Deadlock, match=r"at 2\.000 s.*stuck"):
         run_virtual(stuck())
+
+
+def test_a_cancelled_timer_is_not_what_the_loop_waits_for() -> None:
+    loop = VirtualLoop()  # type: ignore[abstract]
+
+    async def wait() -> None:
+        timer = loop.call_later(0.05, print)
+        loop.call_later(0.01, timer.cancel)
+        await loop.create_future()
+
+    with pytest.raises(Deadlock, match="nothing left to happen"):
+        loop.run_until_complete(wait())
+    assert loop.now == 0.01
+
+
+def test_a_program_that_goes_on_for_ever_at_one_instant_is_told_and_one_that_moves_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_module, "_TURNS_A_LOOK", 100)
+    monkeypatch.setattr(loop_module, "_MOST_TURNS", 1000)
+
+    async def spins() -> None:
+        while True:  # noqa: ASYNC110 - that is what it is about
+            await asyncio.sleep(0)
+
+    async def moves() -> None:
+        for _ in range(5000):
+            await asyncio.sleep(0.001)
+
+    for _ in range(2):
+        loop = VirtualLoop()  # type: ignore[abstract]
+        loop._look_up_at = 100
+        loop.run_until_complete(moves())
+        with pytest.raises(Deadlock, match="time stands still"):
+            loop.run_until_complete(spins())
+
+
+@virtual
+async def test_tasks_of_all_ages_are_left_over_in_the_order_in_which_they_began() -> None:
+    async def waits() -> None:
+        await asyncio.sleep(1000.0)
+
+    async def ends() -> None: ...
+
+    before = set(virtual_loop().leftover_tasks())
+    tasks = []
+    for number in range(200):
+        tasks.append(asyncio.create_task(waits() if number % 3 == 0 else ends(), name=str(number)))
+        await asyncio.sleep(0)
+        if number in (20, 60, 199):
+            await asyncio.sleep(0.001)
+    left = [task.get_name() for task in virtual_loop()._tasks._young]
+    assert left, "some are young"
+    found = [task.get_name() for task in virtual_loop().leftover_tasks() if task not in before]
+    assert found == [str(number) for number in range(200) if number % 3 == 0]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 def test_a_task_left_behind_fails_the_run() -> None:
