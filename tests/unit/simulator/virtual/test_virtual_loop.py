@@ -151,6 +151,19 @@ async def test_timers_that_came_due_while_the_machine_slept_run_in_their_order_a
 
 
 @virtual
+async def test_all_timers_that_came_due_while_the_machine_slept_run_before_what_they_ask_for() -> None:
+    loop = virtual_loop()
+    seen: list[str] = []
+    loop.call_at(0.01, lambda: (seen.append("first"), loop.call_soon(seen.append, "asked for")))
+    loop.call_at(3.0, seen.append, "second")
+    sleeping = asyncio.create_task(asyncio.sleep(30.0))
+    await asyncio.sleep(0)
+    loop.now += 20.0
+    await sleeping
+    assert seen == ["first", "second", "asked for"]
+
+
+@virtual
 async def test_a_timer_that_is_due_is_not_held_up_by_callbacks_without_end() -> None:
     """As in asyncio: each round, the callbacks that are ready, then the timers that are due."""
     fired: list[bool] = []
