@@ -154,7 +154,12 @@ async def test_timers_that_came_due_while_the_machine_slept_run_in_their_order_a
 async def test_all_timers_that_came_due_while_the_machine_slept_run_before_what_they_ask_for() -> None:
     loop = virtual_loop()
     seen: list[str] = []
-    loop.call_at(0.01, lambda: (seen.append("first"), loop.call_soon(seen.append, "asked for")))
+
+    def first() -> None:
+        seen.append("first")
+        loop.call_soon(seen.append, "asked for")
+
+    loop.call_at(0.01, first)
     loop.call_at(3.0, seen.append, "second")
     sleeping = asyncio.create_task(asyncio.sleep(30.0))
     await asyncio.sleep(0)
