@@ -7,7 +7,6 @@ behind: what it would have got is undone.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import enum
 import threading
@@ -17,6 +16,7 @@ from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
 from singleton.base.naming import noted, speaking_of
 from singleton.locking.section import CLOSED, Section
+from singleton.process.answer import Answer
 from singleton.process.reentry import asking, is_inside
 from singleton.process.running import Ask, Runner
 
@@ -61,7 +61,7 @@ class Calls:
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
-        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        answer: Answer[_T] = Answer()
         running = None
         try:
             running = self._ask(work, answer)
@@ -75,11 +75,11 @@ class Calls:
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
-        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        answer: Answer[_T] = Answer()
         running = None
         try:
             running = self._ask(work, answer)
-            return self._remember(await _awaited(answer))
+            return self._remember(await answer.awaited())
         except BaseException:
             self._abandon(answer, running)
             raise
@@ -102,11 +102,11 @@ class Calls:
             return
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
-                await _awaited(given_back)
+                await given_back.awaited()
 
-    def begin_closing(self) -> concurrent.futures.Future[None] | None:
+    def begin_closing(self) -> Answer[None] | None:
         """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
-        closed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        closed: Answer[None] = Answer()
         begun = self._move(
             Phase.OPEN, Phase.CLOSING, then=lambda: self._soon(lambda: self._begin(self.registry.aclose(), closed))
         )
@@ -124,9 +124,7 @@ class Calls:
             hold.lost.forget()
         self.registry.forget()
 
-    def _ask(
-        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]
-    ) -> Runner | None:
+    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T]) -> Runner | None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone.
 
         Returns:
@@ -146,7 +144,7 @@ class Calls:
             raise self._refusal()
         return None
 
-    def _running(self, ask: Ask, answer: concurrent.futures.Future[Any]) -> Runner | None:
+    def _running(self, ask: Ask, answer: Answer[Any]) -> Runner | None:
         """Have the caller wait as a runner, if others of this process use the lock and he is not inside himself."""
         relay = self.registry.relay(ask.address) if ask.may_run else None
         if relay is None or not relay.is_open or self.phase is not Phase.OPEN or is_inside(relay.turn):
@@ -170,14 +168,14 @@ class Calls:
             coro.close()
             error = self._refusal()
             failed(error)
-            if answer.set_running_or_notify_cancel():
-                answer.set_exception(error)
+            if answer.claim():
+                answer.fail(error)
 
-    def _abandon(self, answer: concurrent.futures.Future[Any], running: Runner | None = None) -> None:
+    def _abandon(self, answer: Answer[Any], running: Runner | None = None) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
         if running is not None:
             running.withdraw()
-        if not answer.cancel() and answer.exception() is None:
+        if not answer.cancel() and answer.error() is None:
             for hold in holds_in(answer.result()):
                 if not self._passed_on(hold):
                     self._release(hold, dropped=True)
@@ -188,14 +186,14 @@ class Calls:
             return False
         return hold.hand_on is not None and hold.hand_on(hold)
 
-    def _release(self, hold: Hold, *, dropped: bool = False) -> concurrent.futures.Future[None] | None:
+    def _release(self, hold: Hold, *, dropped: bool = False) -> Answer[None] | None:
         """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
         if hold.lost.reason == "closed":
             return None
-        given_back: concurrent.futures.Future[None] = concurrent.futures.Future()
+        given_back: Answer[None] = Answer()
 
         def begin() -> None:
-            if dropped or not self.registry.end(hold, lambda: given_back.set_result(None)):
+            if dropped or not self.registry.end(hold, lambda: given_back.give(None)):
                 self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
 
         with self._door:
@@ -229,19 +227,23 @@ class Calls:
     def _begin(
         self,
         coro: Coroutine[Any, Any, _T],
-        future: concurrent.futures.Future[_T],
+        answer: Answer[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
         gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
-        """Run this on the loop, and have the future say what came of it."""
+        """Run this on the loop, and answer with what came of it."""
         task = self._begun(coro)
-        future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
-        task.add_done_callback(lambda task: self._ended(task, future, undo, gone))
+        answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
+        task.add_done_callback(lambda task: self._ended(task, answer, undo, gone))
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs any more
+            self._soon(task.cancel)
 
     def _ended(
         self,
         task: asyncio.Task[_T],
-        future: concurrent.futures.Future[_T],
+        answer: Answer[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
         gone: Callable[[BaseException], object],
     ) -> None:
@@ -249,20 +251,20 @@ class Calls:
         if task.cancelled():
             gone(asyncio.CancelledError())
         error = self._refusal() if task.cancelled() else task.exception()
-        if not future.set_running_or_notify_cancel():
+        if not answer.claim():
             if undo is not None and error is None:
                 self._begun(undo(task.result()))
         elif error is not None:
-            future.set_exception(error)
+            answer.fail(error)
         else:
-            future.set_result(task.result())
+            answer.give(task.result())
 
     # --- whose loop it is ---------------------------------------------------------------------------------------------
 
     def _refuse_itself(self, what: str) -> None:
         """Raise ``RuntimeError`` on the thread that serves all others, where a wait would have no end."""
 
-    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
+    def _wait(self, answer: Answer[_T]) -> _T:
         """Block the calling thread until there is an answer."""
         return answer.result()
 
@@ -273,29 +275,6 @@ class Calls:
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Begin to run this, on the loop."""
         return self._loop.create_task(coro)
-
-
-async def _awaited(answer: concurrent.futures.Future[_T]) -> _T:
-    """Wait for an answer, which a cancellation of the caller leaves as it is."""
-    loop = asyncio.get_running_loop()
-    woken: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    def answered(_: object) -> None:
-        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
-            wake()
-        else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                loop.call_soon_threadsafe(wake)
-
-    answer.add_done_callback(answered)
-    if woken.done():
-        await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
-    await woken
-    return answer.result()
 
 
 class LockRuntime(Protocol):

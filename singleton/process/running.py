@@ -11,13 +11,13 @@ from singleton.base.naming import whose
 from singleton.process.reentry import this_caller
 
 if TYPE_CHECKING:
-    import concurrent.futures
     from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
     from singleton.locking.relay import Relay
     from singleton.locking.section import Section
     from singleton.process.address import Address
+    from singleton.process.answer import Answer
     from singleton.process.door import Door
     from singleton.process.registry import Registry
 
@@ -76,7 +76,7 @@ class Runner:
     def __init__(
         self,
         ask: Ask,
-        answer: concurrent.futures.Future[Any],
+        answer: Answer[Any],
         since: float,
         relay: Relay,
         again: Callable[[Runner], None],
@@ -123,14 +123,14 @@ class Runner:
 
     def claim(self) -> bool:
         """Decide that he gets the hold, once; False: he has gone."""
-        return self.answer.set_running_or_notify_cancel()
+        return self.answer.claim()
 
     def give(self, hold: Section) -> None:
         """End his wait with this hold."""
         try:
             self.context.run(self.ask.got, hold)
         finally:
-            self.answer.set_result(hold)
+            self.answer.give(hold)
 
     def move(self) -> None:
         """Have him ask on the lock thread."""

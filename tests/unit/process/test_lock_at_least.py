@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import threading
 import time
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
+from singleton.process.answer import Answer
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -224,8 +224,9 @@ async def test_what_comes_for_a_caller_that_is_gone_is_not_kept(thread: LockThre
         calling.cancel()
         await asyncio.wait({calling})
     else:
-        answer: concurrent.futures.Future[Hold] = concurrent.futures.Future()
-        answer.set_result(await thread.runtime.call_async(stubborn))
+        answer: Answer[Hold] = Answer()
+        assert answer.claim()
+        answer.give(await thread.runtime.call_async(stubborn))
         thread.runtime._abandon(answer)
     end = time.monotonic() + 5
     while thread.leased():
