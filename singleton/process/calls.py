@@ -145,13 +145,20 @@ class Calls:
         return None
 
     def _running(self, ask: Ask, answer: Answer[Any]) -> Runner | None:
-        """Have the caller wait as a runner, if others of this process use the lock and he is not inside himself."""
-        relay = self.registry.relay(ask.address) if ask.may_run else None
-        if relay is None or not relay.is_open or self.phase is not Phase.OPEN or is_inside(relay.turn):
+        """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
+        lock = self.registry.known(ask.address) if ask.may_run else None
+        if lock is None or self.phase is not Phase.OPEN:
+            return None
+        idle, relay = lock.idle, lock.relay
+        if not idle and (not relay.is_open or is_inside(relay.turn)):
             return None
         runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
         ask.begin()
-        runner.start()
+        runner.enter_door()
+        if idle:
+            self._soon(lambda: runner.come(self.registry, lock))
+        else:
+            runner.start()
         return runner
 
     def _ask_again(self, runner: Runner) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from singleton.base.hold import Hold
+    from singleton.locking.lock import Lock
     from singleton.locking.relay import Relay
     from singleton.locking.section import Section
     from singleton.process.address import Address
@@ -57,6 +58,9 @@ class Ask:
     def begin(self) -> None:
         """Tell that the lock is asked for."""
 
+    def lend(self, registry: Registry) -> None:
+        """Do on the lock thread what comes before all else there."""
+
     def go_on(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:
         """Do the rest on the lock thread, for who has waited since then; None: from now on."""
         return registry.acquire(self.address, timeout=self.timeout, owner=self.owner, since=since)
@@ -92,14 +96,27 @@ class Runner:
         self._relay = relay
         self._again = again
 
+    def enter_door(self) -> None:
+        """Hear from now on if the door is closed."""
+        if self.ask.door is not None:
+            self.ask.door.enter(self.show_out)
+
     def start(self) -> None:
         """Wait with the others; where that has become impossible meanwhile, ask on the lock thread."""
-        door = self.ask.door
-        if door is not None:
-            door.enter(self.show_out)
-        if not self._relay.join(self):
+        self._go_on(waits=self._relay.join(self))
+
+    def come(self, registry: Registry, lock: Lock) -> None:
+        """Wait, on the lock thread, for a lock that idles; where it does no more, ask there as others do."""
+        if self.answer.cancelled:
+            self.ask.failed(asyncio.CancelledError())
+            return
+        self.ask.lend(registry)
+        self._go_on(waits=registry.welcome(self.ask.address, lock, self))
+
+    def _go_on(self, *, waits: bool) -> None:
+        if not waits:
             self.move()
-        elif door is not None and door.is_closed:
+        elif self.ask.door is not None and self.ask.door.is_closed:
             self.show_out()
 
     def show_out(self) -> None:

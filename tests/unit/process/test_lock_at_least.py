@@ -183,9 +183,9 @@ def test_a_thread_that_runs_behind_it_does_not_get_it_sooner(thread: LockThread,
             with client.lock(JOB, at_least=0.6, reentrant=True):
                 pass
         following.start()
-        relay = thread.runtime.registry.relay(client._known_address(JOB))
-        assert relay is not None
-        while not relay._runners:
+        lock = thread.runtime.registry.known(client._known_address(JOB))
+        assert lock is not None
+        while not lock.relay._runners:
             time.sleep(0.001)
         assert hold.owned
     following.join()
