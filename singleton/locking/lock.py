@@ -132,6 +132,11 @@ class Lock:
         return self._server is None
 
     @property
+    def is_waited_for(self) -> bool:
+        """Tell from any thread whether somebody stands in line."""
+        return bool(self._line)
+
+    @property
     def next_look(self) -> float:
         """When to look at a lock that somebody else has, as it may show that he has fallen silent; infinite: never."""
         if self._takeover is None:

@@ -149,16 +149,17 @@ class Calls:
         lock = self.registry.known(ask.address) if ask.may_run else None
         if lock is None or self.phase is not Phase.OPEN:
             return None
-        idle, relay = lock.idle, lock.relay
-        if not idle and (not relay.is_open or is_inside(relay.turn)):
+        relay = lock.relay
+        is_open = relay.is_open
+        if is_inside(relay.turn) if is_open else lock.is_waited_for:
             return None
         runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
         ask.begin()
         runner.enter_door()
-        if idle:
-            self._soon(lambda: runner.come(self.registry, lock))
-        else:
+        if is_open:
             runner.start()
+        else:
+            self._soon(lambda: runner.come(self.registry, lock))
         return runner
 
     def _ask_again(self, runner: Runner) -> None:
