@@ -169,8 +169,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="who came first and has gone is asked for",
         file="singleton/process/running.py",
-        old="        if self.answer.cancelled:\n            self.ask.failed(asyncio.CancelledError())\n            return\n",
-        new="",
+        old="            self.ask.failed(asyncio.CancelledError())\n            return\n",
+        new="            self.ask.failed(asyncio.CancelledError())\n",
         breaks="a lease is asked for that nobody waits for",
         by=(f"{_FIRST}::test_whoever_is_cancelled_before_the_lock_thread_hears_of_him_asks_for_nothing",),
         why="the lease is given back at once",
