@@ -218,6 +218,8 @@ class Relay:
     @property
     def expected(self) -> Runner | None:
         """Who came first to a lock that idled, and still waits here."""
+        if not self._runners:
+            return None
         with self.mutex:
             return self._runners[0] if self._runners else None
 
