@@ -158,8 +158,10 @@ class Calls:
         runner.enter_door()
         if is_open:
             runner.start()
-        else:
-            self._soon(lambda: runner.come(self.registry, lock))
+        elif not self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._soon(lambda: runner.come(self.registry, lock))):
+            runner.leave_door()
+            ask.failed(error := self._refusal())
+            raise error
         return runner
 
     def _ask_again(self, runner: Runner) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageDenied, StorageError
+from singleton.process.running import Runner
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread
@@ -292,6 +293,21 @@ def test_closing_his_client_or_the_process_ends_his_wait(place: Place) -> None:
         await closing
 
     asyncio.run(main())
+
+
+def test_a_process_that_closes_as_he_asks_refuses_him(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = Runner.enter_door
+
+    def closing(self: Runner) -> None:
+        enter(self)
+        place.thread.runtime.close()
+
+    monkeypatch.setattr(Runner, "enter_door", closing)
+    locks = LockClient()
+    with pytest.raises(LockClosed), locks.lock(LOCK):
+        pass
+    assert place.thread.kinds()[3:] == ["waiting", "failed:LockClosed"]
+    assert not locks._door._running
 
 
 def test_his_hold_is_lost_and_dropped_as_any(place: Place) -> None:
