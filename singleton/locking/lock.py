@@ -227,15 +227,16 @@ class Lock:
                 if lease is not None:
                     await self._hand_out(lease)
         except asyncio.CancelledError as error:
-            self.relay.close()
             if not being_cancelled():  # it came out of the store
+                await self._stand_in_line()
                 self._line.break_down(error)
                 return
+            self.relay.close()
             self._line.give_up()
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends
             _log.exception("lock %s: its store raised an unexpected error", self.name)
-            self.relay.close()
+            await self._stand_in_line()
             self._line.break_down(error)
         finally:
             self._server = None
@@ -247,6 +248,7 @@ class Lock:
         pause = self._timing.poll_min
         try:
             if self._state.stand_aside():
+                await self._stand_in_line()
                 await self._line.sleep_until(self._state.aside_until)
             await self._stand_behind()
             self._state.begin()
@@ -262,6 +264,8 @@ class Lock:
                     asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)
                 else:
                     self._state.win()
+                    if self.relay.moving:
+                        await self._all_in_line()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(min(due, self.next_look))
@@ -272,6 +276,8 @@ class Lock:
 
     async def _stand_behind(self) -> None:
         """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
+        if self._gate.inside is not None:
+            await self._stand_in_line()
         while self._line.first() is not None and (turn := self._gate.inside) is not None:
             self._state.stand_behind()
             self._line.entered()
@@ -283,9 +289,15 @@ class Lock:
 
     async def _stand_in_line(self) -> None:
         """Have who came to this lock while it idled stand in line, where he is told what is known."""
-        if self.relay.expected is None:
-            return
-        self.relay.close()
+        if self.relay.expected is not None:
+            self.relay.close()
+            self.relay.moving = True
+        if self.relay.moving:
+            await self._all_in_line()
+
+    async def _all_in_line(self) -> None:
+        """Wait for those who are on their way from the relay into the line."""
+        self.relay.moving = False
         for _ in range(_TO_THE_LINE):
             await asyncio.sleep(0)
 

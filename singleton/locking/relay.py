@@ -89,6 +89,9 @@ class Relayed(Section):
 class Relay:
     """Those who wait for one lock where they asked for it, and who runs. Open while the lock thread has the lease.
 
+    Attributes:
+        moving: whether somebody is on his way from here into the line, who was sent there as he waited for too long.
+
     Args:
         name: of the lock.
         line: of those who wait on the lock thread.
@@ -111,6 +114,7 @@ class Relay:
         "_until",
         "_watched",
         "_wheel",
+        "moving",
         "mutex",
         "ticket",
     )
@@ -124,6 +128,7 @@ class Relay:
         wheel: Wheel,
     ) -> None:
         self.mutex = new_mutex()
+        self.moving = False
         self.ticket = 0
         self._wheel = wheel
         self._name = name
@@ -288,6 +293,7 @@ class Relay:
                 moving.append(self._runners.popleft())
             self._watched = again = bool(self._runners) or self._joined
             self._joined = False
+        self.moving = self.moving or bool(moving)
         for runner in moving:
             runner.move()
         return now + _LOOK if again else math.inf

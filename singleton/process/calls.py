@@ -62,30 +62,30 @@ class Calls:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
         answer: Answer[_T] = Answer()
-        running = None
+        running: list[Runner] = []
         try:
-            running = self._ask(work, answer)
+            self._ask(work, answer, running)
             return self._remember(self._wait(answer))
         except BaseException:
             self._abandon(answer, running)
             raise
         finally:
-            if running is not None:
-                running.leave_door()
+            for runner in running:
+                runner.leave_door()
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
         answer: Answer[_T] = Answer()
-        running = None
+        running: list[Runner] = []
         try:
-            running = self._ask(work, answer)
+            self._ask(work, answer, running)
             return self._remember(await answer.awaited())
         except BaseException:
             self._abandon(answer, running)
             raise
         finally:
-            if running is not None:
-                running.leave_door()
+            for runner in running:
+                runner.leave_door()
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
@@ -124,14 +124,15 @@ class Calls:
             hold.lost.forget()
         self.registry.forget()
 
-    def _ask(self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T]) -> Runner | None:
+    def _ask(
+        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T], running: list[Runner]
+    ) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone.
 
-        Returns:
-            the caller as a runner, where he waits as one.
+        ``running`` gets the caller as a runner, where he waits as one.
         """
-        if isinstance(work, Ask) and (runner := self._running(work, answer)) is not None:
-            return runner
+        if isinstance(work, Ask) and self._runs(work, answer, running):
+            return
         coro = work(self.registry)
         with noted(), asking():
             begun = self._move(
@@ -142,27 +143,25 @@ class Calls:
         if not begun:
             coro.close()
             raise self._refusal()
-        return None
 
-    def _running(self, ask: Ask, answer: Answer[Any]) -> Runner | None:
+    def _runs(self, ask: Ask, answer: Answer[Any], running: list[Runner]) -> bool:
         """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
         lock = self.registry.known(ask.address) if ask.may_run else None
         if lock is None or self.phase is not Phase.OPEN:
-            return None
+            return False
         relay = lock.relay
         is_open = relay.is_open
         if is_inside(relay.turn) if is_open else lock.is_waited_for:
-            return None
+            return False
         runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
+        running.append(runner)
         ask.begin()
         runner.enter_door()
         if is_open:
             runner.start()
         elif not self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._soon(lambda: runner.come(self.registry, lock))):
-            runner.leave_door()
-            ask.failed(error := self._refusal())
-            raise error
-        return runner
+            runner.refuse(self._refusal())
+        return True
 
     def _ask_again(self, runner: Runner) -> None:
         """Have a runner ask on the lock thread, as if he had done so from the beginning."""
@@ -176,16 +175,14 @@ class Calls:
             begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
         if not begun:
             coro.close()
-            error = self._refusal()
-            failed(error)
-            if answer.claim():
-                answer.fail(error)
+            runner.refuse(self._refusal())
 
-    def _abandon(self, answer: Answer[Any], running: Runner | None = None) -> None:
+    def _abandon(self, answer: Answer[Any], running: list[Runner] | None = None) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
-        if running is not None:
-            running.withdraw()
-        if not answer.cancel() and answer.error() is None:
+        if answer.cancel():
+            for runner in running or ():
+                runner.withdraw()
+        elif answer.error() is None:
             for hold in holds_in(answer.result()):
                 if not self._passed_on(hold):
                     self._release(hold, dropped=True)

@@ -35,6 +35,7 @@ class LockLoop(asyncio.SelectorEventLoop):
     _ready: deque[Any]
     _scheduled: list[Any]
     _stopping: bool
+    _debug: bool
 
     def __init__(self) -> None:
         # In place of a method, for it is asked dozens of times for each lock; from any thread.
@@ -48,7 +49,7 @@ class LockLoop(asyncio.SelectorEventLoop):
         """
         ready, scheduled = self._ready, self._scheduled
         for _ in range(_IN_A_ROW):
-            if not ready or (scheduled and scheduled[0]._when <= self.time()):  # noqa: SLF001
+            if not ready or self._debug or (scheduled and scheduled[0]._when <= self.time()):  # noqa: SLF001
                 break
             for _ in range(len(ready)):
                 handle = ready.popleft()

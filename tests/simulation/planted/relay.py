@@ -167,15 +167,6 @@ RELAY: tuple[Mutant, ...] = (
         why="it takes a thousand other locks between his call and the lock thread's look at it",
     ),
     Mutant(
-        name="who came first and has gone is asked for",
-        file="singleton/process/running.py",
-        old="            self.ask.failed(asyncio.CancelledError())\n            return\n",
-        new="            self.ask.failed(asyncio.CancelledError())\n",
-        breaks="a lease is asked for that nobody waits for",
-        by=(f"{_FIRST}::test_whoever_is_cancelled_before_the_lock_thread_hears_of_him_asks_for_nothing",),
-        why="the lease is given back at once",
-    ),
-    Mutant(
         name="who comes first is not looked at",
         file="singleton/locking/relay.py",
         old="        if not watched:\n            self._watch()\n",
