@@ -93,10 +93,6 @@ class ToldAsk(Ask):
         """Tell that the lock is asked for."""
         tell("waiting", self._call)
 
-    def lend(self, registry: Registry) -> None:
-        """Do on the lock thread what comes before all else there."""
-        self._lend(registry)
-
     def go_on(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:
         """Do the rest on the lock thread."""
         return told_on(self._call, lambda: self._acquired(registry, since), otherwise=self._otherwise)

@@ -36,7 +36,6 @@ from singleton.locking.line import Line
 from singleton.locking.relay import Relay
 from singleton.locking.section import Gate, Section, Turn
 from singleton.locking.takeover import Takeover
-from singleton.locking.turns import Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -48,14 +47,12 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
-    from singleton.locking.line import Waiter
-    from singleton.locking.relay import Runner
     from singleton.locking.timing import Timing
+    from singleton.locking.turns import Turns
+
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""
-_TO_THE_LINE = 2
-"""Rounds of the loop that a runner takes into the line: his task begins in one, and stands in line in the next."""
 
 
 async def release(hold: Hold) -> None:
@@ -112,11 +109,10 @@ class Lock:
             if stamp == "none"
             else FencingCounter(store, name, counts=counts, failover=failover, highest=self._gate.highest, wall=wall)
         )
-        turns = turns or Turns()
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
-        self.relay = Relay(name, self._line, self._fencing, dropped, turns.wheel)
+        self.relay = Relay(name, self._line, self._fencing, dropped)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
@@ -130,11 +126,6 @@ class Lock:
     def idle(self) -> bool:
         """Tell whether nobody here waits for or holds this lock."""
         return self._server is None
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Tell from any thread whether somebody stands in line."""
-        return bool(self._line)
 
     @property
     def next_look(self) -> float:
@@ -166,17 +157,6 @@ class Lock:
             LockClosed: the lock was closed.
         """
         return await self._line.wait(timeout, owner, self._see_to_it, since=since)
-
-    def welcome(self, runner: Runner) -> bool:
-        """Have the first who comes, and can wait as a runner, do so (``relay.py``); False: he has to stand in line.
-
-        He hears of success. Before anything else that there is to hear he is in line.
-        """
-        if not self.idle or self._line.closed or self._gate.inside is not None or self._state.had_its_run:
-            return False
-        self.relay.expect(runner)
-        self._see_to_it()
-        return True
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
@@ -222,21 +202,18 @@ class Lock:
     async def _serve(self) -> None:
         """While anybody waits: win the lease, serve the line, give the lease back."""
         try:
-            while self._first() is not None:
+            while self._line.first() is not None:
                 lease = await self._win()
                 if lease is not None:
                     await self._hand_out(lease)
         except asyncio.CancelledError as error:
             if not being_cancelled():  # it came out of the store
-                await self._stand_in_line()
                 self._line.break_down(error)
                 return
-            self.relay.close()
             self._line.give_up()
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends
             _log.exception("lock %s: its store raised an unexpected error", self.name)
-            await self._stand_in_line()
             self._line.break_down(error)
         finally:
             self._server = None
@@ -248,24 +225,20 @@ class Lock:
         pause = self._timing.poll_min
         try:
             if self._state.stand_aside():
-                await self._stand_in_line()
                 await self._line.sleep_until(self._state.aside_until)
             await self._stand_behind()
             self._state.begin()
-            while (first := self._first()) is not None:
+            while (first := self._line.first()) is not None:
                 speak_of(first.whose)
                 self._state.ask()
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
                     _log.debug("lock %s: not acquired: %s", self.name, failure)
-                    await self._stand_in_line()
                     self._judge(failure)
                     asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)
                 else:
                     self._state.win()
-                    if self.relay.moving:
-                        await self._all_in_line()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(min(due, self.next_look))
@@ -276,30 +249,10 @@ class Lock:
 
     async def _stand_behind(self) -> None:
         """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
-        if self._gate.inside is not None:
-            await self._stand_in_line()
         while self._line.first() is not None and (turn := self._gate.inside) is not None:
             self._state.stand_behind()
             self._line.entered()
             await self._line.wait_for(turn.ended)
-
-    def _first(self) -> Waiter | Runner | None:
-        """Return for whom to ask: the first in line, or who came to this lock while it idled."""
-        return self._line.first() or self.relay.expected
-
-    async def _stand_in_line(self) -> None:
-        """Have who came to this lock while it idled stand in line, where he is told what is known."""
-        if self.relay.expected is not None:
-            self.relay.close()
-            self.relay.moving = True
-        if self.relay.moving:
-            await self._all_in_line()
-
-    async def _all_in_line(self) -> None:
-        """Wait for those who are on their way from the relay into the line."""
-        self.relay.moving = False
-        for _ in range(_TO_THE_LINE):
-            await asyncio.sleep(0)
 
     def _judge(self, failure: StoreFailure) -> None:
         """Tell those who wait what an attempt that failed means for them."""

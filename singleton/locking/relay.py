@@ -7,8 +7,6 @@ there is something to decide, the lock thread decides as before:
 * **Refused, not decided.** A section is handed on only under a lease that is not lost and not past its deadline, within
   the handoff window, with a token left of the epoch. Else the section ends on the lock thread.
 * **In order.** Runners and waiters in the lock thread's line are served in the order in which they came.
-* **The first one, too.** Who comes to a lock that idles waits here for the answer to the first request for its lease.
-  Where that is no, he goes into the line like all others.
 * **For a moment.** A runner waits here for about a second; then it asks on the lock thread, with the time at which it
 came.
   So time-outs and long waits are the lock thread's. A runner also goes there when the relay closes.
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.locking.line import Line
-    from singleton.locking.wheel import Wheel
 
 _HERE: Final = 1.0
 """Seconds that a runner waits here before he asks on the lock thread."""
@@ -89,15 +86,11 @@ class Relayed(Section):
 class Relay:
     """Those who wait for one lock where they asked for it, and who runs. Open while the lock thread has the lease.
 
-    Attributes:
-        moving: whether somebody is on his way from here into the line, who was sent there as he waited for too long.
-
     Args:
         name: of the lock.
         line: of those who wait on the lock thread.
         fencing: counts tokens; None: there are none.
         dropped: called on the lock thread when a runner's hold was dropped.
-        wheel: says when to look at how long they have waited.
     """
 
     __slots__ = (
@@ -113,10 +106,7 @@ class Relay:
         "_turn",
         "_until",
         "_watched",
-        "_wheel",
-        "moving",
         "mutex",
-        "ticket",
     )
 
     def __init__(
@@ -125,12 +115,8 @@ class Relay:
         line: Line,
         fencing: FencingCounter | None,
         dropped: Callable[[str, Turn, LossSignal], None],
-        wheel: Wheel,
     ) -> None:
         self.mutex = new_mutex()
-        self.moving = False
-        self.ticket = 0
-        self._wheel = wheel
         self._name = name
         self._line = line
         self._fencing = fencing
@@ -165,7 +151,7 @@ class Relay:
             self._joined = True
             watched, self._watched = self._watched, True
         if not watched:
-            self._loop.call_soon_threadsafe(self._watch, context=self._context.copy())
+            self._loop.call_soon_threadsafe(self._look, context=self._context.copy())
         return True
 
     def leave(self, runner: Runner) -> bool:
@@ -211,23 +197,6 @@ class Relay:
         with self.mutex:
             self._lease, self._until = lease, until
 
-    def expect(self, runner: Runner) -> None:
-        """Have the first who comes to a lock that idles wait here, before the relay is open."""
-        with self.mutex:
-            self._runners.append(runner)
-            self._joined = True
-            watched, self._watched = self._watched, True
-        if not watched:
-            self._watch()
-
-    @property
-    def expected(self) -> Runner | None:
-        """Who came first to a lock that idled, and still waits here."""
-        if not self._runners:
-            return None
-        with self.mutex:
-            return self._runners[0] if self._runners else None
-
     def first(self) -> Waiter | Runner | None:
         """Return who is next, here or in line; where that is nobody, the relay is closed."""
         waiter = self._line.first()
@@ -248,8 +217,7 @@ class Relay:
             return False
         if late:
             first.move()
-            return False
-        return first.claim()
+        return not late and first.claim()
 
     def begin(self, first: Waiter | Runner, token: int | None, lease: Lease) -> Section:
         """Begin the section of who was taken, in a turn of its own."""
@@ -285,21 +253,19 @@ class Relay:
         self.mutex = new_mutex()
         self._lease = self._turn = None
 
-    def look(self, now: float) -> float:
-        """Have those ask on the lock thread who have waited here for long enough. See ``Wheel``."""
+    def _look(self) -> None:
+        """Have those ask on the lock thread who have waited here for long enough."""
         with self.mutex:
+            oldest = self._loop.time() - _HERE
             moving = []
-            while self._runners and self._runners[0].since <= now - _HERE:
+            while self._runners and self._runners[0].since <= oldest:
                 moving.append(self._runners.popleft())
             self._watched = again = bool(self._runners) or self._joined
             self._joined = False
-        self.moving = self.moving or bool(moving)
         for runner in moving:
             runner.move()
-        return now + _LOOK if again else math.inf
-
-    def _watch(self) -> None:
-        self._wheel.look_at(self, asyncio.get_running_loop().time() + _LOOK)
+        if again:
+            self._loop.call_later(_LOOK, self._look)
 
     # --- under the mutex ----------------------------------------------------------------------------------------------
 

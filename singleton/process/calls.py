@@ -7,6 +7,7 @@ behind: what it would have got is undone.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import enum
 import threading
@@ -16,7 +17,6 @@ from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
 from singleton.base.naming import noted, speaking_of
 from singleton.locking.section import CLOSED, Section
-from singleton.process.answer import Answer
 from singleton.process.reentry import asking, is_inside
 from singleton.process.running import Ask, Runner
 
@@ -61,31 +61,31 @@ class Calls:
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
-        answer: Answer[_T] = Answer()
-        running: list[Runner] = []
+        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        running = None
         try:
-            self._ask(work, answer, running)
+            running = self._ask(work, answer)
             return self._remember(self._wait(answer))
         except BaseException:
             self._abandon(answer, running)
             raise
         finally:
-            for runner in running:
-                runner.leave_door()
+            if running is not None:
+                running.leave_door()
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
-        answer: Answer[_T] = Answer()
-        running: list[Runner] = []
+        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        running = None
         try:
-            self._ask(work, answer, running)
-            return self._remember(await answer.awaited())
+            running = self._ask(work, answer)
+            return self._remember(await _awaited(answer))
         except BaseException:
             self._abandon(answer, running)
             raise
         finally:
-            for runner in running:
-                runner.leave_door()
+            if running is not None:
+                running.leave_door()
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
@@ -102,11 +102,11 @@ class Calls:
             return
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
-                await given_back.awaited()
+                await _awaited(given_back)
 
-    def begin_closing(self) -> Answer[None] | None:
+    def begin_closing(self) -> concurrent.futures.Future[None] | None:
         """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
-        closed: Answer[None] = Answer()
+        closed: concurrent.futures.Future[None] = concurrent.futures.Future()
         begun = self._move(
             Phase.OPEN, Phase.CLOSING, then=lambda: self._soon(lambda: self._begin(self.registry.aclose(), closed))
         )
@@ -125,14 +125,15 @@ class Calls:
         self.registry.forget()
 
     def _ask(
-        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T], running: list[Runner]
-    ) -> None:
+        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]
+    ) -> Runner | None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone.
 
-        ``running`` gets the caller as a runner, where he waits as one.
+        Returns:
+            the caller as a runner, where he waits as one.
         """
-        if isinstance(work, Ask) and self._runs(work, answer, running):
-            return
+        if isinstance(work, Ask) and (runner := self._running(work, answer)) is not None:
+            return runner
         coro = work(self.registry)
         with noted(), asking():
             begun = self._move(
@@ -143,25 +144,17 @@ class Calls:
         if not begun:
             coro.close()
             raise self._refusal()
+        return None
 
-    def _runs(self, ask: Ask, answer: Answer[Any], running: list[Runner]) -> bool:
-        """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
-        lock = self.registry.known(ask.address) if ask.may_run else None
-        if lock is None or self.phase is not Phase.OPEN:
-            return False
-        relay = lock.relay
-        is_open = relay.is_open
-        if is_inside(relay.turn) if is_open else lock.is_waited_for:
-            return False
+    def _running(self, ask: Ask, answer: concurrent.futures.Future[Any]) -> Runner | None:
+        """Have the caller wait as a runner, if others of this process use the lock and he is not inside himself."""
+        relay = self.registry.relay(ask.address) if ask.may_run else None
+        if relay is None or not relay.is_open or self.phase is not Phase.OPEN or is_inside(relay.turn):
+            return None
         runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
-        running.append(runner)
         ask.begin()
-        runner.enter_door()
-        if is_open:
-            runner.start()
-        elif not self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._soon(lambda: runner.come(self.registry, lock))):
-            runner.refuse(self._refusal())
-        return True
+        runner.start()
+        return runner
 
     def _ask_again(self, runner: Runner) -> None:
         """Have a runner ask on the lock thread, as if he had done so from the beginning."""
@@ -175,14 +168,16 @@ class Calls:
             begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
         if not begun:
             coro.close()
-            runner.refuse(self._refusal())
+            error = self._refusal()
+            failed(error)
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(error)
 
-    def _abandon(self, answer: Answer[Any], running: list[Runner] | None = None) -> None:
+    def _abandon(self, answer: concurrent.futures.Future[Any], running: Runner | None = None) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
-        if answer.cancel():
-            for runner in running or ():
-                runner.withdraw()
-        elif answer.error() is None:
+        if running is not None:
+            running.withdraw()
+        if not answer.cancel() and answer.exception() is None:
             for hold in holds_in(answer.result()):
                 if not self._passed_on(hold):
                     self._release(hold, dropped=True)
@@ -193,14 +188,14 @@ class Calls:
             return False
         return hold.hand_on is not None and hold.hand_on(hold)
 
-    def _release(self, hold: Hold, *, dropped: bool = False) -> Answer[None] | None:
+    def _release(self, hold: Hold, *, dropped: bool = False) -> concurrent.futures.Future[None] | None:
         """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
         if hold.lost.reason == "closed":
             return None
-        given_back: Answer[None] = Answer()
+        given_back: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def begin() -> None:
-            if dropped or not self.registry.end(hold, lambda: given_back.give(None)):
+            if dropped or not self.registry.end(hold, lambda: given_back.set_result(None)):
                 self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
 
         with self._door:
@@ -234,23 +229,19 @@ class Calls:
     def _begin(
         self,
         coro: Coroutine[Any, Any, _T],
-        answer: Answer[_T],
+        future: concurrent.futures.Future[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
         gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
-        """Run this on the loop, and answer with what came of it."""
+        """Run this on the loop, and have the future say what came of it."""
         task = self._begun(coro)
-        answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
-        task.add_done_callback(lambda task: self._ended(task, answer, undo, gone))
-
-    def _cancel(self, task: asyncio.Task[Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs any more
-            self._soon(task.cancel)
+        future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
+        task.add_done_callback(lambda task: self._ended(task, future, undo, gone))
 
     def _ended(
         self,
         task: asyncio.Task[_T],
-        answer: Answer[_T],
+        future: concurrent.futures.Future[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
         gone: Callable[[BaseException], object],
     ) -> None:
@@ -258,20 +249,20 @@ class Calls:
         if task.cancelled():
             gone(asyncio.CancelledError())
         error = self._refusal() if task.cancelled() else task.exception()
-        if not answer.claim():
+        if not future.set_running_or_notify_cancel():
             if undo is not None and error is None:
                 self._begun(undo(task.result()))
         elif error is not None:
-            answer.fail(error)
+            future.set_exception(error)
         else:
-            answer.give(task.result())
+            future.set_result(task.result())
 
     # --- whose loop it is ---------------------------------------------------------------------------------------------
 
     def _refuse_itself(self, what: str) -> None:
         """Raise ``RuntimeError`` on the thread that serves all others, where a wait would have no end."""
 
-    def _wait(self, answer: Answer[_T]) -> _T:
+    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
         """Block the calling thread until there is an answer."""
         return answer.result()
 
@@ -282,6 +273,29 @@ class Calls:
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Begin to run this, on the loop."""
         return self._loop.create_task(coro)
+
+
+async def _awaited(answer: concurrent.futures.Future[_T]) -> _T:
+    """Wait for an answer, which a cancellation of the caller leaves as it is."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    def answered(_: object) -> None:
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
+            wake()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                loop.call_soon_threadsafe(wake)
+
+    answer.add_done_callback(answered)
+    if woken.done():
+        await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
+    await woken
+    return answer.result()
 
 
 class LockRuntime(Protocol):

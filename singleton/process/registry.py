@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
-    from singleton.locking.relay import Runner
+    from singleton.locking.relay import Relay
     from singleton.process.address import Address
     from singleton.process.closing import Keeper
     from singleton.process.door import Door
@@ -161,16 +161,10 @@ class Registry:
         """Return what tells who has a lock, and asks for that at most once a minute."""
         return WhoHas(self.store(address.place), address.name, self._lock(address).gate, self.accompany)
 
-    def known(self, address: Address) -> Lock | None:
-        """Return from any thread the lock of this address, if it is known."""
-        return self._locks.get(address)
-
-    def welcome(self, address: Address, lock: Lock, runner: Runner) -> bool:
-        """Have the first who comes wait for this lock as a runner, if it is still known. See ``Lock.welcome``."""
-        if self._locks.get(address) is not lock or not lock.welcome(runner):
-            return False
-        self._locks.move_to_end(address)
-        return True
+    def relay(self, address: Address) -> Relay | None:
+        """Return from any thread what hands the lock of this address on, if it is known."""
+        lock = self._locks.get(address)
+        return None if lock is None else lock.relay
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""

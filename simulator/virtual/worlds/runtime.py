@@ -6,6 +6,7 @@ thread does.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,6 +16,7 @@ from simulator.virtual.time.baton import Baton
 from singleton.process.calls import Calls
 
 if TYPE_CHECKING:
+    import concurrent.futures
     import contextvars
     from collections.abc import Callable
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.openings import OpenStore
-    from singleton.process.answer import Answer
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
@@ -43,11 +44,11 @@ class VirtualRuntime(Calls):
     async def close(self) -> None:
         """Do what ``Runtime.close`` does, but wait without a limit: the world judges how long it took."""
         if (closed := self.begin_closing()) is not None:
-            await closed.awaited()
+            await asyncio.wait({asyncio.wrap_future(closed)})
             self.end()
 
-    def _wait(self, answer: Answer[_T]) -> _T:
-        return Baton.wait(answer.awaited())
+    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
+        return Baton.wait(_answered(answer))
 
     def _soon(self, callback: Callable[[], object]) -> None:
         self._there().run(super()._soon, callback)
@@ -55,6 +56,10 @@ class VirtualRuntime(Calls):
     def _there(self) -> contextvars.Context:
         """Return the caller's context, on its machine's lock part."""
         return self._machine.context("locks")
+
+
+async def _answered(answer: concurrent.futures.Future[_T]) -> _T:
+    return await asyncio.wrap_future(answer)
 
 
 def prepare_process() -> None:

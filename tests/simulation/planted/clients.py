@@ -15,8 +15,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a withdrawn call goes on",
         file="singleton/process/calls.py",
-        old="lambda: self._cancel(task) if answer.cancelled else None",
-        new="lambda: None",
+        old="lambda done: self._soon(task.cancel) if done.cancelled() else None",
+        new="lambda done: None",
         breaks="a cancelled wait goes on in line, and holds up those behind it",
     ),
     Mutant(

@@ -182,15 +182,15 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a stray cancellation reaches the worker",
         file=ANSWERING,
-        old="case asyncio.CancelledError() if not being_cancelled():",
-        new="case asyncio.CancelledError() if error.args:",
+        old="        if being_cancelled():\n            raise\n",
+        new="        if not error.args:\n            raise\n",
         breaks="an invocation whose body raises CancelledError is never answered",
     ),
     Mutant(
         name="an exit reaches the worker",
         file=ANSWERING,
-        old="case SystemExit():",
-        new="case KeyboardInterrupt():",
+        old="    except SystemExit as error:\n",
+        new="    except KeyboardInterrupt as error:\n",
         breaks="a body that calls exit() ends the worker",
     ),
     Mutant(

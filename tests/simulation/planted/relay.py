@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 _TESTS = "tests/unit/process/test_relay.py"
-_FIRST = "tests/unit/process/test_first_caller.py"
 _PAST = "test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so"
 
 RELAY: tuple[Mutant, ...] = (
@@ -57,8 +56,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a runner's time-out is nobody's",
         file="singleton/locking/relay.py",
-        old="            while self._runners and self._runners[0].since <= now - _HERE:\n",
-        new="            while self._runners and self._runners[0].since <= now - 1e6:\n",
+        old="            while self._runners and self._runners[0].since <= oldest:\n",
+        new="            while self._runners and self._runners[0].since <= oldest - 1e6:\n",
         breaks="a runner waits past its timeout, and no line is logged about a long wait",
     ),
     Mutant(
@@ -92,8 +91,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="who is inside runs behind himself",
         file="singleton/process/calls.py",
-        old="if is_inside(relay.turn) if is_open else lock.is_waited_for:",
-        new="if not is_open and lock.is_waited_for:",
+        old=" or is_inside(relay.turn):",
+        new=":",
         breaks="a caller that asks again for its own lock is not told at once",
         by=(f"{_TESTS}::test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once",),
         why="it would ask on the lock thread, and be told, a second later",
@@ -120,59 +119,5 @@ RELAY: tuple[Mutant, ...] = (
         old="now = loop.time() if since is None else since",
         new="now = loop.time()",
         breaks="a time-out lasts longer than it was given",
-    ),
-    Mutant(
-        name="who comes first asks on where he is",
-        file="singleton/locking/lock.py",
-        old="                    await self._stand_in_line()\n",
-        new="",
-        breaks="who comes first asks again and again without a pause while somebody else has the lock",
-        by=(f"{_FIRST}::test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause",),
-        why="after a second he stands in line; what he asks until then harms nobody in a world",
-    ),
-    Mutant(
-        name="nobody waits until who came first is in line",
-        file="singleton/locking/lock.py",
-        old="        for _ in range(_TO_THE_LINE):\n            await asyncio.sleep(0)\n",
-        new="",
-        breaks="who comes first asks twice in a row while somebody else has the lock",
-        by=(f"{_FIRST}::test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause",),
-        why="one request more is no fault in a world",
-    ),
-    Mutant(
-        name="who comes first comes before other processes",
-        file="singleton/locking/lock.py",
-        old=" or self._gate.inside is not None or self._state.had_its_run:",
-        new=" or self._gate.inside is not None:",
-        breaks="a process whose callers come one after the other never gives the lock to others",
-        by=(f"{_FIRST}::test_with_a_window_that_is_over_others_get_their_turn_before_him",),
-        why="in worlds others wait in line by then, and he stands there, too",
-    ),
-    Mutant(
-        name="who comes first asks beside another section",
-        file="singleton/locking/lock.py",
-        old=" or self._gate.inside is not None or self._state.had_its_run:",
-        new=" or self._state.had_its_run:",
-        breaks="a lease is asked for while another lock of the process has a section on the blob",
-        by=(f"{_FIRST}::test_beside_a_section_under_other_options_he_asks_for_nothing",),
-        why="the lease that he may get is given back unused",
-    ),
-    Mutant(
-        name="who comes first waits at a lock that is known no more",
-        file="singleton/process/registry.py",
-        old="if self._locks.get(address) is not lock or not lock.welcome(runner):",
-        new="if not lock.welcome(runner):",
-        breaks="two locks of one process for one blob",
-        by=(f"{_FIRST}::test_of_a_lock_that_is_forgotten_meanwhile_he_asks_for_the_new_one",),
-        why="it takes a thousand other locks between his call and the lock thread's look at it",
-    ),
-    Mutant(
-        name="who comes first is not looked at",
-        file="singleton/locking/relay.py",
-        old="        if not watched:\n            self._watch()\n",
-        new="",
-        breaks="who comes first waits past his time-out for an answer that takes long",
-        by=(f"{_FIRST}::test_while_the_answer_takes_long_he_goes_into_line_and_his_time_out_is_kept",),
-        why="requests in worlds are answered before the shortest time-out of a runner",
     ),
 )
