@@ -78,7 +78,8 @@ class Wheel:
     """Looks at what it is told to, when it is time. It belongs to the loop on which it is used.
 
     Attributes:
-        late: seconds by which it came too late of late: so busy is the loop, or its machine.
+        late: seconds by which it came too late of late: so busy is the loop, or its machine. Half of that is forgotten
+            at each turn, and in each second.
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class Wheel:
         "_set_for",
         "_tickets",
         "_timer",
+        "_turned",
         "_turning",
         "_watched",
         "late",
@@ -98,6 +100,7 @@ class Wheel:
         """``after(now)`` is called when all has been looked at whose time had come."""
         self.late = 0.0
         self._after = after
+        self._turned = -math.inf
         self._turning = False
         self._tickets: list[_Ticket] = []
         self._watched = 0
@@ -171,7 +174,9 @@ class Wheel:
         assert self._loop is not None
         set_for, tickets = self._set_for, self._tickets
         now = max(self._loop.time(), set_for)  # asyncio's timers may come a hair too early
-        self.late = max(now - set_for, self.late / 2)  # also where nobody is left to look at: else it stays late
+        quiet, self._turned = now - self._turned, now
+        # Also where nobody is left to look at, and where hardly anything is: else it stays late.
+        self.late = max(now - set_for, self.late * 0.5 ** (1 + quiet))
         self._timer, self._set_for, self._set_by = None, math.inf, 0
         if not tickets:
             return

@@ -128,6 +128,18 @@ async def test_after_a_stall_it_is_late_no_more_also_while_nobody_is_left_to_loo
 
 
 @virtual
+async def test_an_hour_after_a_stall_in_which_nothing_was_looked_at_it_is_late_no_more() -> None:
+    wheel = a_wheel()
+    wheel.look_at(Looked(), 1.0)
+    virtual_loop().now += 15.0
+    await asyncio.sleep(0.001)
+    await asyncio.sleep(3600.0)
+    wheel.look_at(Looked(), now() + 1.0)
+    await asyncio.sleep(2.0)
+    assert wheel.late < 0.001
+
+
+@virtual
 async def test_those_for_one_time_are_looked_at_in_the_order_in_which_they_came() -> None:
     wheel = a_wheel()
     order: list[int] = []
