@@ -96,16 +96,19 @@ def text_to_sign(request: Request, account: str) -> str:
     """Return what of a request its signature covers."""
     headers = request.headers
     conditions = f"{headers.get('If-Match', '')}\n{headers.get('If-None-Match', '')}\n"
-    own = [(name.lower(), value) for name, value in headers.items() if name[:5].lower() == "x-ms-"]
-    own.sort(key=_place)
-    named = "".join([f"{name}:{value}\n" for name, value in own])
+    named = "".join([f"{begin}{headers[name]}\n" for begin, name in _in_order(tuple(headers))])
     resource = f"/{account}{request.path}{_canonical(request.query)}"
     return f"{request.method}\n\n\n{request.length or ''}\n\n\n\n\n{conditions}\n\n{named}{resource}"
 
 
-def _place(header: tuple[str, str]) -> str:
-    """Return what headers are sorted by: the service has an underscore, which only metadata has, before digits."""
-    return header[0].replace("_", " ")
+@lru_cache(64)
+def _in_order(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return how the lines of the service's own headers begin, and their names, in the order that is signed.
+
+    The service has an underscore, which only metadata has, before digits.
+    """
+    own = sorted((name.lower().replace("_", " "), name) for name in names if name[:5].lower() == "x-ms-")
+    return [(f"{name.lower()}:", name) for _, name in own]
 
 
 @lru_cache(64)
