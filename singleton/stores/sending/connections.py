@@ -35,6 +35,8 @@ _IDLE: Final = 15.0
 """Seconds for which a connection is kept that nobody uses. Services and what is in between close it later, silently."""
 _HEAD_START: Final = 0.25
 """Seconds after which a host's next address is tried beside the one before, as aiohttp has it."""
+_BUFFER: Final = 65_536
+"""Bytes that are read at a time, at most."""
 _ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
 """A host that has one address: the host itself."""
 _NAMES: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]*")
@@ -58,6 +60,7 @@ class Connections:
         self._open: set[_Connection] = set()
         self._idle: deque[tuple[float, _Connection]] = deque()  # since when; the last was used last
         self._timer: asyncio.TimerHandle | None = None
+        self._buffer = memoryview(bytearray(_BUFFER))
         self._closed = False
 
     async def send(
@@ -184,7 +187,7 @@ class Connections:
             while addresses or under_way:
                 if addresses:
                     connecting = loop.create_connection(
-                        lambda: _Connection(self._open, loop),
+                        lambda: _Connection(self._open, loop, self._buffer),
                         *(addresses.popleft(), port),
                         ssl=self._tls,
                         server_hostname=name,
@@ -230,8 +233,10 @@ class Connections:
         return attempt
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(asyncio.BufferedProtocol):
     """A connection.
+
+    It reads into a buffer that is there. asyncio makes one of 256 kB for each read, often a mapping made and undone.
 
     Attributes:
         usable: nothing is known that speaks against a next request.
@@ -241,8 +246,10 @@ class _Connection(asyncio.Protocol):
     _transport: asyncio.Transport
     _waiting: asyncio.Future[None]
 
-    def __init__(self, every: set[_Connection], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, every: set[_Connection], loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
+        """``buffer``: what comes is in it for the moment only, so one serves all."""
         self.loop = loop
+        self._buffer = buffer
         self.lost = loop.create_future()
         self._every = every
         self._reader: Reader | None = None
@@ -275,12 +282,16 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._every.add(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._reader is None:
             self.abort()  # nobody asked
             return
         try:
-            if self._reader.feed(data):
+            if self._reader.feed(bytes(self._buffer[:nbytes])):
                 self._settle()
         except Nonsense as nonsense:
             self._settle(str(nonsense))

@@ -196,7 +196,8 @@ async def test_who_is_cancelled_as_the_answer_comes_leaves_nothing_behind() -> N
         ((_, connection),) = client._idle
         task = asyncio.create_task(ask(client))
         await asyncio.sleep(0)
-        connection.data_received(OK)
+        connection.get_buffer(-1)[: len(OK)] = OK
+        connection.buffer_updated(len(OK))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
