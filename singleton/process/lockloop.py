@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from singleton.base.clock import suspend_aware_clock
@@ -62,8 +61,10 @@ class LockLoop(asyncio.SelectorEventLoop):
 
     def _read_from_self(self) -> None:
         """Take note of a wake-up. asyncio reads until nothing is left; what is left here wakes the loop again."""
-        with suppress(BlockingIOError, InterruptedError):
+        try:  # noqa: SIM105 - the context manager takes longer
             self._ssock.recv(_WAKE_UPS)  # type: ignore[attr-defined]
+        except (BlockingIOError, InterruptedError):
+            pass
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
         """Run ``func`` on a thread, or here when the interpreter ends and gives out no more of them.

@@ -106,7 +106,6 @@ class Reader:
         self._to_end = False  # of the connection
         self._reading: Reading | None = None
 
-    @property
     def answer(self) -> Answer:
         """Return the answer when all of it is read."""
         return Answer(self._status, self._headers, bytes(self._body))

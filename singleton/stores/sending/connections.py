@@ -85,11 +85,11 @@ class Connections:
         reader = Reader(method, most)
         try:
             await connection.ask(data, reader)
-            check(reader.answer.headers)
+            answer = reader.answer()
+            check(answer.headers)
         except BaseException:
             connection.abort()
             raise
-        answer = reader.answer
         refused = body and answer.status >= 300  # perhaps before all of it was sent: over TLS nothing tells
         if reader.lasts and connection.usable and not refused:
             self._keep(connection)

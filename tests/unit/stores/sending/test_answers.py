@@ -18,9 +18,9 @@ def read(data: bytes, method: str = "GET", most: int = MOST, *, whole: bool = Tr
     done = False
     for piece in [data] if whole else [data[number : number + 1] for number in range(len(data))]:
         if done:
-            return reader.answer, False  # what follows is nobody's
+            return reader.answer(), False  # what follows is nobody's
         done = reader.feed(piece)
-    return (reader.answer, reader.lasts) if done else None
+    return (reader.answer(), reader.lasts) if done else None
 
 
 def answer(fields: str, body: str = "", status: str = "200 OK", version: str = "1.1") -> bytes:
@@ -216,7 +216,7 @@ def test_an_error_s_body_of_no_known_length_ends_with_its_connection(version: st
     for piece in (head[-1:], b"abc", b"de"):
         assert not reader.feed(piece)
         assert reader.end()
-    assert (reader.answer.body, reader.lasts) == (b"abcde", False)
+    assert (reader.answer().body, reader.lasts) == (b"abcde", False)
 
 
 @pytest.mark.parametrize(

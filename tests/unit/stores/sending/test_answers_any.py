@@ -32,9 +32,9 @@ def read(data: bytes, method: str, cuts: list[int] | None = None) -> tuple[Answe
     begin = 0
     for end in ends:
         if reader.feed(data[begin:end]):
-            return reader.answer, reader.lasts and end == len(data)
+            return reader.answer(), reader.lasts and end == len(data)
         begin = end
-    return (reader.answer, False) if reader.end() else None
+    return (reader.answer(), False) if reader.end() else None
 
 
 def told(data: bytes, method: str, cuts: list[int] | None = None) -> tuple[Any, ...] | str | None:
