@@ -140,6 +140,18 @@ async def test_an_hour_after_a_stall_in_which_nothing_was_looked_at_it_is_late_n
 
 
 @virtual
+async def test_each_turn_forgets_half_of_how_late_it_was() -> None:
+    wheel = a_wheel()
+    wheel.look_at(Looked(), 1.0)
+    virtual_loop().now += 15.0
+    await asyncio.sleep(0.001)
+    for left in (7.0, 3.5, 1.75):
+        wheel.look_at(Looked(), now() + 0.001)
+        await asyncio.sleep(0.002)
+        assert wheel.late == pytest.approx(left, rel=0.02)
+
+
+@virtual
 async def test_those_for_one_time_are_looked_at_in_the_order_in_which_they_came() -> None:
     wheel = a_wheel()
     order: list[int] = []

@@ -449,3 +449,31 @@ def test_a_loop_that_was_woken_often_sleeps_again(monkeypatch: pytest.MonkeyPatc
         assert looks < 20
     finally:
         loop.close()
+
+
+def test_a_busy_loop_keeps_no_timer_waiting_and_runs_nothing_that_was_cancelled() -> None:
+    loop = LockLoop()
+    now, rounds, trouble = [100.0], 0, list[object]()
+    loop.set_exception_handler(lambda _, context: trouble.append(context))
+    loop.time = lambda: now[0]  # type: ignore[method-assign]
+    rounds_at: list[int] = []
+
+    def busy() -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 2:
+            now[0] += 1.0
+        if rounds < 50:
+            loop.call_soon(busy)
+        loop.call_soon(trouble.append, rounds).cancel()
+
+    loop.call_later(1.0, lambda: rounds_at.append(rounds))
+    loop.call_later(1.0, loop.stop)
+    loop.call_soon(busy)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+    assert rounds_at == [3], "the timer runs in the round after it is due"
+    assert trouble == []
+    assert rounds < 10, "it stops when it is told to"
