@@ -46,7 +46,7 @@ class LockLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         """Run what is ready, and what that makes ready; then do as asyncio, which looks at sockets and timers first.
 
-        A timer that is due is not kept waiting. In debug mode asyncio does it all, as it reports callbacks that are slow.
+        A timer that is due is not kept waiting. In debug mode asyncio does it all: it reports slow callbacks.
         """
         ready, scheduled = self._ready, self._scheduled
         for _ in range(_IN_A_ROW):

@@ -236,7 +236,7 @@ class Connections:
 class _Connection(asyncio.BufferedProtocol):
     """A connection.
 
-    It reads into a buffer that is there. asyncio makes one of 256 kB for each read, which may be a mapping made and undone.
+    It reads into a buffer that is there. asyncio makes one of 256 kB for each read, perhaps a mapping made and undone.
 
     Attributes:
         usable: nothing is known that speaks against a next request.
