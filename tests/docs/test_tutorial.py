@@ -33,6 +33,8 @@ NOT_HERE = {
     "func": "is not on PyPI",
 }
 """Programs that the walk leaves out, and why."""
+UNRENEWED = "HOLDS, as far as it was tried: no renewal was seen"
+"""The bodies of the page's app are short: whether one process has a lease for long enough to renew it is luck."""
 BOOKED = re.compile(r"instance (\d): order 42: (booking a parcel|shipped)")
 
 
@@ -139,7 +141,8 @@ def test_the_tutorial_runs_to_its_end_twice(walk: Walk) -> None:
         if first:
             holds, violated = simulated
             shown = [block.code.strip() for block in blocks(PAGE) if block.code.startswith("[")]
-            assert [shown[0] in holds, shown[1] in violated] == [True, True], holds + violated
+            assert shown[0] in holds or UNRENEWED in holds, holds
+            assert shown[1] in violated, violated
     with QueueClient.from_connection_string(walk.connection, "orders") as queue:
         assert queue.get_queue_properties().approximate_message_count == 4
     assert walk.emulator is not None
