@@ -19,9 +19,9 @@ from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavai
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
 from singleton.base.hold import Hold
 from singleton.base.holder import fields_of
-from singleton.functions.answering import always_answered, finished
+from singleton.functions.answering import AlwaysAnswered, finished
 from singleton.functions.declaration import Declaration
-from singleton.functions.invocation import around, current, in_its_name
+from singleton.functions.invocation import Current, around, in_its_name
 from singleton.functions.triggers import refuse_policy
 from singleton.locking.section import Section
 from singleton.process import holders
@@ -85,7 +85,7 @@ class Guard(Declaration):
         """Run a sync body under the lock, on the caller's thread."""
 
         async def on_this_thread() -> Any:
-            with always_answered(call.function):  # here, as no coroutine lets a StopIteration through
+            with AlwaysAnswered(call.function):  # here, as no coroutine lets a StopIteration through
                 return self._finished(call, body())
 
         from singleton.process.onthread import OnThread, at_once
@@ -96,7 +96,7 @@ class Guard(Declaration):
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
 
         async def answered() -> Any:
-            with always_answered(call.function):
+            with AlwaysAnswered(call.function):
                 return self._finished(call, await body())
 
         return await self._run(call, answered, _runtime, cancel=self.options.cancel_on_loss)
@@ -154,7 +154,7 @@ class Guard(Declaration):
     ) -> Any:
         """Make the hold current, and bracket the body with events: what a verdict judges."""
         outcome = "error"
-        with current(hold):
+        with Current(hold):
             tell("body_started", call, hold)
             try:
                 async with cancelled_when_lost(hold, enabled=cancel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from singleton.base.currenthold import current_hold, showing, shown_hold
@@ -10,12 +9,13 @@ from singleton.base.naming import Invocation, under_way
 from singleton.process.reentry import enter, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from singleton.base.events import Call
     from singleton.base.hold import Hold
+    from singleton.process.reentry import Inside
 
-__all__ = ["around", "current", "current_hold", "in_its_name"]
+__all__ = ["Current", "around", "current_hold", "in_its_name"]
 
 _SelfT = TypeVar("_SelfT")
 _P = ParamSpec("_P")
@@ -27,15 +27,23 @@ def around(owner: str) -> Hold | None:
     return hold if owner and hold is not None and hold.owner == owner else None
 
 
-@contextlib.contextmanager
-def current(hold: Hold) -> Iterator[None]:
-    """Make this the hold that ``current_hold`` returns."""
-    with showing(hold):
-        entered = enter(hold)
-        try:
-            yield
-        finally:
-            leave(entered)
+class Current:
+    """A block in which this is the hold that ``current_hold`` returns."""
+
+    __slots__ = ("_entered", "_hold", "_showing")
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+        self._showing = showing(hold)
+        self._entered: tuple[Inside, ...]
+
+    def __enter__(self) -> None:
+        self._showing.__enter__()
+        self._entered = enter(self._hold)
+
+    def __exit__(self, *error: object) -> None:
+        leave(self._entered)
+        self._showing.__exit__(*error)
 
 
 def in_its_name(

@@ -216,6 +216,16 @@ class Line:
 
     # --- what those who wait are told ---------------------------------------------------------------------------------
 
+    def judge(self, failure: StoreFailure) -> None:
+        """Tell those who wait what an attempt that failed means for them."""
+        match failure.meaning:
+            case "held" | "lost":
+                self.refused()
+            case "denied" | "refused":
+                self.refuse_all(storage_error(self._name, failure))
+            case _:
+                self.failed(storage_error(self._name, failure))
+
     def refused(self) -> None:
         """Somebody else has it: who asked once has the answer."""
         self.state.refuse()

@@ -6,8 +6,7 @@ What it promises, whatever the network does:
   (``lease.py``). Sections of this process never overlap, not even when one of them outlives its lease, or is that of
   a lock with other options on the same blob (``Gate``).
 * **Safe to ask again.** An acquisition proposes a lease id. If an answer is lost it asks again with the same id, which
-is
-  idempotent. If it is given up while the outcome is unknown, the lease is released by that id (B7, B8).
+  is idempotent. If it is given up while the outcome is unknown, the lease is released by that id (B7, B8).
 * **One line, one poll.** Waiters stand in line (``line.py``) and one task polls for all of them; at the end of a
   section the next in line gets the lease without a request.
 * **Others get their turn.** A process that has kept the lock for ``handoff_window`` seconds gives it back and leaves
@@ -30,12 +29,13 @@ from singleton.base.both import Both, parts_of
 from singleton.base.naming import log as _log
 from singleton.base.naming import speak_of
 from singleton.base.tasks import being_cancelled
-from singleton.locking.acquisition import Acquisition, storage_error
+from singleton.locking.acquisition import Acquisition
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.line import Line
 from singleton.locking.relay import Relay
 from singleton.locking.section import Gate, Section, Turn
 from singleton.locking.takeover import Takeover
+from singleton.locking.turns import Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
+    from singleton.locking.relay import Runner
     from singleton.locking.timing import Timing
-    from singleton.locking.turns import Turns
-
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""
@@ -109,10 +108,11 @@ class Lock:
             if stamp == "none"
             else FencingCounter(store, name, counts=counts, failover=failover, highest=self._gate.highest, wall=wall)
         )
+        turns = turns or Turns()
         self._acquisition = Acquisition(store, name, timing, rng=rng, fencing=self._fencing, guess=guess, turns=turns)
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover)
         self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self._gate.holder)
-        self.relay = Relay(name, self._line, self._fencing, dropped)
+        self.relay = Relay(name, self._line, self._fencing, dropped, turns.wheel)
         self._state = self._line.state
         self._server: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
@@ -126,6 +126,11 @@ class Lock:
     def idle(self) -> bool:
         """Tell whether nobody here waits for or holds this lock."""
         return self._server is None
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Tell from any thread whether somebody stands in line."""
+        return bool(self._line)
 
     @property
     def next_look(self) -> float:
@@ -157,6 +162,17 @@ class Lock:
             LockClosed: the lock was closed.
         """
         return await self._line.wait(timeout, owner, self._see_to_it, since=since)
+
+    def welcome(self, runner: Runner) -> bool:
+        """Have the first who comes, and can wait as a runner, do so (``relay.py``); False: he has to stand in line.
+
+        He hears of success. Before anything else that there is to hear he is in line.
+        """
+        if not self.idle:
+            return False
+        self.relay.expect(runner)
+        self._see_to_it()
+        return True
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why a caller that has waited since then has not got it: others have it, or the storage does not answer.
@@ -202,22 +218,28 @@ class Lock:
     async def _serve(self) -> None:
         """While anybody waits: win the lease, serve the line, give the lease back."""
         try:
-            while self._line.first() is not None:
+            while self.relay.first() is not None:
                 lease = await self._win()
                 if lease is not None:
                     await self._hand_out(lease)
-        except asyncio.CancelledError as error:
-            if not being_cancelled():  # it came out of the store
-                self._line.break_down(error)
-                return
+        except asyncio.CancelledError:
+            self.relay.close()
             self._line.give_up()
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, every wait ends
-            _log.exception("lock %s: its store raised an unexpected error", self.name)
-            self._line.break_down(error)
         finally:
             self._server = None
             self._state.rest()
+
+    def _break_down(self, error: BaseException) -> None:
+        """End the waits of those in line with what the store should not have raised, unless it is our own cancellation.
+
+        At once: who comes while something is given back has met no trouble. Who waits in the relay asks once more.
+        """
+        if isinstance(error, asyncio.CancelledError) and being_cancelled():
+            raise error
+        _log.error("lock %s: its store raised an unexpected error", self.name, exc_info=error)
+        self._line.break_down(error)
+        self.relay.close()
 
     async def _win(self) -> Lease | None:
         """Poll until this process has the lease, or nobody waits for it any more."""
@@ -225,44 +247,41 @@ class Lock:
         pause = self._timing.poll_min
         try:
             if self._state.stand_aside():
+                await self.relay.into_line()
                 await self._line.sleep_until(self._state.aside_until)
             await self._stand_behind()
             self._state.begin()
-            while (first := self._line.first()) is not None:
+            while (first := self.relay.first()) is not None:
                 speak_of(first.whose)
                 self._state.ask()
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
                     _log.debug("lock %s: not acquired: %s", self.name, failure)
-                    self._judge(failure)
+                    await self.relay.into_line()
+                    self._line.judge(failure)
                     asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)
                 else:
                     self._state.win()
+                    await self.relay.all_in_line()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(min(due, self.next_look))
                 pause = min(pause * 2, self._timing.longest_pause)
-            return None
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
+            self._break_down(error)
         finally:
             await self._acquisition.give_up()
+        return None
 
     async def _stand_behind(self) -> None:
         """Ask for no lease while another lock of this process on this blob has a section: it may have outlived its."""
+        if self._gate.inside is not None:
+            await self.relay.into_line()
         while self._line.first() is not None and (turn := self._gate.inside) is not None:
             self._state.stand_behind()
             self._line.entered()
             await self._line.wait_for(turn.ended)
-
-    def _judge(self, failure: StoreFailure) -> None:
-        """Tell those who wait what an attempt that failed means for them."""
-        match failure.meaning:
-            case "held" | "lost":
-                self._line.refused()
-            case "denied" | "refused":
-                self._line.refuse_all(storage_error(self.name, failure))
-            case _:
-                self._line.failed(storage_error(self.name, failure))
 
     async def _hand_out(self, lease: Lease) -> None:
         """Serve the line in order under this lease, as long as it is good and our run lasts; then give it back."""
@@ -270,7 +289,7 @@ class Lock:
         self.relay.open(lease, self._state.run_ends)
         section = 0
         try:
-            while (waiter := self.relay.first()) is not None and lease.alive() and not self._spent:
+            while (waiter := self.relay.first()) is not None and lease.alive() and not self.relay.spent:
                 if section and self._state.had_its_run:
                     break
                 if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
@@ -280,7 +299,7 @@ class Lock:
                 section += 1
                 self._settle()
                 speak_of(waiter.whose)
-                hold = self.relay.begin(waiter, self._token(), lease)
+                hold = self.relay.begin(waiter, lease)
                 turn = self._turn = hold.turn
                 self._gate.enter(turn)
                 self.relay.grant(waiter, hold)
@@ -292,6 +311,8 @@ class Lock:
                 turn.lost.freeze()
                 if self._stamps_again and self.relay.first() is not None:
                     await self._acquisition.stamp_again(lease)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
+            self._break_down(error)
         finally:
             self.relay.close()
             self._state.give_back()
@@ -314,13 +335,6 @@ class Lock:
         if fencing is None or not fencing.spent or fencing.keeps_content:
             return False
         return self._takeover is None and not self._state.had_its_run
-
-    @property
-    def _spent(self) -> bool:
-        return self._fencing is not None and self._fencing.spent
-
-    def _token(self) -> int | None:
-        return self._fencing.next_token() if self._fencing and self._fencing.counts else None
 
     def _tell(self, reason: LossReason) -> None:
         if self._turn is not None:

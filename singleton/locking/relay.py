@@ -7,6 +7,8 @@ there is something to decide, the lock thread decides as before:
 * **Refused, not decided.** A section is handed on only under a lease that is not lost and not past its deadline, within
   the handoff window, with a token left of the epoch. Else the section ends on the lock thread.
 * **In order.** Runners and waiters in the lock thread's line are served in the order in which they came.
+* **The first one, too.** Who comes to a lock that idles waits here for the answer to the first request for its lease.
+  Where that is no, he goes into the line like all others.
 * **For a moment.** A runner waits here for about a second; then it asks on the lock thread, with the time at which it
 came.
   So time-outs and long waits are the lock thread's. A runner also goes there when the relay closes.
@@ -24,6 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.base.mutex import new_mutex
+from singleton.base.naming import log as _log
 from singleton.locking.line import Waiter
 from singleton.locking.section import Section, Turn
 
@@ -36,11 +39,14 @@ if TYPE_CHECKING:
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.locking.line import Line
+    from singleton.locking.wheel import Wheel
 
 _HERE: Final = 1.0
 """Seconds that a runner waits here before he asks on the lock thread."""
 _LOOK: Final = 0.5
 """Seconds between two looks at how long they have waited."""
+_INTO_LINE: Final = 2
+"""Rounds of the loop that a runner takes into the line: his task begins in one, and stands in line in the next."""
 
 
 class Runner(Protocol):
@@ -91,6 +97,7 @@ class Relay:
         line: of those who wait on the lock thread.
         fencing: counts tokens; None: there are none.
         dropped: called on the lock thread when a runner's hold was dropped.
+        wheel: says when to look at how long they have waited.
     """
 
     __slots__ = (
@@ -101,12 +108,15 @@ class Relay:
         "_lease",
         "_line",
         "_loop",
+        "_moving",
         "_name",
         "_runners",
         "_turn",
         "_until",
         "_watched",
+        "_wheel",
         "mutex",
+        "ticket",
     )
 
     def __init__(
@@ -115,8 +125,12 @@ class Relay:
         line: Line,
         fencing: FencingCounter | None,
         dropped: Callable[[str, Turn, LossSignal], None],
+        wheel: Wheel,
     ) -> None:
         self.mutex = new_mutex()
+        self.ticket = 0
+        self._moving = False
+        self._wheel = wheel
         self._name = name
         self._line = line
         self._fencing = fencing
@@ -140,6 +154,11 @@ class Relay:
         """The turn of whoever runs."""
         return self._turn
 
+    @property
+    def spent(self) -> bool:
+        """Tell whether the tokens of the epoch are used up."""
+        return self._fencing is not None and self._fencing.spent
+
     # --- from any thread ----------------------------------------------------------------------------------------------
 
     def join(self, runner: Runner) -> bool:
@@ -151,7 +170,7 @@ class Relay:
             self._joined = True
             watched, self._watched = self._watched, True
         if not watched:
-            self._loop.call_soon_threadsafe(self._look, context=self._context.copy())
+            self._loop.call_soon_threadsafe(self._watch, context=self._context.copy())
         return True
 
     def leave(self, runner: Runner) -> bool:
@@ -173,8 +192,7 @@ class Relay:
                 runner = self._claim_first()
                 if runner is None:
                     return False
-                token = self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
-                following = self._relayed(runner, token, lease, turn)
+                following = self._relayed(runner, self._token(), lease, turn)
                 told = turn.follow(following.lost, following.about, runner.context)
             hold.lost.finish()
             for context, each in told:
@@ -197,6 +215,28 @@ class Relay:
         with self.mutex:
             self._lease, self._until = lease, until
 
+    def expect(self, runner: Runner) -> None:
+        """Have the first who comes to a lock that idles wait here, before the relay is open."""
+        with self.mutex:
+            self._runners.append(runner)
+            self._joined = True
+            watched, self._watched = self._watched, True
+        if not watched:
+            self._watch()
+
+    async def into_line(self) -> None:
+        """Have those who wait here before it is open stand in line, where they are told what is known."""
+        if self._runners:
+            self.close()
+            self._moving = True
+        await self.all_in_line()
+
+    async def all_in_line(self) -> None:
+        """Wait for those who are on their way from here into the line."""
+        moving, self._moving = self._moving, False
+        for _ in range(_INTO_LINE if moving else 0):
+            await asyncio.sleep(0)
+
     def first(self) -> Waiter | Runner | None:
         """Return who is next, here or in line; where that is nobody, the relay is closed."""
         waiter = self._line.first()
@@ -217,10 +257,12 @@ class Relay:
             return False
         if late:
             first.move()
-        return not late and first.claim()
+            return False
+        return first.claim()
 
-    def begin(self, first: Waiter | Runner, token: int | None, lease: Lease) -> Section:
+    def begin(self, first: Waiter | Runner, lease: Lease) -> Section:
         """Begin the section of who was taken, in a turn of its own."""
+        token = self._token()
         if isinstance(first, Waiter):
             hold = Section(self._name, first.owner, token, lease, mutex=self.mutex)
             hold.concerns(first.whose)
@@ -237,6 +279,7 @@ class Relay:
         if isinstance(first, Waiter):
             self._line.grant(first, hold)
         else:
+            _log.debug("lock %s: acquired", self._name)
             first.give(hold)
 
     def close(self) -> None:
@@ -253,26 +296,27 @@ class Relay:
         self.mutex = new_mutex()
         self._lease = self._turn = None
 
-    def _look(self) -> None:
-        """Have those ask on the lock thread who have waited here for long enough."""
+    def look(self, now: float) -> float:
+        """Have those ask on the lock thread who have waited here for long enough. See ``Wheel``."""
         with self.mutex:
-            oldest = self._loop.time() - _HERE
             moving = []
-            while self._runners and self._runners[0].since <= oldest:
+            while self._runners and self._runners[0].since <= now - _HERE:
                 moving.append(self._runners.popleft())
             self._watched = again = bool(self._runners) or self._joined
             self._joined = False
+        self._moving = self._moving or bool(moving)
         for runner in moving:
             runner.move()
-        if again:
-            self._loop.call_later(_LOOK, self._look)
+        return now + _LOOK if again else math.inf
+
+    def _watch(self) -> None:
+        self._wheel.look_at(self, asyncio.get_running_loop().time() + _LOOK)
 
     # --- under the mutex ----------------------------------------------------------------------------------------------
 
     def _goes_on(self, turn: Turn, lease: Lease) -> bool:
         """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""
-        spent = self._fencing is not None and self._fencing.spent
-        return lease.alive() and self._loop.time() < self._until and not spent and not turn.in_use
+        return lease.alive() and self._loop.time() < self._until and not self.spent and not turn.in_use
 
     def _claim_first(self) -> Runner | None:
         """Return the first runner, if it is his turn, and not that of somebody in line."""
@@ -281,6 +325,9 @@ class Relay:
             if (runner := self._runners.popleft()).claim():
                 return runner
         return None
+
+    def _token(self) -> int | None:
+        return self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None
 
     def _relayed(self, runner: Runner, token: int | None, lease: Lease, turn: Turn | None) -> Relayed:
         hold = Relayed(self._name, token, lease, self, turn, runner)

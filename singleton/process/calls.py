@@ -7,7 +7,6 @@ behind: what it would have got is undone.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import enum
 import threading
@@ -17,6 +16,7 @@ from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in
 from singleton.base.naming import noted, speaking_of
 from singleton.locking.section import CLOSED, Section
+from singleton.process.answer import Answer
 from singleton.process.reentry import asking, is_inside
 from singleton.process.running import Ask, Runner
 
@@ -61,31 +61,31 @@ class Calls:
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
         self._refuse_itself("acquire")
-        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
-        running = None
+        answer: Answer[_T] = Answer()
+        running: list[Runner] = []
         try:
-            running = self._ask(work, answer)
+            self._ask(work, answer, running)
             return self._remember(self._wait(answer))
         except BaseException:
             self._abandon(answer, running)
             raise
         finally:
-            if running is not None:
-                running.leave_door()
+            for runner in running:
+                runner.leave_door()
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
-        answer: concurrent.futures.Future[_T] = concurrent.futures.Future()
-        running = None
+        answer: Answer[_T] = Answer()
+        running: list[Runner] = []
         try:
-            running = self._ask(work, answer)
-            return self._remember(await _awaited(answer))
+            self._ask(work, answer, running)
+            return self._remember(await answer.awaited())
         except BaseException:
             self._abandon(answer, running)
             raise
         finally:
-            if running is not None:
-                running.leave_door()
+            for runner in running:
+                runner.leave_door()
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
@@ -102,11 +102,11 @@ class Calls:
             return
         if (given_back := self._release(hold)) is not None:
             with contextlib.suppress(LockClosed):
-                await _awaited(given_back)
+                await given_back.awaited()
 
-    def begin_closing(self) -> concurrent.futures.Future[None] | None:
+    def begin_closing(self) -> Answer[None] | None:
         """Refuse who comes from now on, and give back everything; done then. None: it had begun before."""
-        closed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        closed: Answer[None] = Answer()
         begun = self._move(
             Phase.OPEN, Phase.CLOSING, then=lambda: self._soon(lambda: self._begin(self.registry.aclose(), closed))
         )
@@ -125,15 +125,14 @@ class Calls:
         self.registry.forget()
 
     def _ask(
-        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: concurrent.futures.Future[_T]
-    ) -> Runner | None:
+        self, work: Callable[[Registry], Coroutine[Any, Any, _T]], answer: Answer[_T], running: list[Runner]
+    ) -> None:
         """Begin the work of a caller. Cancelling the answer cancels it; a result that comes too late is undone.
 
-        Returns:
-            the caller as a runner, where he waits as one.
+        ``running`` gets the caller as a runner, where he waits as one.
         """
-        if isinstance(work, Ask) and (runner := self._running(work, answer)) is not None:
-            return runner
+        if isinstance(work, Ask) and self._runs(work, answer, running):
+            return
         coro = work(self.registry)
         with noted(), asking():
             begun = self._move(
@@ -144,17 +143,25 @@ class Calls:
         if not begun:
             coro.close()
             raise self._refusal()
-        return None
 
-    def _running(self, ask: Ask, answer: concurrent.futures.Future[Any]) -> Runner | None:
-        """Have the caller wait as a runner, if others of this process use the lock and he is not inside himself."""
-        relay = self.registry.relay(ask.address) if ask.may_run else None
-        if relay is None or not relay.is_open or self.phase is not Phase.OPEN or is_inside(relay.turn):
-            return None
+    def _runs(self, ask: Ask, answer: Answer[Any], running: list[Runner]) -> bool:
+        """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
+        lock = self.registry.known(ask.address) if ask.may_run else None
+        if lock is None or self.phase is not Phase.OPEN:
+            return False
+        relay = lock.relay
+        is_open = relay.is_open
+        if is_inside(relay.turn) if is_open else lock.is_waited_for:
+            return False
         runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
+        running.append(runner)
         ask.begin()
-        runner.start()
-        return runner
+        runner.enter_door()
+        if is_open:
+            runner.start()
+        elif not self._move(Phase.OPEN, Phase.OPEN, then=lambda: self._soon(lambda: runner.come(self.registry, lock))):
+            runner.refuse(self._refusal())
+        return True
 
     def _ask_again(self, runner: Runner) -> None:
         """Have a runner ask on the lock thread, as if he had done so from the beginning."""
@@ -168,16 +175,14 @@ class Calls:
             begun = self._move(Phase.OPEN, Phase.OPEN, then=start)
         if not begun:
             coro.close()
-            error = self._refusal()
-            failed(error)
-            if answer.set_running_or_notify_cancel():
-                answer.set_exception(error)
+            runner.refuse(self._refusal())
 
-    def _abandon(self, answer: concurrent.futures.Future[Any], running: Runner | None = None) -> None:
+    def _abandon(self, answer: Answer[Any], running: list[Runner] | None = None) -> None:
         """Undo the work of a caller who has gone: withdraw it, or release what it brought."""
-        if running is not None:
-            running.withdraw()
-        if not answer.cancel() and answer.exception() is None:
+        if answer.cancel():
+            for runner in running or ():
+                runner.withdraw()
+        elif answer.error() is None:
             for hold in holds_in(answer.result()):
                 if not self._passed_on(hold):
                     self._release(hold, dropped=True)
@@ -188,14 +193,14 @@ class Calls:
             return False
         return hold.hand_on is not None and hold.hand_on(hold)
 
-    def _release(self, hold: Hold, *, dropped: bool = False) -> concurrent.futures.Future[None] | None:
+    def _release(self, hold: Hold, *, dropped: bool = False) -> Answer[None] | None:
         """Begin to release; None where there is nothing to do. ``dropped``: its caller never got it."""
         if hold.lost.reason == "closed":
             return None
-        given_back: concurrent.futures.Future[None] = concurrent.futures.Future()
+        given_back: Answer[None] = Answer()
 
         def begin() -> None:
-            if dropped or not self.registry.end(hold, lambda: given_back.set_result(None)):
+            if dropped or not self.registry.end(hold, lambda: given_back.give(None)):
                 self._begin((self.registry.drop if dropped else self.registry.release)(hold), given_back)
 
         with self._door:
@@ -229,19 +234,23 @@ class Calls:
     def _begin(
         self,
         coro: Coroutine[Any, Any, _T],
-        future: concurrent.futures.Future[_T],
+        answer: Answer[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None = None,
         gone: Callable[[BaseException], object] = lambda _: None,
     ) -> None:
-        """Run this on the loop, and have the future say what came of it."""
+        """Run this on the loop, and answer with what came of it."""
         task = self._begun(coro)
-        future.add_done_callback(lambda done: self._soon(task.cancel) if done.cancelled() else None)
-        task.add_done_callback(lambda task: self._ended(task, future, undo, gone))
+        answer.when_done(lambda: self._cancel(task) if answer.cancelled else None)
+        task.add_done_callback(lambda task: self._ended(task, answer, undo, gone))
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task runs any more
+            self._soon(task.cancel)
 
     def _ended(
         self,
         task: asyncio.Task[_T],
-        future: concurrent.futures.Future[_T],
+        answer: Answer[_T],
         undo: Callable[[_T], Coroutine[Any, Any, None]] | None,
         gone: Callable[[BaseException], object],
     ) -> None:
@@ -249,20 +258,20 @@ class Calls:
         if task.cancelled():
             gone(asyncio.CancelledError())
         error = self._refusal() if task.cancelled() else task.exception()
-        if not future.set_running_or_notify_cancel():
+        if not answer.claim():
             if undo is not None and error is None:
                 self._begun(undo(task.result()))
         elif error is not None:
-            future.set_exception(error)
+            answer.fail(error)
         else:
-            future.set_result(task.result())
+            answer.give(task.result())
 
     # --- whose loop it is ---------------------------------------------------------------------------------------------
 
     def _refuse_itself(self, what: str) -> None:
         """Raise ``RuntimeError`` on the thread that serves all others, where a wait would have no end."""
 
-    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
+    def _wait(self, answer: Answer[_T]) -> _T:
         """Block the calling thread until there is an answer."""
         return answer.result()
 
@@ -273,29 +282,6 @@ class Calls:
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Begin to run this, on the loop."""
         return self._loop.create_task(coro)
-
-
-async def _awaited(answer: concurrent.futures.Future[_T]) -> _T:
-    """Wait for an answer, which a cancellation of the caller leaves as it is."""
-    loop = asyncio.get_running_loop()
-    woken: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    def answered(_: object) -> None:
-        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
-            wake()
-        else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                loop.call_soon_threadsafe(wake)
-
-    answer.add_done_callback(answered)
-    if woken.done():
-        await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
-    await woken
-    return answer.result()
 
 
 class LockRuntime(Protocol):

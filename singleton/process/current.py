@@ -73,14 +73,14 @@ def _load_http() -> None:
 
 
 def _open_store(place: Place) -> LeaseStore:
-    from singleton.process.opening import open_container
+    from singleton.process.opening.stores import open_container
 
     with _loading:
         return counted(open_container(place.account, place.container, place.http), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
-    from singleton.process.opening import open_queue
+    from singleton.process.opening.stores import open_queue
 
     with _loading:
         return counted(open_queue(account, queue), "queue")
@@ -94,7 +94,7 @@ def runtime() -> LockRuntime:
     with _guard:
         if _current is None or _current.phase is Phase.OVER:  # it could not start: perhaps it can now
             with _loading:
-                importlib.import_module("singleton.process.opening")
+                importlib.import_module("singleton.process.opening.stores")
             _current = Runtime(Registry(_open_store, open_queue=_open_queue), prepare=_load_http, log=LogThread())
         return _current
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from singleton.base.errors import LockClosed
 
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+class Guest(Protocol):
+    """Who waits behind a door on a thread of its own."""
+
+    def show_out(self) -> None:
+        """The door is closed: wait no longer. It is called on whichever thread closes it."""
+
+
 class Door:
     """Open until it is closed, from any thread and for good. Takes no lock that a fork could leave taken."""
 
     def __init__(self) -> None:
         self._closed = False
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Timeout]] = set()
-        self._running: set[Callable[[], None]] = set()
+        self._running: set[weakref.ref[Guest]] = set()
         self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
     @property
@@ -28,13 +36,13 @@ class Door:
         """Tell whether it is closed."""
         return self._closed
 
-    def enter(self, show_out: Callable[[], None]) -> None:
-        """Call this as soon as the door is closed, on whichever thread closes it, unless ``leave`` comes before."""
-        self._running.add(show_out)
+    def enter(self, guest: Guest) -> None:
+        """Show this one out as soon as the door is closed, unless ``leave`` comes before. It is not kept alive."""
+        self._running.add(weakref.ref(guest, self._running.discard))
 
-    def leave(self, show_out: Callable[[], None]) -> None:
-        """Call it no more."""
-        self._running.discard(show_out)
+    def leave(self, guest: Guest) -> None:
+        """Show it out no more."""
+        self._running.discard(weakref.ref(guest))
 
     def check(self, name: str) -> None:
         """Raise ``LockClosed`` if the door is closed."""
@@ -74,8 +82,9 @@ class Door:
         already, self._closed = self._closed, True
         if already:
             return
-        for show_out in self._running.copy():
-            show_out()
+        for known in self._running.copy():
+            if (guest := known()) is not None:
+                guest.show_out()
         for entry in self._waiting.copy():
             with suppress(RuntimeError):  # that loop is closed, and its waiters were told
                 entry[0].call_soon_threadsafe(self._show_out, entry)

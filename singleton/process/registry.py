@@ -11,7 +11,7 @@ from collections import OrderedDict, defaultdict, deque
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from singleton.base.both import parts_of
 from singleton.base.naming import log as _log
@@ -26,13 +26,14 @@ from singleton.process.crowd import Crowd
 from singleton.process.dropped import end_dropped, give_back, lose_after, release_if_dropped, until_lost
 from singleton.process.longwaits import LongWait, WhoHas
 from singleton.process.reentry import suspected
+from singleton.process.remembered import IDLE_LOCKS, Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
-    from singleton.locking.relay import Relay
+    from singleton.locking.relay import Runner
     from singleton.process.address import Address
     from singleton.process.closing import Keeper
     from singleton.process.door import Door
@@ -42,16 +43,8 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 
-_IDLE_LOCKS = 1024
-"""Locks remembered while nobody uses them: a key that comes back saves one request."""
 _GUESSES = 256
 """Kinds of locks of which is remembered whether they are new."""
-_LOOKS = 2
-"""Of those remembered that are looked at when a new one comes: more of them than come."""
-
-
-_KeptT = TypeVar("_KeptT", Lock, Semaphore)
-_KeyT = TypeVar("_KeyT")
 
 
 class Registry:
@@ -68,23 +61,22 @@ class Registry:
         rng: random.Random | None = None,
         *,
         open_queue: Callable[[StorageAccount, str], MessageStore] | None = None,
-        keep: int = _IDLE_LOCKS,
+        keep: int = IDLE_LOCKS,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """``keep``: how many locks are remembered while nobody uses them; ``wall``: seconds since 1970."""
         self.wall = wall
-        self._keep = keep
         self._open_store = open_store
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # two clones of a process must not propose the same lease ids
         self._stores: dict[Place, LeaseStore] = {}
         self._turns: defaultdict[Place, Turns] = defaultdict(Turns)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
-        self._locks: OrderedDict[Address, Lock] = OrderedDict()
+        self._locks: Remembered[Address, Lock] = Remembered(keep)
         self._guesses: OrderedDict[tuple[Place, str], Guess] = OrderedDict()
         self._gates: weakref.WeakValueDictionary[tuple[Place, str], Gate] = weakref.WeakValueDictionary()
         self._last_gates: deque[Gate] = deque(maxlen=keep)  # a client is closed, and another opened within a second
-        self._semaphores: OrderedDict[tuple[Address, int], Semaphore] = OrderedDict()
+        self._semaphores: Remembered[tuple[Address, int], Semaphore] = Remembered(keep)
         self._not_before: weakref.WeakKeyDictionary[Hold, float] = weakref.WeakKeyDictionary()
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
@@ -161,10 +153,16 @@ class Registry:
         """Return what tells who has a lock, and asks for that at most once a minute."""
         return WhoHas(self.store(address.place), address.name, self._lock(address).gate, self.accompany)
 
-    def relay(self, address: Address) -> Relay | None:
-        """Return from any thread what hands the lock of this address on, if it is known."""
-        lock = self._locks.get(address)
-        return None if lock is None else lock.relay
+    def known(self, address: Address) -> Lock | None:
+        """Return from any thread the lock of this address, if it is known."""
+        return self._locks.get(address)
+
+    def welcome(self, address: Address, lock: Lock, runner: Runner) -> bool:
+        """Have the first who comes wait for this lock as a runner, if it is still known. See ``Lock.welcome``."""
+        if self._locks.get(address) is not lock or not lock.welcome(runner):
+            return False
+        self._locks.move_to_end(address)
+        return True
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Say why the lock was not acquired by somebody who has waited since then. See ``Lock.why_not``."""
@@ -298,7 +296,7 @@ class Registry:
                 dropped=end_dropped,
             )
 
-        return self._kept(self._locks, address, make)
+        return self._locks.known(address, make)
 
     def _guess(self, address: Address) -> Guess:
         """Return what is known of locks like this one: those of the same function, or slots of the same semaphore."""
@@ -316,21 +314,7 @@ class Registry:
         def make() -> Semaphore:
             return Semaphore(address.name, limit, slot, timing=address.timing, rng=self.rng)
 
-        return self._kept(self._semaphores, (address, limit), make)
-
-    def _kept(self, known: OrderedDict[_KeyT, _KeptT], key: _KeyT, make: Callable[[], _KeptT]) -> _KeptT:
-        """Return what is known by this key, made where it is not; those that were idle for longest make room for it."""
-        if (found := known.get(key)) is None:
-            found = make()
-            for _ in range(_LOOKS if len(known) >= self._keep else 0):
-                oldest, each = next(iter(known.items()))
-                if each.idle:
-                    del known[oldest]
-                else:
-                    known.move_to_end(oldest)
-            known[key] = found
-        known.move_to_end(key)
-        return found
+        return self._semaphores.known((address, limit), make)
 
     def store(self, place: Place) -> LeaseStore:
         """Return the store of a container; open it at the first call."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.naming import whose
 from singleton.process.reentry import this_caller
 
 if TYPE_CHECKING:
-    import concurrent.futures
     from collections.abc import Callable, Coroutine
 
+    from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
+    from singleton.locking.lock import Lock
     from singleton.locking.relay import Relay
     from singleton.locking.section import Section
     from singleton.process.address import Address
+    from singleton.process.answer import Answer
     from singleton.process.door import Door
     from singleton.process.registry import Registry
 
@@ -71,12 +74,25 @@ class Ask:
 class Runner:
     """Who waits for a lock where he asked for it. See ``Runner`` of ``locking/relay.py``."""
 
-    __slots__ = ("_again", "_relay", "answer", "ask", "caller", "context", "deadline", "owner", "since", "whose")
+    __slots__ = (
+        "__weakref__",
+        "_again",
+        "_end",
+        "_relay",
+        "answer",
+        "ask",
+        "caller",
+        "context",
+        "deadline",
+        "owner",
+        "since",
+        "whose",
+    )
 
     def __init__(
         self,
         ask: Ask,
-        answer: concurrent.futures.Future[Any],
+        answer: Answer[Any],
         since: float,
         relay: Relay,
         again: Callable[[Runner], None],
@@ -91,15 +107,30 @@ class Runner:
         self.context = contextvars.copy_context()
         self._relay = relay
         self._again = again
+        self._end = threading.Lock()  # taken, for good, by who tells his end
+
+    def enter_door(self) -> None:
+        """Hear from now on if the door is closed."""
+        if self.ask.door is not None:
+            self.ask.door.enter(self)
 
     def start(self) -> None:
         """Wait with the others; where that has become impossible meanwhile, ask on the lock thread."""
-        door = self.ask.door
-        if door is not None:
-            door.enter(self.show_out)
-        if not self._relay.join(self):
+        self._go_on(waits=self._relay.join(self))
+
+    def come(self, registry: Registry, lock: Lock) -> None:
+        """Wait, on the lock thread, for a lock that idles; where it does no more, ask there as others do."""
+        if self.answer.cancelled:
+            self.gone()
+            return
+        self._go_on(waits=registry.welcome(self.ask.address, lock, self))
+        if self.answer.cancelled:  # by now; who cancels it looks for him here afterwards
+            self.leave()
+
+    def _go_on(self, *, waits: bool) -> None:
+        if not waits:
             self.move()
-        elif door is not None and door.is_closed:
+        elif self.ask.door is not None and self.ask.door.is_closed:
             self.show_out()
 
     def show_out(self) -> None:
@@ -112,26 +143,39 @@ class Runner:
         return self._relay.leave(self)
 
     def withdraw(self) -> None:
-        """Stop waiting, and report that, unless the lock thread does."""
-        if self.leave():
-            self.ask.failed(asyncio.CancelledError())
+        """Stop waiting: the answer is cancelled."""
+        self.leave()
+        self.gone()
+
+    def gone(self) -> None:
+        """Tell that he has gone without the lock, once, unless the lock thread is to tell what becomes of him."""
+        if self._end.acquire(blocking=False):
+            self.context.run(self.ask.failed, asyncio.CancelledError())
 
     def leave_door(self) -> None:
         """Stand behind the door no longer."""
         if self.ask.door is not None:
-            self.ask.door.leave(self.show_out)
+            self.ask.door.leave(self)
 
     def claim(self) -> bool:
         """Decide that he gets the hold, once; False: he has gone."""
-        return self.answer.set_running_or_notify_cancel()
+        return self.answer.claim()
 
     def give(self, hold: Section) -> None:
         """End his wait with this hold."""
         try:
             self.context.run(self.ask.got, hold)
         finally:
-            self.answer.set_result(hold)
+            self.answer.give(hold)
+
+    def refuse(self, error: SingletonError) -> None:
+        """End his wait with this error, and tell so."""
+        self._end.acquire(blocking=False)
+        self.ask.failed(error)
+        if self.answer.claim():
+            self.answer.fail(error)
 
     def move(self) -> None:
-        """Have him ask on the lock thread."""
-        self.context.run(self._again, self)
+        """Have him ask on the lock thread, which tells what becomes of him; not if he has gone."""
+        if self._end.acquire(blocking=False):
+            self.context.run(self._again, self)

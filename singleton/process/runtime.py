@@ -7,7 +7,6 @@ counts suspended time too, so a machine that slept knows that its leases are gon
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ class Runtime(Calls):
     def close(self) -> None:
         """Close locks and stores and end the thread. Waiting calls and later calls get ``LockClosed``."""
         if (closed := self.begin_closing()) is not None:
-            concurrent.futures.wait({closed}, timeout=CLOSING)
+            closed.wait(CLOSING)
             if self.end():
                 self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSING)

@@ -20,3 +20,7 @@ class Place:
     account: StorageAccount | GivenAccount | GivenClients
     container: str
     http: Literal["direct", "sdk"] = field(default="direct", compare=False)
+
+    def __hash__(self) -> int:
+        """Return that of the container, which a string remembers: places are looked up several times for each lock."""
+        return hash(self.container)

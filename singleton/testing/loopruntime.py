@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.process.calls import Calls
 
 if TYPE_CHECKING:
-    import concurrent.futures
+    import asyncio
     from collections.abc import Coroutine
 
+    from singleton.process.answer import Answer
     from singleton.process.registry import Registry
     from singleton.testing.clock import VirtualLoop
 
@@ -26,8 +26,8 @@ class LoopRuntime(Calls):
         super().__init__(registry, loop)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
-        return self._loop.wait_for(_answered(answer))
+    def _wait(self, answer: Answer[_T]) -> _T:
+        return self._loop.wait_for(answer.awaited())
 
     def _begun(self, coro: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Keep the task from garbage collection while it runs, and no longer: it has a reference to the hold (M-37)."""
@@ -35,7 +35,3 @@ class LoopRuntime(Calls):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-async def _answered(answer: concurrent.futures.Future[_T]) -> _T:
-    return await asyncio.wrap_future(answer)

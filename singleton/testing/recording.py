@@ -58,8 +58,8 @@ class RecordingRegistry(Registry):
             )
         return hold
 
-    def relay(self, address: Address) -> None:
-        """Return None: the manner decides how an acquire is answered here."""
+    def known(self, address: Address) -> None:
+        """Return None: nobody runs here, as the manner decides how an acquire is answered."""
 
     async def release(self, hold: Hold) -> None:
         """See ``Registry.release``."""

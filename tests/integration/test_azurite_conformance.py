@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from singleton.process.opening import open_container, open_through_sdk
+from singleton.process.opening.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from singleton.process.opening import open_container
+from singleton.process.opening.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.sending.connections import Connections

@@ -256,8 +256,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="nothing given up",
         file=LOCK,
-        old="            return None\n        finally:\n            await self._acquisition.give_up()\n",
-        new="            return None\n        finally:\n            pass\n",
+        old="        finally:\n            await self._acquisition.give_up()\n",
+        new="",
         breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),
     Mutant(
@@ -489,8 +489,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := self.relay.first()) is not None and lease.alive() and not self._spent:",
-        new="while (waiter := self.relay.first()) is not None and not self._spent:",
+        old="while (waiter := self.relay.first()) is not None and lease.alive() and not self.relay.spent:",
+        new="while (waiter := self.relay.first()) is not None and not self.relay.spent:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(
@@ -552,9 +552,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="denied goes on waiting",
-        file=LOCK,
+        file=LINE,
         old='            case "denied" | "refused":\n',
-        new='            case "denied" | "refused" if self._line.closed:\n',
+        new='            case "denied" | "refused" if self.closed:\n',
         breaks="a caller without access waits for ever (B12)",
     ),
     Mutant(

@@ -6,7 +6,6 @@ thread does.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,7 +15,6 @@ from simulator.virtual.time.baton import Baton
 from singleton.process.calls import Calls
 
 if TYPE_CHECKING:
-    import concurrent.futures
     import contextvars
     from collections.abc import Callable
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.virtual.time.loop import VirtualLoop
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.openings import OpenStore
+    from singleton.process.answer import Answer
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
@@ -44,11 +43,11 @@ class VirtualRuntime(Calls):
     async def close(self) -> None:
         """Do what ``Runtime.close`` does, but wait without a limit: the world judges how long it took."""
         if (closed := self.begin_closing()) is not None:
-            await asyncio.wait({asyncio.wrap_future(closed)})
+            await closed.awaited()
             self.end()
 
-    def _wait(self, answer: concurrent.futures.Future[_T]) -> _T:
-        return Baton.wait(_answered(answer))
+    def _wait(self, answer: Answer[_T]) -> _T:
+        return Baton.wait(answer.awaited())
 
     def _soon(self, callback: Callable[[], object]) -> None:
         self._there().run(super()._soon, callback)
@@ -56,10 +55,6 @@ class VirtualRuntime(Calls):
     def _there(self) -> contextvars.Context:
         """Return the caller's context, on its machine's lock part."""
         return self._machine.context("locks")
-
-
-async def _answered(answer: concurrent.futures.Future[_T]) -> _T:
-    return await asyncio.wrap_future(answer)
 
 
 def prepare_process() -> None:

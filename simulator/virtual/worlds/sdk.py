@@ -21,7 +21,7 @@ from azure.core.utils import CaseInsensitiveDict
 
 from simulator.virtual.storage.network import Request
 from singleton.base.state import MOST_STATE
-from singleton.process.opening import open_through_sdk
+from singleton.process.opening.stores import open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import BlobState, Content, StoreFailure
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from singleton.base.clock import now
 from singleton.base.errors import LockNotAcquired
 from singleton.base.naming import log as _log
-from singleton.functions.answering import always_answered
-from singleton.functions.invocation import current
+from singleton.functions.answering import AlwaysAnswered
+from singleton.functions.invocation import Current
 from singleton.patterns.ordered.aside import put_aside
 from singleton.patterns.ordered.position import Position
 from singleton.patterns.ordered.reading import LogReader
@@ -131,7 +131,7 @@ class Visit:
             return Outcome(again=0, busy=True)
         hold.stateless = _TAKEN
         try:
-            with current(hold):
+            with Current(hold):
                 return await self._under(hold)
         finally:
             await self.locks.release_async(hold)
@@ -218,7 +218,7 @@ class Visit:
         )
         try:
             async with cancelled_when_lost(hold) if self.cancel else contextlib.nullcontext():
-                with always_answered(f"the handler of inbox {self.names.inbox}"):
+                with AlwaysAnswered(f"the handler of inbox {self.names.inbox}"):
                     await self.handle(message)
         except Exception as error:  # noqa: BLE001 - it is the handler's, and counted
             hold.raise_if_lost()

@@ -15,8 +15,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="a withdrawn call goes on",
         file="singleton/process/calls.py",
-        old="lambda done: self._soon(task.cancel) if done.cancelled() else None",
-        new="lambda done: None",
+        old="lambda: self._cancel(task) if answer.cancelled else None",
+        new="lambda: None",
         breaks="a cancelled wait goes on in line, and holds up those behind it",
     ),
     Mutant(
@@ -52,9 +52,9 @@ CLIENTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="forgetting takes locks in use",
-        file="singleton/process/registry.py",
-        old="                if each.idle:\n                    del known[oldest]",
-        new="                if True:\n                    del known[oldest]",
+        file="singleton/process/remembered.py",
+        old="                if each.idle:\n                    del self[oldest]",
+        new="                if True:\n                    del self[oldest]",
         breaks="a lock that is in use is forgotten, and made once more beside itself",
     ),
     Mutant(

@@ -15,7 +15,7 @@ ANSWERING = "singleton/functions/answering.py"
 INVOCATION = "singleton/functions/invocation.py"
 CANCELLING = "singleton/process/cancelling.py"
 CURRENT = "singleton/process/current.py"
-OPENING = "singleton/process/opening.py"
+OPENING = "singleton/process/opening/stores.py"
 
 LISTENERS: tuple[Mutant, ...] = (
     Mutant(
@@ -182,15 +182,15 @@ LISTENERS: tuple[Mutant, ...] = (
     Mutant(
         name="a stray cancellation reaches the worker",
         file=ANSWERING,
-        old="        if being_cancelled():\n            raise\n",
-        new="        if not error.args:\n            raise\n",
+        old="case asyncio.CancelledError() if not being_cancelled():",
+        new="case asyncio.CancelledError() if error.args:",
         breaks="an invocation whose body raises CancelledError is never answered",
     ),
     Mutant(
         name="an exit reaches the worker",
         file=ANSWERING,
-        old="    except SystemExit as error:\n",
-        new="    except KeyboardInterrupt as error:\n",
+        old="case SystemExit():",
+        new="case KeyboardInterrupt():",
         breaks="a body that calls exit() ends the worker",
     ),
     Mutant(

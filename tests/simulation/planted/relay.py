@@ -27,8 +27,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a runner gets the token of the one before",
         file="singleton/locking/relay.py",
-        old="token = self._fencing.next_token() if",
-        new="token = hold.token if",
+        old="self._relayed(runner, self._token(), lease, turn)",
+        new="self._relayed(runner, hold.token, lease, turn)",
         breaks="tokens don't increase from section to section",
     ),
     Mutant(
@@ -41,8 +41,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="runners have no window",
         file="singleton/locking/relay.py",
-        old="lease.alive() and self._loop.time() < self._until and not spent",
-        new="lease.alive() and not spent",
+        old="lease.alive() and self._loop.time() < self._until and not self.spent",
+        new="lease.alive() and not self.spent",
         breaks="a process whose callers come one after the other never gives the lock to others",
         among="crowd",
     ),
@@ -56,8 +56,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a runner's time-out is nobody's",
         file="singleton/locking/relay.py",
-        old="            while self._runners and self._runners[0].since <= oldest:\n",
-        new="            while self._runners and self._runners[0].since <= oldest - 1e6:\n",
+        old="            while self._runners and self._runners[0].since <= now - _HERE:\n",
+        new="            while self._runners and self._runners[0].since <= now - 1e6:\n",
         breaks="a runner waits past its timeout, and no line is logged about a long wait",
     ),
     Mutant(
@@ -91,8 +91,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="who is inside runs behind himself",
         file="singleton/process/calls.py",
-        old=" or is_inside(relay.turn):",
-        new=":",
+        old="if is_inside(relay.turn) if is_open else lock.is_waited_for:",
+        new="if not is_open and lock.is_waited_for:",
         breaks="a caller that asks again for its own lock is not told at once",
         by=(f"{_TESTS}::test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once",),
         why="it would ask on the lock thread, and be told, a second later",

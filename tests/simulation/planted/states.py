@@ -65,8 +65,8 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="runners hand on while state is written",
         file="singleton/locking/relay.py",
-        old=" and not spent and not turn.in_use\n",
-        new=" and not spent\n",
+        old=" and not self.spent and not turn.in_use\n",
+        new=" and not self.spent\n",
         breaks="a section's write is sent in the next one, under the same lease",
         by=("tests/unit/process/test_relay.py",),
         why="the write has to wait for another request of its lock as its section ends",

@@ -212,8 +212,8 @@ OTHERS: list[Killed] = [
     ),
     lock(
         "a lost lease handed on",
-        "and lease.alive() and not self._spent",
-        "and not self._spent",
+        "and lease.alive() and not self.relay.spent",
+        "and not self.relay.spent",
         loss.test_the_next_in_line_does_not_get_a_lease_that_was_lost_in_the_section_before,
     ),
     lock(
@@ -228,7 +228,7 @@ OTHERS: list[Killed] = [
         "if self._state.stand_aside() and self._line.closed:",
         turns.test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_a_poll,
     ),
-    lock(
+    line(
         "forbidden read as a hiccup",
         'case "denied" | "refused":',
         'case "refused":',

@@ -180,6 +180,22 @@ async def test_a_store_that_raises_what_it_should_not_fails_those_who_wait_but_n
     await section(lock, timeout=0)
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
+@virtual
+async def test_who_comes_after_such_an_error_has_not_met_it(error: type[BaseException]) -> None:
+    network = Network()
+    lock = lock_on(network)
+    network.plan("acquire", raising(error("session is closed")))
+    first = asyncio.create_task(lock.acquire())
+    while not network.sent("release"):  # noqa: ASYNC110 - of the model
+        await asyncio.sleep(0.001)
+    assert first.done(), "he hears of it at once, not when the lease that he may have got is given back"
+    assert "session is closed" in str(first.exception())
+    assert not lock.idle
+    await section(lock)
+    await settled(network.service, lock)
+
+
 @virtual
 async def test_a_cancelled_release_is_carried_out_all_the_same() -> None:
     network = Network()

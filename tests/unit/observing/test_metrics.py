@@ -15,7 +15,7 @@ from singleton import AsyncLockClient, LockNotAcquired, current_hold, observe
 from singleton.base.events import LockEvent, emit
 from singleton.observing import metrics
 from singleton.operating.keeping import keeping_of
-from singleton.process.opening import open_container
+from singleton.process.opening.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.counting import counted
 from singleton.stores.memory import MemoryLeaseStore

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockNotAcquired, SingletonOptions
-from singleton.process.opening import open_container
+from singleton.process.opening.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenClients
 from singleton.settings.place import Place

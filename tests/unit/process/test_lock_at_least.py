@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import threading
 import time
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockLost, SingletonOptions
+from singleton.process.answer import Answer
 from singleton.process.current import provide_runtime
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.inline import InlineHost
@@ -183,9 +183,9 @@ def test_a_thread_that_runs_behind_it_does_not_get_it_sooner(thread: LockThread,
             with client.lock(JOB, at_least=0.6, reentrant=True):
                 pass
         following.start()
-        relay = thread.runtime.registry.relay(client._known_address(JOB))
-        assert relay is not None
-        while not relay._runners:
+        lock = thread.runtime.registry.known(client._known_address(JOB))
+        assert lock is not None
+        while not lock.relay._runners:
             time.sleep(0.001)
         assert hold.owned
     following.join()
@@ -224,8 +224,9 @@ async def test_what_comes_for_a_caller_that_is_gone_is_not_kept(thread: LockThre
         calling.cancel()
         await asyncio.wait({calling})
     else:
-        answer: concurrent.futures.Future[Hold] = concurrent.futures.Future()
-        answer.set_result(await thread.runtime.call_async(stubborn))
+        answer: Answer[Hold] = Answer()
+        assert answer.claim()
+        answer.give(await thread.runtime.call_async(stubborn))
         thread.runtime._abandon(answer)
     end = time.monotonic() + 5
     while thread.leased():

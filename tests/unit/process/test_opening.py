@@ -11,7 +11,7 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ServiceRequestError
 from azure.core.pipeline.transport import AsyncHttpTransport
 
-from singleton.process.opening import open_queue, open_through_sdk
+from singleton.process.opening.stores import open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores.protocol import StoreFailure

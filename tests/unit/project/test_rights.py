@@ -11,7 +11,7 @@ import pytest
 from azure.core.pipeline.transport import AsyncHttpTransport
 
 from singleton.operating.keeping import keeping_of
-from singleton.process.opening import open_container, open_queue, open_through_sdk
+from singleton.process.opening.stores import open_container, open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.keeping import LockKeeping
 from singleton.stores.messages import MessageStore

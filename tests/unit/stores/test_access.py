@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.opening_direct import account_in, way_to
+from singleton.process.opening.direct import account_in, way_to
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores import access

@@ -8,7 +8,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.transport import AsyncHttpTransport
 
-from singleton.process.opening import open_queue
+from singleton.process.opening.stores import open_queue
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 

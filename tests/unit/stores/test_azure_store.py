@@ -12,7 +12,7 @@ import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
 from singleton.process import opening
-from singleton.process.opening import open_container, open_queue
+from singleton.process.opening.stores import open_container, open_queue
 from singleton.settings.connection import StorageAccount
 from singleton.settings.credentials import CredentialSpec
 from singleton.settings.given import GivenAccount

@@ -13,7 +13,7 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singleton.process.opening_direct import way_to
+from singleton.process.opening.direct import way_to
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores.direct_blob import DirectBlobStore

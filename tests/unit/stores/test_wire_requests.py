@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton.process.opening import open_container
+from singleton.process.opening.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.sending.connections import Unanswered

@@ -14,7 +14,7 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import ClientAuthenticationError
 
 from singleton.base.errors import ConfigurationError
-from singleton.process.opening_direct import way_to
+from singleton.process.opening.direct import way_to
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores.access import Request, Token

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from singleton.process.identity import open_credential
+from singleton.process.opening.identity import open_credential
 from singleton.settings.given import GivenAccount, GivenClients
 from singleton.stores.azure_blob import AzureBlobLeaseStore, quiet_logger
 
@@ -44,7 +44,7 @@ def open_container(
         return AzureBlobLeaseStore(account.make(container))
     if http == "sdk":
         return open_through_sdk(account, container)
-    from singleton.process.opening_direct import way_to
+    from singleton.process.opening.direct import way_to
     from singleton.stores.direct_blob import DirectBlobStore
 
     return DirectBlobStore(way_to(account, open_credential), container)

@@ -1,0 +1,146 @@
+"""An answer of another thread: decided once, and whoever waits for it hears so."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+
+import pytest
+
+from singleton.process.answer import Answer
+
+
+def given(value: int) -> Answer[int]:
+    answer: Answer[int] = Answer()
+    assert answer.claim()
+    answer.give(value)
+    return answer
+
+
+def test_a_thread_that_waits_gets_what_another_gives() -> None:
+    answer: Answer[int] = Answer()
+    assert answer.claim()
+    timer = threading.Timer(0.01, answer.give, (7,))
+    timer.start()
+    assert answer.result() == 7
+    assert (answer.result(), answer.error()) == (7, None), "a second time, too"
+    timer.join()
+
+
+def test_an_error_is_raised_and_can_be_asked_for() -> None:
+    answer: Answer[int] = Answer()
+    assert answer.claim()
+    answer.fail(error := ValueError("no"))
+    assert answer.error() is error
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            answer.result()
+
+
+def test_it_is_claimed_or_cancelled_and_never_both() -> None:
+    claimed: Answer[int] = Answer()
+    assert claimed.claim()
+    assert not claimed.cancel()
+    assert not claimed.cancelled
+    cancelled: Answer[int] = Answer()
+    assert cancelled.cancel()
+    assert cancelled.cancel(), "it stays so"
+    assert not cancelled.claim()
+    with pytest.raises(concurrent.futures.CancelledError):
+        cancelled.result()
+
+
+def test_of_many_threads_one_decides() -> None:
+    for _ in range(200):
+        answer: Answer[int] = Answer()
+        start = threading.Barrier(4)
+        won: list[str] = []
+
+        def claim(answer: Answer[int], start: threading.Barrier, won: list[str]) -> None:
+            start.wait()
+            if answer.claim():
+                won.append("claimed")
+
+        def cancel(answer: Answer[int], start: threading.Barrier, won: list[str]) -> None:
+            start.wait()
+            if answer.cancel():
+                won.append("cancelled")
+
+        threads = [threading.Thread(target=each, args=(answer, start, won)) for each in (claim, cancel, claim)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        assert answer.cancelled == (won == ["cancelled"])
+
+
+def test_what_is_to_be_called_when_it_is_done_is_called_once_before_or_after() -> None:
+    called: list[str] = []
+    answer: Answer[int] = Answer()
+    answer.when_done(lambda: called.append("first"))
+    answer.when_done(lambda: called.append("second"))
+    assert answer.claim()
+    assert called == []
+    answer.give(1)
+    answer.when_done(lambda: called.append("late"))
+    assert called == ["first", "second", "late"]
+    cancelled: Answer[int] = Answer()
+    cancelled.when_done(lambda: called.append("cancelled"))
+    cancelled.cancel()
+    cancelled.cancel()
+    assert called[3:] == ["cancelled"]
+
+
+def test_a_wait_with_a_limit_ends_then() -> None:
+    answer: Answer[int] = Answer()
+    answer.wait(0.01)
+    assert answer.claim()
+    answer.give(1)
+    answer.wait(60)
+    assert answer.result() == 1
+
+
+def test_a_coroutine_gets_what_a_thread_or_its_own_loop_gives() -> None:
+    async def main() -> None:
+        answer: Answer[int] = Answer()
+        assert answer.claim()
+        waiting = asyncio.create_task(answer.awaited())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(answer.give, 7)
+        assert await waiting == 7
+        own: Answer[int] = Answer()
+        assert own.claim()
+        asyncio.get_running_loop().call_soon(own.give, 8)
+        assert await own.awaited() == 8
+        assert await given(9).awaited() == 9
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_that_is_cancelled_leaves_it_as_it_is_however_soon_it_was_there() -> None:
+    async def main() -> None:
+        for answer in (Answer[int](), given(7)):
+            waiting = asyncio.create_task(answer.awaited())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            assert waiting.cancelled()
+            assert not answer.cancelled
+
+    asyncio.run(main())
+
+
+def test_who_waited_on_a_loop_that_is_closed_is_no_trouble_for_who_answers() -> None:
+    answer: Answer[int] = Answer()
+    assert answer.claim()
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(answer.awaited())
+    loop.run_until_complete(asyncio.sleep(0))
+    waiting.cancel()
+    loop.run_until_complete(asyncio.wait({waiting}))
+    loop.close()
+    answer.give(1)
+    assert answer.result() == 1

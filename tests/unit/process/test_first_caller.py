@@ -1,0 +1,457 @@
+"""Who comes first to a lock that this process used before waits for the answer as a runner; for all else, in line."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageDenied, StorageError
+from singleton.locking.relay import Relay
+from singleton.process.running import Runner
+from singleton.stores.memory import MemoryLeaseStore
+from singleton.stores.protocol import StoreFailure
+from tests.support.lock_thread import LockThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.locking.lock import Lock
+
+LOCK = "first"
+
+
+class SlowStore(MemoryLeaseStore):
+    """Notes what is asked, and answers an acquire when it may, or with what it is told to raise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, float]] = []
+        self.may_answer: asyncio.Event | None = None
+        self.raises: list[BaseException] = []
+
+    async def acquire(self, *args: Any) -> str:
+        self.asked.append(("acquire", time.monotonic()))
+        if self.may_answer is not None:
+            await self.may_answer.wait()
+        if self.raises:
+            raise self.raises.pop(0)
+        return await super().acquire(*args)
+
+    async def release(self, *args: Any) -> None:
+        self.asked.append(("release", time.monotonic()))
+        await super().release(*args)
+
+    def count(self, what: str) -> int:
+        return [each for each, _ in self.asked].count(what)
+
+
+class Place:
+    """A lock thread with a lock that was used, and idles."""
+
+    def __init__(self, thread: LockThread, store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.thread, self.store = thread, store
+        self.locks = AsyncLockClient()
+        self.begun = 0
+        with LockClient().lock(LOCK):
+            pass
+        eventually(lambda: self.lock.idle)
+        store.asked.clear()
+        begin = thread.runtime._begun
+
+        def counted(coro: Any) -> asyncio.Task[Any]:
+            self.begun += 1
+            return begin(coro)
+
+        monkeypatch.setattr(thread.runtime, "_begun", counted)
+
+    @property
+    def lock(self) -> Lock:
+        return next(each for each in self.thread.runtime.registry._locks.values() if each.name == LOCK)
+
+    def hold_up(self) -> None:
+        """Have no acquire answered until ``let_go``."""
+        self.store.may_answer = asyncio.Event()
+
+    def let_go(self) -> None:
+        assert self.store.may_answer is not None
+        self.thread.runtime._loop.call_soon_threadsafe(self.store.may_answer.set)
+        self.store.may_answer = None
+
+    async def asking(self) -> None:
+        """Wait until a request is under way."""
+        await soon(lambda: self.store.count("acquire") > 0)
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    store = SlowStore()
+    with LockThread(store) as thread:
+        thread.memory = store
+        yield Place(thread, store, monkeypatch)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.001)
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.001)
+
+
+def test_he_gets_the_lock_without_a_task_of_his_own(place: Place) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            async with place.locks.lock(LOCK, owner="me") as hold:
+                assert (hold.owner, hold.owned) == ("me", True)
+                assert hold.waited < 5
+        with LockClient().lock(LOCK) as hold:
+            assert hold.owned
+
+    asyncio.run(main())
+    assert place.begun == 0
+    assert [what for what, _ in place.store.asked] == ["acquire", "release"] * 4
+    assert place.thread.kinds()[3:] == ["waiting", "acquired", "released"] * 4
+    assert place.thread.leased() == set()
+
+
+def test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause(place: Place) -> None:
+    place.thread.taken_by_another_process(LOCK)
+    place.store.asked.clear()
+
+    async def main() -> None:
+        async def wait() -> None:
+            async with place.locks.lock(LOCK):
+                pass
+
+        waiting = asyncio.create_task(wait())
+        await place.asking()
+        await soon(lambda: len(place.lock._line) == 1)
+        assert not place.lock.relay._runners
+        await soon(lambda: place.store.count("acquire") >= 2)
+        place.thread.given_back_by_the_other(LOCK)
+        await waiting
+
+    asyncio.run(main())
+    (_, first), (_, second), *_ = place.store.asked
+    assert second - first >= 0.5 * place.lock._timing.poll_min
+    assert place.thread.leased() == set()
+
+
+def test_after_a_no_his_time_out_is_told_in_the_words_of_the_line(place: Place) -> None:
+    place.thread.taken_by_another_process(LOCK)
+
+    async def main() -> None:
+        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=30))
+        await soon(lambda: place.lock.is_waited_for)
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        place.thread.push_clock(31)
+        with pytest.raises(LockNotAcquired, match=r"within 0:00:30.*somebody else has it"):
+            await waiting
+
+    asyncio.run(main())
+    assert place.thread.kinds()[3:] == ["waiting", "contended:timeout"]
+
+
+def test_a_refusal_of_the_storage_reaches_him_after_one_request(place: Place) -> None:
+    place.store.raises = [StoreFailure(403, "AuthorizationFailure")]
+    with pytest.raises(StorageDenied), LockClient().lock(LOCK):
+        pass
+    assert place.store.count("acquire") == 1
+    assert place.thread.kinds()[3:] == ["waiting", "failed:StorageDenied"]
+
+
+def test_a_store_that_raises_what_nobody_expects_ends_his_wait(place: Place) -> None:
+    for error in (ValueError("what?"), asyncio.CancelledError()):
+        place.store.raises = [error, error]
+        with pytest.raises(SingletonError, match="unexpected"), LockClient().lock(LOCK):
+            pass
+    place.store.raises = []
+    with LockClient().lock(LOCK) as hold:
+        assert hold.owned
+
+
+def test_while_the_answer_takes_long_he_goes_into_line_and_his_time_out_is_kept(place: Place) -> None:
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
+        await place.asking()
+        place.thread.push_clock(2)
+        await soon(lambda: place.lock.is_waited_for)
+        assert not waiting.done()
+        place.thread.push_clock(2.5)
+        with pytest.raises(StorageError):
+            await waiting
+        place.let_go()
+        await soon(lambda: place.lock.idle)
+
+    asyncio.run(main())
+    assert place.thread.leased() == set()
+
+
+def test_whoever_is_cancelled_before_the_answer_leaves_nothing_behind(place: Place) -> None:
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await place.asking()
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled()
+        place.let_go()
+        await soon(lambda: place.lock.idle)
+
+    asyncio.run(main())
+    assert place.thread.kinds()[3:] == ["waiting", "failed:CancelledError"]
+    assert place.thread.leased() == set()
+
+
+def test_whoever_is_cancelled_before_the_lock_thread_hears_of_him_asks_for_nothing(place: Place) -> None:
+    async def main() -> None:
+        blocked = threading.Event()
+        place.thread.runtime._loop.call_soon_threadsafe(blocked.wait)
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        blocked.set()
+        await soon(lambda: place.thread.kinds()[3:] == ["waiting", "failed:CancelledError"])
+
+    asyncio.run(main())
+    assert place.store.asked == []
+
+
+def test_others_who_come_while_he_waits_get_it_after_him(place: Place) -> None:
+    order: list[str] = []
+
+    async def use(who: str) -> None:
+        async with place.locks.lock(LOCK, owner=who):
+            order.append(who)
+
+    async def main() -> None:
+        place.hold_up()
+        tasks = [asyncio.create_task(use("first"))]
+        await place.asking()
+        for number in range(3):
+            tasks.append(asyncio.create_task(use(f"next {number}")))
+            await soon(lambda number=number: len(place.lock._line) == number + 1)  # type: ignore[misc]
+        place.let_go()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+    assert order == ["first", "next 0", "next 1", "next 2"]
+    assert place.store.count("acquire") == 1
+
+
+def test_who_asks_once_while_he_waits_is_told_that_it_is_in_use_here(place: Place) -> None:
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await place.asking()
+
+        async def once() -> None:
+            async with place.locks.try_lock(LOCK) as hold:
+                assert hold is None
+
+        trying = asyncio.create_task(once())
+        await soon(lambda: len(place.lock._line) == 1)
+        place.let_go()
+        await trying
+        await place.locks.release(await waiting)
+
+    asyncio.run(main())
+    assert place.thread.leased() == set()
+
+
+def test_closing_his_client_or_the_process_ends_his_wait(place: Place) -> None:
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await place.asking()
+        place.locks.close()
+        with pytest.raises(LockClosed, match="its client is closed"):
+            await waiting
+        place.let_go()
+        await soon(lambda: place.lock.idle)
+        place.store.asked.clear()
+        place.hold_up()
+        waiting = asyncio.create_task(AsyncLockClient().acquire(LOCK))
+        await place.asking()
+        closing = asyncio.create_task(asyncio.to_thread(place.thread.runtime.close))
+        with pytest.raises(LockClosed):
+            await waiting
+        place.let_go()
+        await closing
+
+    asyncio.run(main())
+
+
+def test_a_process_that_closes_as_he_asks_refuses_him(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = Runner.enter_door
+
+    def closing(self: Runner) -> None:
+        enter(self)
+        place.thread.runtime.close()
+
+    monkeypatch.setattr(Runner, "enter_door", closing)
+    locks = LockClient()
+    with pytest.raises(LockClosed), locks.lock(LOCK):
+        pass
+    assert place.thread.kinds()[3:] == ["waiting", "failed:LockClosed"]
+    assert not locks._door._running
+
+
+def test_a_client_that_closes_as_he_asks_refuses_him(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = Runner.enter_door
+
+    def closing(self: Runner) -> None:
+        locks.close()
+        enter(self)
+
+    monkeypatch.setattr(Runner, "enter_door", closing)
+    monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
+    locks = LockClient()
+    place.hold_up()
+    began = time.monotonic()
+    with pytest.raises(LockClosed), locks.lock(LOCK):
+        pass
+    assert time.monotonic() - began < 3, "he waited until the request was given up"
+    place.let_go()
+    eventually(lambda: place.lock.idle)
+    assert place.thread.leased() == set()
+
+
+def test_his_lock_is_remembered_as_the_one_used_last(place: Place) -> None:
+    locks = LockClient()
+    for name in ("other", LOCK):
+        with locks.lock(name):
+            pass
+    assert [address.name for address in place.thread.runtime.registry._locks] == ["other", LOCK]
+
+
+def test_where_the_answer_comes_after_his_time_out_his_wait_ends(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
+
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
+        await place.asking()
+        place.thread.push_clock(4.5)
+        place.let_go()
+        async with asyncio.timeout(10):
+            with suppress(LockNotAcquired):
+                await place.locks.release(await waiting)
+        await soon(lambda: place.lock.idle)
+
+    asyncio.run(main())
+    assert place.thread.leased() == set()
+
+
+def test_when_he_is_gone_nobody_looks_at_who_waits(place: Place) -> None:
+    with LockClient().lock(LOCK):
+        pass
+    assert place.lock.relay._watched
+
+    def looked() -> bool:
+        place.thread.push_clock(1.0)
+        return not place.lock.relay._watched
+
+    eventually(looked)
+
+
+def test_whoever_is_cancelled_when_the_lock_thread_is_no_more_hears_only_of_that(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    async def main() -> None:
+        place.thread.taken_by_another_process(LOCK)
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await soon(lambda: place.lock.is_waited_for)
+        with monkeypatch.context() as patch:
+            patch.setattr(place.thread.runtime._loop, "call_soon_threadsafe", closed)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        assert waiting.cancelled()
+
+    asyncio.run(main())
+
+
+def test_his_hold_is_lost_and_dropped_as_any(place: Place) -> None:
+    locks = LockClient()
+    hold = locks.acquire(LOCK)
+    place.thread.deleted(LOCK)
+    assert hold.lost.wait(10)
+    with pytest.raises(LockLost):
+        hold.raise_if_lost()
+    locks.release(hold)
+    with locks.lock(LOCK):
+        pass
+    eventually(lambda: place.lock.idle)
+    hold = locks.acquire(LOCK)
+    del hold
+    eventually(lambda: place.lock.idle)
+    assert place.thread.leased() == set()
+
+
+def test_beside_a_section_under_other_options_he_asks_for_nothing(place: Place) -> None:
+    others = LockClient(options=SingletonOptions(lock_period=60))
+    with others.lock(LOCK):
+        pass
+    got = threading.Event()
+
+    def use() -> None:
+        with LockClient().lock(LOCK):
+            got.set()
+
+    using = threading.Thread(target=use)
+    with others.lock(LOCK):
+        place.store.asked.clear()
+        using.start()
+        assert not got.wait(0.3)
+        assert place.store.asked == []
+    using.join()
+    assert got.is_set()
+
+
+def test_with_a_window_that_is_over_others_get_their_turn_before_him(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    store = SlowStore()
+    with LockThread(store) as thread:
+        thread.memory = store
+        locks = LockClient(options=SingletonOptions(handoff_window=0.001, lock_acquisition_polling_interval=1.0))
+        with locks.lock(LOCK):
+            time.sleep(0.01)
+        with locks.lock(LOCK):
+            pass
+    acquired = [at for what, at in store.asked if what == "acquire"]
+    released = [at for what, at in store.asked if what == "release"]
+    assert acquired[-1] - released[0] > 1.0
+
+
+def test_of_a_lock_that_is_forgotten_meanwhile_he_asks_for_the_new_one(place: Place) -> None:
+    async def main() -> None:
+        blocked = threading.Event()
+        place.thread.runtime._loop.call_soon_threadsafe(blocked.wait)
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await asyncio.sleep(0)
+        place.thread.runtime.registry._locks.clear()
+        blocked.set()
+        await place.locks.release(await waiting)
+
+    asyncio.run(main())
+    assert place.begun == 1
+    assert place.thread.leased() == set()
