@@ -156,11 +156,19 @@ def _life(expires: float | None, now: float) -> int | None:
 
 
 @undisturbed
-async def move(queue: MessageStore, to: MessageStore, message: Received, *, by_host: bool = True) -> Moved | None:
+async def move(
+    queue: MessageStore,
+    to: MessageStore,
+    message: Received,
+    *,
+    by_host: bool = True,
+    handed_on: Callable[[], None] = lambda: None,
+) -> Moved | None:
     """Move a message that is ours to another queue, which is made where missing; None: it is not there.
 
     One whose id or receipt is not known, or whose receipt its host has renewed, is left for its host to delete: the
-    invocation is to end as a success. Where it can't (``by_host``), it is not moved.
+    invocation is to end as a success. Where it can't (``by_host``), it is not moved. ``handed_on`` is called as soon as
+    it is there, before the original ends.
 
     Whoever dies on the way leaves it in both, as the host does when it moves one to the poison queue (H-39).
 
@@ -177,6 +185,7 @@ async def move(queue: MessageStore, to: MessageStore, message: Received, *, by_h
     if clock() - began > _OURS:
         return None
     copy = await _answered(lambda: to.send(message.text, delay=0, life=_LIFE), f"{message}: moving it")
+    handed_on()
     if claimed is not None:
         await _gone(lambda: queue.delete(*claimed))
     return Moved(to=to, copy=copy, by_host=claimed is None)

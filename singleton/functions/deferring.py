@@ -226,10 +226,17 @@ class Deferring:
         by_host = may_end_as_success(self.trigger)
         if place.poison is None or (message.known is None and not by_host):
             return None
+
+        def told() -> None:
+            _log.warning(
+                *("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison),
+                extra={**call.fields, "message_id": message.id},
+            )
+            tell("poisoned", call, message_id=message.id)
+
         try:
             source, poison = (registry.queue(place.account, name) for name in (place.queue, place.poison))
-            if (moved := await move(source, poison, message, by_host=by_host)) is None:
-                return None
+            return await move(source, poison, message, by_host=by_host, handed_on=told)
         except (MessageElsewhere, StorageError) as error:
             _log.warning(
                 "%s failed %d times, but can't be moved to the poison queue: %s",
@@ -237,12 +244,6 @@ class Deferring:
                 extra=call.fields,
             )
             return None
-        _log.warning(
-            *("%s failed %d times in %s: moved to %s", message, failures, call.function, place.poison),
-            extra={**call.fields, "message_id": message.id},
-        )
-        tell("poisoned", call, message_id=message.id)
-        return moved
 
 
 @dataclass(slots=True)

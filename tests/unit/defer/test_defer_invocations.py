@@ -247,6 +247,27 @@ def test_a_message_that_fails_and_is_put_back_in_turn_is_poison_after_as_many_fa
     assert [name for name in thread.memory.names() if name.startswith("deferred")] == []
 
 
+def test_a_poisoned_message_is_told_of_while_it_is_in_its_queue_so_who_reads_the_events_never_sees_it_nowhere(
+    thread: LockThread, queue: Queue
+) -> None:
+    function = failing("sync")
+    message = queue.message(b"bad")
+    for _ in range(4):
+        message = fails_and_is_put_back(thread, queue, function, message)
+    left: list[tuple[int, int]] = []
+
+    def note(event: LockEvent) -> None:
+        if event.kind == "poisoned":
+            left.append((len([*queue.store.messages()]), len([*queue.poison.messages()])))
+
+    unsubscribe = subscribe(note)
+    with pytest.raises(TooBad):
+        call(function, message)
+    unsubscribe()
+    assert left == [(1, 1)]
+    assert queue.left() == []
+
+
 def test_a_body_that_ran_until_its_host_had_renewed_the_message_is_poison_all_the_same(
     thread: LockThread, queue: Queue
 ) -> None:
