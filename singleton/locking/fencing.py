@@ -115,7 +115,7 @@ class FencingCounter:
         made = await self._store.create(self._name, self._signed(NOTHING, owner))
         if made is None:
             return False
-        self._etag, self._others = made.etag, self._unsigned(made.metadata)
+        self._etag, self._others = made.etag, NOTHING
         epoch, given = made.modified * EPOCHS_A_SECOND, max(self._epoch, self._highest.epoch)
         self._begin(max(epoch, given))
         if epoch <= given:  # deleted within the second: these tokens were given
@@ -280,7 +280,10 @@ class FencingCounter:
 
     async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
         """Write owner and epoch, the mark of a hold that is touched, and content; return when that was sent."""
-        metadata = self._signed(self._others, owner, held)
+        others = self._others
+        if kept is not None:
+            others = {key: value for key, value in others.items() if not tells_of_content(key)} | {**kept.marks}
+        metadata = self._signed(others, owner, held)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
         if self.failover is not None:
@@ -289,9 +292,8 @@ class FencingCounter:
         if kept is None:
             self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
         else:
-            metadata = {key: value for key, value in metadata.items() if not tells_of_content(key)} | {**kept.marks}
             self._etag = await self._put_content(lease_id, metadata, kept.body)
-        self._others, self._doubtful = self._unsigned(metadata), False
+        self._others, self._doubtful = others, False
         return sent
 
     async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
