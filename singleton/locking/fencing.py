@@ -36,7 +36,6 @@ from singleton.stores.stamps import (
     HOST_KEY,
     OWNER_KEY,
     PID_KEY,
-    STAMP_KEYS,
     Highest,
     epoch_in,
     header_safe,
@@ -44,6 +43,8 @@ from singleton.stores.stamps import (
     recorded_epoch,
     tells_of_content,
     this_host,
+    unsigned,
+    without_content,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class FencingCounter:
         self._epoch = -1  # none is known
         self._section = 0
         self._etag = ""
-        self._others = NOTHING  # metadata that is not a stamp's
+        self._others = NOTHING  # metadata that is no stamp's
         self._clocks = 0.0
         self._told_of_a_long_hold = False
         self._doubtful = False
@@ -254,7 +255,7 @@ class FencingCounter:
         """Go on from a blob that is not as we left it: as a write of ours left it whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS)
-        self._etag, self._others = state.etag, self._unsigned(state.metadata)
+        self._etag, self._others = state.etag, unsigned(state.metadata, counts=self.counts)
 
     def _in_order(self) -> asyncio.Lock:
         """Under this, one at a time writes under a lease: each of them replaces all metadata."""
@@ -266,7 +267,7 @@ class FencingCounter:
         """Read the blob. Of one whose epoch can't be read nothing is kept, so that it is read again."""
         state = await self._store.read(self._name)
         epoch = max(self._epoch, self._highest.epoch, epoch_in(state)) if self.counts else 0
-        self._etag, self._others, self._epoch = state.etag, self._unsigned(state.metadata), epoch
+        self._etag, self._others, self._epoch = state.etag, unsigned(state.metadata, counts=self.counts), epoch
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
@@ -280,9 +281,7 @@ class FencingCounter:
 
     async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
         """Write owner and epoch, the mark of a hold that is touched, and content; return when that was sent."""
-        others = self._others
-        if kept is not None:
-            others = {key: value for key, value in others.items() if not tells_of_content(key)} | {**kept.marks}
+        others = self._others if kept is None else {**without_content(self._others), **kept.marks}
         metadata = self._signed(others, owner, held)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
@@ -309,11 +308,6 @@ class FencingCounter:
         if isinstance(self._store, ContentStore):
             return self._store
         raise StoreFailure(400, None, f"{type(self._store).__name__} keeps no content")
-
-    def _unsigned(self, metadata: Mapping[str, str]) -> Mapping[str, str]:
-        """Return what of metadata no stamp of ours writes: as a rule nothing, and each lock keeps it."""
-        ours = STAMP_KEYS if self.counts else {OWNER_KEY.lower()}
-        return {key: value for key, value in metadata.items() if key.lower() not in ours} or NOTHING
 
     def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
         """Return metadata of others with the owner, and without an epoch."""

@@ -293,7 +293,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "metadata of others dropped",
-            FENCING,
+            "stores.stamps",
             "if key.lower() not in ours}",
             "if key.lower() in ours}",
         ),
