@@ -2,9 +2,9 @@
 
     python -m benchmarks.bench_leases --leases 10000 --seconds 60
 
-The client is a process of its own, with an ``AsyncLockClient`` as an app has one; the stub is another. Measured is the
-steady state: all are held, none comes or goes. CPU is that of all of the client's threads; memory, what it has more
-than after its first lock.
+The client is a process of its own, with an ``AsyncLockClient`` as an app has one; the stub is another. Each hold has an
+owner of its own. Measured is the steady state: all are held, none comes or goes. CPU is that of all of the client's
+threads; memory, what it has more than after its first lock.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ async def keep(connection_string: str, leases: int, seconds: float) -> dict[str,
 
 async def _acquired(locks: AsyncLockClient, leases: int) -> list[Hold]:
     holds: list[Hold] = []
-    names = (f"tenant/{number}" for number in range(leases))
+    numbers = iter(range(leases))
 
     async def some() -> None:
-        holds.extend([await locks.acquire(name) for name in names])
+        asked = ((f"tenant/{number}", f"host-1/invocation-{number:06}") for number in numbers)
+        holds.extend([await locks.acquire(name, owner=owner) for name, owner in asked])
 
     await asyncio.gather(*(some() for _ in range(_AT_ONCE)))
     return holds

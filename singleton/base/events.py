@@ -9,7 +9,6 @@ import itertools
 import time
 import weakref
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -216,17 +215,25 @@ def tell(
         emit(LockEvent(kind=kind, function=call.function, owner=call.owner, mode=call.mode, **known))
 
 
-_going: Final[dict[int, weakref.ref[Call]]] = {}
+class _Known(weakref.ref[Call]):
+    """A call that is going on, and its identity, which its end needs and then has no more."""
+
+    __slots__ = ("key",)
+
+    key: int
+
+
+_going: Final[dict[int, _Known]] = {}
 """The calls of this process that wait for a lock or have one, by identity. Changed by single operations of the dict.
 
 It keeps no call alive: what ends without an event, as a simulated crash does, ends here with its call.
 """
 
 
-def _gone(key: int, known: weakref.ref[Call]) -> None:
+def _gone(known: _Known) -> None:
     """Forget a call that is about to be no more; its identity is not yet another's."""
-    if _going.get(key) is known:
-        del _going[key]
+    if _going.get(known.key) is known:
+        del _going[known.key]
 
 
 def _note_waiting(call: Call) -> None:
@@ -250,7 +257,9 @@ def going() -> list[Call]:
 
 def still_going(call: Call) -> None:
     """List a call, until an event or ``no_longer_going`` says that it ends, or while somebody keeps it alive."""
-    _going[id(call)] = weakref.ref(call, partial(_gone, id(call)))
+    known = _Known(call, _gone)
+    known.key = id(call)
+    _going[known.key] = known
 
 
 def no_longer_going(call: Call) -> None:

@@ -47,9 +47,9 @@ def follow(call: Call, hold: Hold) -> None:
     tell("acquired", call, hold, lock=hold.lock)
     turn = hold.turn if isinstance(hold, Section) else None
     end = _End(call, hold.lock, hold.token, turn)
-    hold.lost.add_callback(end.lost)
+    hold.lost.add_callback(end)
     if turn is not None:
-        turn.when_settled(hold.lost, end.released)
+        turn.when_settled(hold.lost, end)
 
 
 class _End:
@@ -63,10 +63,11 @@ class _End:
         self._token = token
         self._turn = turn
 
-    def lost(self, reason: LossReason) -> None:
-        tell("lost", self._call, reason=reason, token=self._token, lock=self._lock)
-
-    def released(self) -> None:
+    def __call__(self, reason: LossReason | None = None) -> None:
+        """Tell that the hold was lost; without a reason, that it was released."""
+        if reason is not None:
+            tell("lost", self._call, reason=reason, token=self._token, lock=self._lock)
+            return
         given_up = None if self._turn is None else self._turn.given_up
         tell("released", self._call, given_up=given_up, token=self._token, lock=self._lock)
 

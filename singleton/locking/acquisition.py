@@ -113,7 +113,7 @@ class Acquisition:
             await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
             lease.touched(fencing.touched, good)
             touches = Touches(lease, fencing, failover)
-            lease.accompany(touches.touch, touches.due)
+            lease.accompany(touches, touches.due)
             return
         if not fencing.spares_stamp(etag, owner):
             await within(_CALL, fencing.stamp_anew(lease.id, etag, owner))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from singleton.base.naming import current
 from singleton.base.state import MOST_STATE
 from singleton.stores.mark import MARK_KEY, written_mark
-from singleton.stores.protocol import BlobState, ContentStore, LeaseStore, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
 from singleton.stores.stamps import (
     EPOCH_KEY,
     EPOCHS_A_SECOND,
@@ -36,7 +36,6 @@ from singleton.stores.stamps import (
     HOST_KEY,
     OWNER_KEY,
     PID_KEY,
-    STAMP_KEYS,
     Highest,
     epoch_in,
     header_safe,
@@ -44,6 +43,8 @@ from singleton.stores.stamps import (
     recorded_epoch,
     tells_of_content,
     this_host,
+    unsigned,
+    without_content,
 )
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ class FencingCounter:
         "_epoch",
         "_etag",
         "_highest",
-        "_metadata",
         "_name",
         "_order",
+        "_others",
         "_section",
         "_store",
         "_told_of_a_long_hold",
@@ -104,7 +105,7 @@ class FencingCounter:
         self._epoch = -1  # none is known
         self._section = 0
         self._etag = ""
-        self._metadata: Mapping[str, str] = {}
+        self._others = NOTHING  # metadata that is no stamp's
         self._clocks = 0.0
         self._told_of_a_long_hold = False
         self._doubtful = False
@@ -112,10 +113,10 @@ class FencingCounter:
 
     async def create(self, owner: str) -> bool:
         """Make the blob where it is missing; tell whether it was. The first owner stands on it from the beginning."""
-        made = await self._store.create(self._name, self._signed({}, owner))
+        made = await self._store.create(self._name, self._signed(NOTHING, owner))
         if made is None:
             return False
-        self._etag, self._metadata = made.etag, made.metadata
+        self._etag, self._others = made.etag, NOTHING
         epoch, given = made.modified * EPOCHS_A_SECOND, max(self._epoch, self._highest.epoch)
         self._begin(max(epoch, given))
         if epoch <= given:  # deleted within the second: these tokens were given
@@ -254,7 +255,7 @@ class FencingCounter:
         """Go on from a blob that is not as we left it: as a write of ours left it whose reply was lost."""
         if recorded_epoch(state) != self._epoch:
             raise StoreFailure(412, "LeaseIdMismatchWithBlobOperation", _STAMPED_BY_OTHERS)
-        self._etag, self._metadata = state.etag, state.metadata
+        self._etag, self._others = state.etag, unsigned(state.metadata, counts=self.counts)
 
     def _in_order(self) -> asyncio.Lock:
         """Under this, one at a time writes under a lease: each of them replaces all metadata."""
@@ -266,7 +267,7 @@ class FencingCounter:
         """Read the blob. Of one whose epoch can't be read nothing is kept, so that it is read again."""
         state = await self._store.read(self._name)
         epoch = max(self._epoch, self._highest.epoch, epoch_in(state)) if self.counts else 0
-        self._etag, self._metadata, self._epoch = state.etag, state.metadata, epoch
+        self._etag, self._others, self._epoch = state.etag, unsigned(state.metadata, counts=self.counts), epoch
 
     async def _write(self, lease_id: str, owner: str) -> None:
         epoch = self._epoch + 1
@@ -280,7 +281,8 @@ class FencingCounter:
 
     async def _put(self, lease_id: str, owner: str, epoch: int, held: float = 0.0, kept: Kept | None = None) -> float:
         """Write owner and epoch, the mark of a hold that is touched, and content; return when that was sent."""
-        metadata = self._signed(self._metadata, owner, held)
+        others = self._others if kept is None else {**without_content(self._others), **kept.marks}
+        metadata = self._signed(others, owner, held)
         if self.counts:
             metadata[EPOCH_KEY] = str(epoch)
         if self.failover is not None:
@@ -289,9 +291,8 @@ class FencingCounter:
         if kept is None:
             self._etag = await self._store.write(self._name, lease_id, metadata, self._etag)
         else:
-            metadata = {key: value for key, value in metadata.items() if not tells_of_content(key)} | {**kept.marks}
             self._etag = await self._put_content(lease_id, metadata, kept.body)
-        self._metadata, self._doubtful = metadata, False
+        self._others, self._doubtful = others, False
         return sent
 
     async def _put_content(self, lease_id: str, metadata: dict[str, str], body: bytes) -> str:
@@ -308,10 +309,9 @@ class FencingCounter:
             return self._store
         raise StoreFailure(400, None, f"{type(self._store).__name__} keeps no content")
 
-    def _signed(self, metadata: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
-        """Return metadata with the owner in the place of an earlier one, and without an epoch."""
-        ours = STAMP_KEYS if self.counts else {OWNER_KEY.lower()}
-        signed = {key: value for key, value in metadata.items() if key.lower() not in ours}
+    def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
+        """Return metadata of others with the owner, and without an epoch."""
+        signed = {**others}
         if self.counts:
             signed[HOST_KEY] = header_safe(this_host())
             signed[PID_KEY] = str(os.getpid())
@@ -333,7 +333,7 @@ class FencingCounter:
     @property
     def keeps_content(self) -> bool:
         """Tell whether content is kept in the blob, as this process last saw it, or may be."""
-        return self._doubtful or any(map(tells_of_content, self._metadata))
+        return self._doubtful or any(map(tells_of_content, self._others))
 
     def next_token(self) -> int:
         """Return the token of the next section under a lease that was stamped, or needed no stamp."""

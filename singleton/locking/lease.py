@@ -19,7 +19,7 @@ import asyncio
 import contextvars
 import logging
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from singleton.base.naming import current, speaking_of
 from singleton.base.naming import log as _log
@@ -28,10 +28,11 @@ from singleton.locking.turns import Duty, Turns
 from singleton.stores.protocol import LeaseStore, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from singleton.base.kinds import LossReason
     from singleton.base.naming import Invocation
+    from singleton.locking.turns import Obliged
 
 
 MARGIN = 1 / 15
@@ -110,13 +111,10 @@ class Lease:
         self._touched = -math.inf
         self._touch_ends = math.inf
         self._turns = turns or Turns()
-        due = sent + self._renewal
-        self._renewals = Duty(
-            self._turns, f"renew {name}", due, self._renew, self._arm, self._call_ends, context=self.context
-        )
+        self._renewals = Duty(self._turns, self, sent + self._renewal)
         self._touches: Duty | None = None
         self._extend(sent)
-        self._arm()
+        self.arm()
 
     @property
     def deadline(self) -> float:
@@ -165,13 +163,12 @@ class Lease:
             self.lose("expired")
         elif self.lost is None and not self._stopped:
             self._touched, self._touch_ends = sent, sent + good
-            self._arm()
+            self.arm()
 
-    def accompany(self, touch: Callable[[], Coroutine[Any, Any, float]], due: float) -> None:
-        """Call ``touch`` beside the renewals when it is due, and when it says that it is again; ``stop`` joins it."""
-        context = contextvars.copy_context()
-        self._touches = Duty(self._turns, f"touch {self.name}", due, touch, self._arm, context=context)
-        self._arm()
+    def accompany(self, touches: Obliged, due: float) -> None:
+        """Have it touched beside the renewals when that is due, and when it is again; ``stop`` joins it."""
+        self._touches = Duty(self._turns, touches, due)
+        self.arm()
 
     def lose(self, reason: LossReason, cause: StoreFailure | None = None, *, quiet: bool = False) -> None:
         """Declare the lease lost. Only the first call, and none after ``stop``, has an effect.
@@ -227,7 +224,12 @@ class Lease:
         self._granted = sent
         self._deadline = sent + self._period * (1 - MARGIN)
 
-    def _arm(self) -> None:
+    @property
+    def task_name(self) -> str:
+        """The name of a renewal's task."""
+        return f"renew {self.name}"
+
+    def arm(self) -> None:
         """Be looked at when something is due."""
         if self.lost is None and not self._stopped:
             self._turns.wheel.look_at(self, self._next())
@@ -250,7 +252,7 @@ class Lease:
             renewals.cut_off()
         return self._next()
 
-    async def _renew(self) -> float:
+    async def ask(self) -> float:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
         sent = self._loop.time()
         if self.lost is not None or sent >= self.deadline:
@@ -320,7 +322,7 @@ class Lease:
             )
         self.cause = failure
 
-    def _call_ends(self, sent: float) -> float:
+    def limit(self, sent: float) -> float:
         """Leave time for another try: no call takes more than half of what is left, or five seconds."""
         left = self._deadline - sent
         return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))

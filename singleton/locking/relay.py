@@ -135,7 +135,7 @@ class Relay:
         self._line = line
         self._fencing = fencing
         self._dropped = dropped
-        self._runners: deque[Runner] = deque()
+        self._runners: deque[Runner] | None = None  # a deque of nobody takes half a kilobyte, and each lock has a relay
         self._turn: Turn | None = None
         self._lease: Lease | None = None
         self._until = -math.inf
@@ -166,6 +166,8 @@ class Relay:
         with self.mutex:
             if self._lease is None:
                 return False
+            if self._runners is None:
+                self._runners = deque()
             self._runners.append(runner)
             self._joined = True
             watched, self._watched = self._watched, True
@@ -176,7 +178,7 @@ class Relay:
     def leave(self, runner: Runner) -> bool:
         """Wait no longer; False: he did not wait here any more."""
         with self.mutex:
-            if runner in self._runners:
+            if self._runners and runner in self._runners:
                 self._runners.remove(runner)
                 return True
             return False
@@ -286,8 +288,7 @@ class Relay:
         """Let nobody join; who waits here asks on the lock thread."""
         with self.mutex:
             self._lease = self._turn = None
-            moving = [*self._runners]
-            self._runners.clear()
+            moving, self._runners = self._runners or (), None
         for runner in moving:
             runner.move()
 

@@ -35,9 +35,10 @@ class Touches:
 
     Attributes:
         due: when the first one is, by the loop's clock.
+        context: that of the lease.
     """
 
-    __slots__ = ("_failover", "_fencing", "_lease", "_trouble", "due")
+    __slots__ = ("_failover", "_fencing", "_lease", "_trouble", "context", "due")
 
     def __init__(self, lease: Lease, fencing: FencingCounter, failover: float) -> None:
         """Take the stamp for the first touch.
@@ -48,12 +49,27 @@ class Touches:
             failover: seconds.
         """
         self.due = fencing.touched + failover / TOUCHES
+        self.context = lease.context
         self._lease = lease
         self._fencing = fencing
         self._failover = failover
         self._trouble: StoreFailure | None = None
 
-    async def touch(self) -> float:
+    @property
+    def task_name(self) -> str:
+        """The name of a touch's task."""
+        return f"touch {self._lease.name}"
+
+    def arm(self) -> None:
+        """See ``Obliged``."""
+        self._lease.arm()
+
+    def limit(self, now: float) -> float:
+        """See ``Obliged``: ``ask`` sees to that."""
+        del now
+        return math.inf
+
+    async def ask(self) -> float:
         """Touch the lock; return when to do so again, infinite: never."""
         lease, failover = self._lease, self._failover
         begun = asyncio.get_running_loop().time()

@@ -20,13 +20,13 @@ from __future__ import annotations
 import asyncio
 import math
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.locking.wheel import Wheel
 
 if TYPE_CHECKING:
     import contextvars
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
     from typing import Any
 
 PLACES: Final = 256
@@ -43,66 +43,55 @@ _BUSY: Final = 4.0
 """Times that the loop is late, which come on top of ``SOON`` and ``PATIENCE``."""
 
 
+class Obliged(Protocol):
+    """Who has a duty."""
+
+    @property
+    def context(self) -> contextvars.Context:
+        """A copy of it is that of each request's task."""
+
+    @property
+    def task_name(self) -> str:
+        """The name of each request's task."""
+
+    def ask(self) -> Coroutine[Any, Any, float]:
+        """Make the request; return when it is due again."""
+
+    def limit(self, now: float) -> float:
+        """Return when a request that is sent now ends at the latest; infinite: ``ask`` sees to that."""
+
+    def arm(self) -> None:
+        """Hear that ``due`` or ``ends`` has changed; not during the look that asked for the duty's turn."""
+
+
 class Duty:
     """A request that is made again and again. It has a task while it is under way, and none in between.
 
     Attributes:
+        of: who has it. It keeps no methods of theirs: there is one for each lock that is held.
         due: when to make it next, by the loop's clock; infinite: it waits for its turn, is under way, or has ended.
         ends: when to cut off the request that is under way; infinite: there is none, or never.
         number: its place among those that wait for their turn; 0: it does not wait.
-        changed: called when ``due`` or ``ends`` has changed, but not during the look that asked for its turn.
         task: the request under way.
     """
 
-    __slots__ = (
-        "_ask",
-        "_context",
-        "_is_cut_off",
-        "_limit",
-        "_name",
-        "_turns",
-        "changed",
-        "due",
-        "ends",
-        "number",
-        "task",
-    )
+    __slots__ = ("_is_cut_off", "_turns", "due", "ends", "number", "of", "task")
 
-    def __init__(
-        self,
-        turns: Turns,
-        name: str,
-        due: float,
-        ask: Callable[[], Coroutine[Any, Any, float]],
-        changed: Callable[[], None],
-        limit: Callable[[float], float] | None = None,
-        *,
-        context: contextvars.Context,
-    ) -> None:
-        """``ask`` makes the request, and returns when it is due again.
-
-        ``limit`` returns when a request that is sent now ends at the latest; without it, ``ask`` sees to that.
-        ``context``: a copy of it is the task's.
-        """
+    def __init__(self, turns: Turns, of: Obliged, due: float) -> None:
+        self.of = of
         self.due = due
         self.ends = math.inf
         self.number = 0
         self.task: asyncio.Task[None] | None = None
         self._turns = turns
-        self._name = name
-        self._ask = ask
-        self.changed = changed
-        self._limit = limit
         self._is_cut_off = False
-        self._context = context
 
     def begin(self, now: float) -> None:
         """Make the request."""
         self.number = 0
-        context = self._context.copy()
-        self.task = asyncio.get_running_loop().create_task(self._once(), name=self._name, context=context)
-        if self._limit is not None:
-            self.ends = self._limit(now)
+        of, loop = self.of, asyncio.get_running_loop()
+        self.task = loop.create_task(self._once(), name=of.task_name, context=of.context.copy())
+        self.ends = of.limit(now)
 
     def cut_off(self) -> None:
         """Have the request that is under way fail, as one that got no answer in time."""
@@ -130,9 +119,9 @@ class Duty:
             self._turns.over(self)
 
     async def _once(self) -> None:
-        due = await self._ask()
+        due = await self.of.ask()
         self.due, self.ends, self.task = due, math.inf, None
-        self.changed()
+        self.of.arm()
         self._turns.over(self)
 
 
@@ -200,6 +189,6 @@ class Turns:
                 self._places[duty] = now
                 duty.begin(now)
                 if duty.ends < math.inf:
-                    duty.changed()
+                    duty.of.arm()
         self._most = FEWEST
         self.wheel.forget(self)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from singleton.base.both import parts_of
@@ -28,15 +27,24 @@ if TYPE_CHECKING:
 def release_if_dropped(hold: Hold) -> None:
     """Give the lock back when ``hold`` is collected without having been released. Call it on the lock's loop."""
     if isinstance(hold, Section):
-        hold.when_dropped(partial(_collected, asyncio.get_running_loop(), contextvars.copy_context()))
+        hold.when_dropped(_Collected())
 
 
-def _collected(
-    loop: asyncio.AbstractEventLoop, context: contextvars.Context, lock: str, turn: Turn, lost: LossSignal
-) -> None:
-    """Run on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run."""
-    with suppress(RuntimeError):  # its loop is closed: the lease lapses
-        loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=context)
+class _Collected:
+    """Called on whichever thread lets go of the hold, or collects garbage. In a fork the loop does not run.
+
+    As small as it can be: there is one for each lock that is held.
+    """
+
+    __slots__ = ("_context", "_loop")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+
+    def __call__(self, lock: str, turn: Turn, lost: LossSignal) -> None:
+        with suppress(RuntimeError):  # its loop is closed: the lease lapses
+            self._loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=self._context)
 
 
 def end_dropped(lock: str, turn: Turn, lost: LossSignal) -> None:

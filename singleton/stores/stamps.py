@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.state import STATE_KEY, UNTIL_KEY, Kept
 from singleton.stores.mark import MARK_KEY
-from singleton.stores.protocol import StoreFailure
+from singleton.stores.protocol import NOTHING, StoreFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from singleton.stores.protocol import BlobState, Content
 
 EPOCH_KEY = "SingletonEpoch"
@@ -51,6 +53,17 @@ def this_host() -> str:
 def tells_of_content(key: str) -> bool:
     """Tell whether this key of metadata belongs to the content of the blob."""
     return key.lower() in CONTENT_KEYS
+
+
+def unsigned(metadata: Mapping[str, str], *, counts: bool) -> Mapping[str, str]:
+    """Return what of metadata no stamp of ours writes; without ``counts`` one is an owner alone. As a rule nothing."""
+    ours = STAMP_KEYS if counts else {OWNER_KEY.lower()}
+    return {key: value for key, value in metadata.items() if key.lower() not in ours} or NOTHING
+
+
+def without_content(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return what of metadata does not belong to the content of the blob."""
+    return {key: value for key, value in metadata.items() if not tells_of_content(key)}
 
 
 def kept_in(found: Content) -> Kept:

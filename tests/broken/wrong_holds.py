@@ -98,7 +98,7 @@ def leases_are_never_renewed(patch: Patch) -> None:
     async def never(self: Any) -> float:
         return math.inf
 
-    patch.setattr(Lease, "_renew", never)
+    patch.setattr(Lease, "ask", never)
 
 
 @broken("not renewed in time", options="--kill 1")
@@ -122,7 +122,7 @@ def leases_are_renewed_once(patch: Patch) -> None:
 
         return renew
 
-    around(patch, Lease, "_renew", once)
+    around(patch, Lease, "ask", once)
     patch.setattr(Lease, "lose", lambda *_: None)
     patch.setattr(Lease, "overdue", lambda _: False)
 

@@ -126,8 +126,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="renewals come too late",
         file=LEASE,
-        old="due = sent + self._renewal\n",
-        new="due = sent + self._period * 0.95\n",
+        old="Duty(self._turns, self, sent + self._renewal)\n",
+        new="Duty(self._turns, self, sent + self._period * 0.95)\n",
         breaks="the first renewal is due after the deadline",
     ),
     Mutant(

@@ -74,8 +74,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="dropped holds are kept",
         file="singleton/process/dropped.py",
-        old="        loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=context)",
-        new="        loop.call_soon_threadsafe(end_dropped, lock, turn.settled, lost, context=context)",
+        old="        self._loop.call_soon_threadsafe(end_dropped, lock, turn, lost, context=self._context)",
+        new="        self._loop.call_soon_threadsafe(end_dropped, lock, turn.settled, lost, context=self._context)",
         breaks="a hold that was dropped without a release keeps its lock",
     ),
     Mutant(

@@ -37,7 +37,7 @@ ONCE: tuple[Mutant, ...] = (
     Mutant(
         name="content that others wrote is not seen",
         file=FENCING,
-        old="        return self._doubtful or any(map(tells_of_content, self._metadata))",
+        old="        return self._doubtful or any(map(tells_of_content, self._others))",
         new="        return self._doubtful",
         breaks="one that waited does again what it waited for",
         among="once",

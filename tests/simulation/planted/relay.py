@@ -34,8 +34,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="runners are forgotten when the relay closes",
         file="singleton/locking/relay.py",
-        old="            moving = [*self._runners]\n",
-        new="            moving: list[Runner] = []\n",
+        old="            moving, self._runners = self._runners or (), None\n",
+        new="            moving, self._runners = (), None\n",
         breaks="a runner that waits when the lease is lost or released waits for ever",
     ),
     Mutant(

@@ -91,9 +91,9 @@ STATES: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="state keeps the date of what it replaces",
-        file=FENCING,
-        old="if not tells_of_content(key)} | {**kept.marks}",
-        new="if key != 'SingletonState'} | {**kept.marks}",
+        file=STAMPS,
+        old="if not tells_of_content(key)}",
+        new="if key != 'SingletonState'}",
         breaks="a sweep deletes a cursor",
         by=(_KEPT,),
         why="no world sweeps",

@@ -39,7 +39,7 @@ WHEELS: tuple[Mutant, ...] = (
     Mutant(
         name="not looked at again after a renewal",
         file=TURNS,
-        old="        self.due, self.ends, self.task = due, math.inf, None\n        self.changed()\n",
+        old="        self.due, self.ends, self.task = due, math.inf, None\n        self.of.arm()\n",
         new="        self.due, self.ends, self.task = due, math.inf, None\n",
         breaks="a lease is renewed once, if at all, and lost in the middle of a long body",
     ),

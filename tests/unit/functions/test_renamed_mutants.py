@@ -182,7 +182,7 @@ OTHERS: list[Killed] = [
             "locking.fencing",
             "await self._read()  # with its epoch: who writes the stamp of this hold again must not go back",
             "state = await self._store.read(self._name)\n"
-            "            self._etag, self._metadata = state.etag, state.metadata",
+            "            self._etag, self._others = state.etag, state.metadata",
         ),
         renamed.test_an_epoch_that_was_raised_never_goes_back,
     ),

@@ -150,8 +150,8 @@ OTHERS: list[Killed] = [
     ),
     lease(
         "calls without a time limit",
-        "self._renew, self._arm, self._call_ends, context",
-        "self._renew, self._arm, context",
+        "return min(self._deadline, sent + min(_LONGEST_CALL, max(_SHORTEST_CALL, left / 2)))",
+        "return math.inf",
         deadline.test_no_renewal_is_waited_for_past_the_deadline,
     ),
     acquisition(
@@ -293,7 +293,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "metadata of others dropped",
-            FENCING,
+            "stores.stamps",
             "if key.lower() not in ours}",
             "if key.lower() in ours}",
         ),

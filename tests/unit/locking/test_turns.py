@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +14,10 @@ from singleton.locking.lease import Lease
 from singleton.locking.turns import FEWEST, PATIENCE, PLACES, Turns
 from tests.support.network import FINE, LOST_REQUEST, Fate, Network, Request
 from tests.support.world import foreign_id, now, pending_timers, until, virtual, virtual_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextvars import Context
 
 
 async def taken(
@@ -26,6 +33,26 @@ async def taken(
 async def stop(leases: list[Lease]) -> None:
     for lease in leases:
         await lease.stop()
+
+
+@dataclass(frozen=True)
+class Touching:
+    """Touches a lease by calling this."""
+
+    lease: Lease
+    ask: Callable[[], Coroutine[Any, Any, float]]
+    task_name = "touch"
+
+    @property
+    def context(self) -> Context:
+        return self.lease.context
+
+    def limit(self, now: float) -> float:
+        del now
+        return math.inf
+
+    def arm(self) -> None:
+        self.lease.arm()
 
 
 class Busy(Network):
@@ -131,7 +158,7 @@ async def test_a_touch_goes_before_renewals_by_the_deadline_of_its_own() -> None
         return now() + 0.6
 
     lease.touched(now(), good)
-    lease.accompany(touch, now() + 0.6)
+    lease.accompany(Touching(lease, touch), now() + 0.6)
     await until(30.0)
     assert lease.lost is None
     assert max(later - earlier for earlier, later in itertools.pairwise(touches)) < 1.0
@@ -151,7 +178,7 @@ async def test_who_waits_for_the_turn_of_a_touch_is_told_at_its_deadline() -> No
         return now()
 
     lease.touched(now(), 1.8)
-    lease.accompany(touch, now() + 0.6)
+    lease.accompany(Touching(lease, touch), now() + 0.6)
     await until(5.0)
     assert told == [pytest.approx(1.8)]
     await lease.stop()
@@ -211,7 +238,7 @@ async def test_a_renewal_is_asked_for_while_a_touch_is_due() -> None:
         return now() + 0.5  # one falls on each renewal
 
     lease.touched(now(), 1.8)
-    lease.accompany(touch, now() + 0.5)
+    lease.accompany(Touching(lease, touch), now() + 0.5)
     await until(8.0)
     (renewed,) = network.sent("renew")
     assert renewed.sent == pytest.approx(lease.began + 7.5)

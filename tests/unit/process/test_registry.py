@@ -6,11 +6,16 @@ import asyncio
 import gc
 import os
 import random
+import tracemalloc
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+import singleton
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking.lock import Lock
 from singleton.locking.timing import Timing
@@ -22,6 +27,9 @@ from singleton.settings.place import Place
 from singleton.stores.memory import MemoryLeaseStore
 from tests.support.network import Fate, Network, answered
 from tests.support.world import NAME, now, occupy, until, virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 class _Store(MemoryLeaseStore):
@@ -110,6 +118,42 @@ async def test_a_new_name_costs_the_same_however_many_are_remembered(monkeypatch
         await _use(registry, f"lock-{number}")
     assert len(registry._locks) <= 1024
     assert looks < 300
+
+
+@virtual
+async def test_each_lock_that_is_held_takes_a_few_kilobytes() -> None:
+    """A process may keep ten thousand. A client and asyncio take about half as much beside it."""
+    registry, many = Registry(lambda _: MemoryLeaseStore()), 200
+    addresses = [replace(an_address(), name=f"tenant/{number}") for number in range(many)]
+    await _use(registry, "first")
+    package = Path(singleton.__file__).parent
+    with tracing(f"{package}/*", but=f"{package}/stores/*") as traced:
+        held = [await registry.acquire(each, timeout=None, owner=f"host-1/{each.name}") for each in addresses]
+        await until(now() + 20.0)  # each was renewed, and its owner written
+        assert traced() / many < 5_500
+    for hold in held:
+        await registry.release(hold)
+    await registry.aclose()
+
+
+@contextmanager
+def tracing(path: str, *, but: str) -> Iterator[Callable[[], int]]:
+    """Return in the block how many bytes are in use that the code at this path took in it."""
+    chosen = [
+        tracemalloc.Filter(inclusive=True, filename_pattern=path),
+        tracemalloc.Filter(inclusive=False, filename_pattern=but),
+    ]
+
+    def taken() -> int:
+        gc.collect()
+        return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(chosen).statistics("filename"))
+
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield taken
+    finally:
+        tracemalloc.stop()
 
 
 # --- clones -----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def relay_of(thread: LockThread) -> Relay:
 
 
 def running(thread: LockThread) -> int:
-    return len(relay_of(thread)._runners)
+    return len(relay_of(thread)._runners or ())
 
 
 def eventually(condition: Callable[[], bool]) -> None:
