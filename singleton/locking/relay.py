@@ -166,11 +166,7 @@ class Relay:
         with self.mutex:
             if self._lease is None:
                 return False
-            if self._runners is None:
-                self._runners = deque()
-            self._runners.append(runner)
-            self._joined = True
-            watched, self._watched = self._watched, True
+            watched = self._come(runner)
         if not watched:
             self._loop.call_soon_threadsafe(self._watch, context=self._context.copy())
         return True
@@ -220,9 +216,7 @@ class Relay:
     def expect(self, runner: Runner) -> None:
         """Have the first who comes to a lock that idles wait here, before the relay is open."""
         with self.mutex:
-            self._runners.append(runner)
-            self._joined = True
-            watched, self._watched = self._watched, True
+            watched = self._come(runner)
         if not watched:
             self._watch()
 
@@ -314,6 +308,15 @@ class Relay:
         self._wheel.look_at(self, asyncio.get_running_loop().time() + _LOOK)
 
     # --- under the mutex ----------------------------------------------------------------------------------------------
+
+    def _come(self, runner: Runner) -> bool:
+        """Have him wait here; tell whether somebody looks already at how long they have waited."""
+        if self._runners is None:
+            self._runners = deque()
+        self._runners.append(runner)
+        self._joined = True
+        watched, self._watched = self._watched, True
+        return watched
 
     def _goes_on(self, turn: Turn, lease: Lease) -> bool:
         """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""
