@@ -60,8 +60,15 @@ def interrupt_main() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-def start_and_acquire(timer: threading.Timer, thread: LockThread) -> None:
-    timer.start()
+def interrupt_until(came: threading.Event, seconds: float) -> None:
+    """Do so after a time, and each second from then on: CPython misses one that comes just before it blocks."""
+    while not came.wait(seconds):
+        interrupt_main()
+        seconds = 1.0
+
+
+def start_and_acquire(interrupting: threading.Thread, thread: LockThread) -> None:
+    interrupting.start()
     acquire(thread)
 
 
@@ -201,10 +208,12 @@ def test_whenever_an_interrupt_comes_to_who_waits_nothing_stays(thread: LockThre
     rng = random.Random(7)
     for _ in range(40):
         thread.taken_by_another_process(LOCK)
-        timer = threading.Timer(rng.uniform(0, 0.004), interrupt_main)
+        came = threading.Event()
+        interrupting = threading.Thread(target=interrupt_until, args=(came, rng.uniform(0, 0.004)))
         with pytest.raises(KeyboardInterrupt):
-            start_and_acquire(timer, thread)
-        timer.join()
+            start_and_acquire(interrupting, thread)
+        came.set()
+        interrupting.join()
         thread.given_back_by_the_other(LOCK)
         until(thread, free=LOCK)
 
