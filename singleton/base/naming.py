@@ -111,7 +111,7 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
 
         A field of ``extra`` that is None is left out, and so is one whose name the app has given to a field of its own.
         """
-        if not self.isEnabledFor(level):
+        if not self.logger.isEnabledFor(level):
             return
         if isinstance(exc_info, BaseException):
             exc_info = (type(exc_info), exc_info, exc_info.__traceback__)

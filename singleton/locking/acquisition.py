@@ -158,37 +158,34 @@ class Acquisition:
         return now if done else max(now, lease.lapses)
 
     async def _acquire(self, owner: str) -> tuple[Lease, str]:
-        guess, self._guess = self._guess, None
+        """Ask for the lease, and make its blob where that is missing, once.
+
+        The lease's clock starts before the request is sent (B4).
+        """
+        guess, self._guess, created = self._guess, None, False
         if guess is not None and guess.missing:
-            guess.missing = await self._create(owner)
-            return await self._request()
-        try:
-            answer = await self._request()
-        except StoreFailure as failure:
-            if failure.meaning != "missing":
-                raise
-        else:
-            return answer
-        made = await self._create(owner)
-        if guess is not None:
-            guess.missing = made
-        return await self._request()
+            guess.missing, created = await self._create(owner), True
+        while True:
+            sent = asyncio.get_running_loop().time()
+            try:
+                with Patience(self._turns.wheel, sent + _CALL):
+                    etag = await self._store.acquire(self._name, self._id, round(self._period))
+            except TimeoutError:
+                raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
+            except StoreFailure as failure:
+                if created or failure.meaning != "missing":
+                    raise
+            else:
+                return self._leased(sent), etag
+            made, created = await self._create(owner), True
+            if guess is not None:
+                guess.missing = made
 
     async def _create(self, owner: str) -> bool:
         """Make the blob; tell whether it was missing."""
         if self._fencing is not None:
             return await within(_CALL, self._fencing.create(owner))
         return await within(_CALL, self._store.create(self._name)) is not None
-
-    async def _request(self) -> tuple[Lease, str]:
-        """The lease's clock starts before the request is sent (B4)."""
-        sent = asyncio.get_running_loop().time()
-        try:
-            with Patience(self._turns.wheel, sent + _CALL):
-                etag = await self._store.acquire(self._name, self._id, round(self._period))
-        except TimeoutError:
-            raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
-        return self._leased(sent), etag
 
     def _leased(self, sent: float) -> Lease:
         store, name, lease_id = self._store, self._name, self._id

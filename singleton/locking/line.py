@@ -242,8 +242,10 @@ class Line:
 
     def _tell_single_attempts(self, why: str) -> None:
         """Say why to those who asked once: as a rule there are none, and no error is made."""
-        if any(waiter.once for waiter in self._waiters):
-            self.end_single_attempts(self._not_acquired(why))
+        for waiter in self._waiters:
+            if waiter.once:
+                self.end_single_attempts(self._not_acquired(why))
+                return
 
     def end_single_attempts(self, error: SingletonError) -> None:
         """End the waits of those who asked once."""

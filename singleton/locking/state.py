@@ -130,8 +130,9 @@ class State:
 
     def refuse(self) -> None:
         """Somebody else has it."""
-        self.answer()
-        self._go(Doing.TAKEN)
+        if self.doing is not Doing.TAKEN:  # each poll but the first finds it so
+            self.answer()
+            self._go(Doing.TAKEN)
         self.see_taken()
 
     def fail(self, trouble: SingletonError) -> bool:

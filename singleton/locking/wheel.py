@@ -48,7 +48,7 @@ class Patience:
     __slots__ = ("_before", "_is_over", "_task", "_wheel", "_when", "ticket")
 
     def __init__(self, wheel: Wheel, when: float) -> None:
-        task = asyncio.current_task()
+        task = asyncio.current_task(wheel.loop)
         assert task is not None
         self.ticket = 0
         self._wheel = wheel
@@ -80,11 +80,11 @@ class Wheel:
     Attributes:
         late: seconds by which it came too late of late: so busy is the loop, or its machine. Half of that is forgotten
             at each turn, and in each second.
+        loop: on which it is used, as soon as it has set a timer.
     """
 
     __slots__ = (
         "_after",
-        "_loop",
         "_made",
         "_set_by",
         "_set_for",
@@ -94,6 +94,7 @@ class Wheel:
         "_turning",
         "_watched",
         "late",
+        "loop",
     )
 
     def __init__(self, after: Callable[[float], object]) -> None:
@@ -105,7 +106,7 @@ class Wheel:
         self._tickets: list[_Ticket] = []
         self._watched = 0
         self._made = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._set_for = math.inf
         self._set_by = 0
@@ -164,16 +165,16 @@ class Wheel:
     def _set(self, when: float, number: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
         self._set_for, self._set_by = when, number
-        self._timer = self._loop.call_at(when, self._turn)
+        self._timer = self.loop.call_at(when, self._turn)
 
     def _turn(self) -> None:
         """Look at all whose time has come."""
-        assert self._loop is not None
+        assert self.loop is not None
         set_for, tickets = self._set_for, self._tickets
-        now = max(self._loop.time(), set_for)  # asyncio's timers may come a hair too early
+        now = max(self.loop.time(), set_for)  # asyncio's timers may come a hair too early
         quiet, self._turned = now - self._turned, now
         # Also where nobody is left to look at, and where hardly anything is: else it stays late.
         self.late = max(now - set_for, self.late * 0.5 ** (1 + quiet))

@@ -21,7 +21,7 @@ from singleton.stores.protocol import HELD, NOTHING, BlobState, Content, LeaseSt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 @dataclass(slots=True)

@@ -326,8 +326,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="missing blob not made",
         file=ACQUISITION,
-        old='            if failure.meaning != "missing":\n                raise\n',
-        new="            raise\n",
+        old='                if created or failure.meaning != "missing":\n                    raise\n',
+        new="                raise\n",
         breaks="a lock that was never used can't be acquired",
     ),
     Mutant(

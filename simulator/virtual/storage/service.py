@@ -219,17 +219,17 @@ class NetworkStore:
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
-        etag: str = await self._send("acquire", name, lease_id, duration)
+        etag: str = await self._request("acquire", name, (lease_id, duration), lease_id)
         return etag
 
     async def renew(self, name: str, lease_id: str) -> str:
         """See ``LeaseStore.renew``."""
-        replied: str = await self._send("renew", name, lease_id)
+        replied: str = await self._request("renew", name, (lease_id,), lease_id)
         return replied
 
     async def release(self, name: str, lease_id: str) -> None:
         """See ``LeaseStore.release``."""
-        await self._send("release", name, lease_id)
+        await self._request("release", name, (lease_id,), lease_id)
 
     async def break_(self, name: str, etag: str | None = None) -> None:
         """See ``LeaseStore.break_``."""
@@ -242,22 +242,22 @@ class NetworkStore:
 
     async def read(self, name: str) -> BlobState:
         """See ``LeaseStore.read``."""
-        state: BlobState = await self._send("read", name)
+        state: BlobState = await self._request("read", name)
         return state
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         """See ``LeaseStore.write``."""
-        written: str = await self._send("write", name, lease_id, metadata, etag)
+        written: str = await self._request("write", name, (lease_id, metadata, etag), lease_id)
         return written
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
         """See ``ContentStore.put``."""
-        written: str = await self._send("put", name, lease_id, metadata, etag, body)
+        written: str = await self._request("put", name, (lease_id, metadata, etag, body), lease_id)
         return written
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
         """See ``ContentStore.get``."""
-        content: Content = await self._send("get", name, lease_id, most)
+        content: Content = await self._request("get", name, (lease_id, most), lease_id)
         return content
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
@@ -315,9 +315,6 @@ class NetworkStore:
         """See ``LeaseStore.aclose``."""
         self._is_closed = True
         self._closed()
-
-    def _send(self, call: str, name: str, *args: Any) -> asyncio.Future[Any]:
-        return self._request(call, name, args, args[0] if args else None)
 
     def _request(
         self, call: str, name: str, args: tuple[Any, ...] = (), lease: str | None = None
