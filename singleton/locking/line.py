@@ -242,10 +242,8 @@ class Line:
 
     def _tell_single_attempts(self, why: str) -> None:
         """Say why to those who asked once: as a rule there are none, and no error is made."""
-        for waiter in self._waiters:
-            if waiter.once:
-                self.end_single_attempts(self._not_acquired(why))
-                return
+        if any(waiter.once for waiter in self._waiters):
+            self.end_single_attempts(self._not_acquired(why))
 
     def end_single_attempts(self, error: SingletonError) -> None:
         """End the waits of those who asked once."""

@@ -53,8 +53,6 @@ class StoreFailure(Exception):
         at: the service's clock as it answered, seconds since 1970, or None.
     """
 
-    __slots__ = ("at", "code", "detail", "retry_after", "status")
-
     def __init__(
         self,
         status: int | None = None,
