@@ -309,6 +309,7 @@ class Lock:
                 await turn.until_ended()
                 await turn.unused()
                 turn.lost.freeze()
+                await self.relay.all_in_line()
                 if self._stamps_again and self.relay.first() is not None:
                     await self._acquisition.stamp_again(lease)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends

@@ -299,7 +299,7 @@ class Relay:
                 moving.append(self._runners.popleft())
             self._watched = again = bool(self._runners) or self._joined
             self._joined = False
-        self._moving = self._moving or bool(moving)
+            self._moving = self._moving or bool(moving)
         for runner in moving:
             runner.move()
         return now + _LOOK if again else math.inf
@@ -323,7 +323,9 @@ class Relay:
         return lease.alive() and self._loop.time() < self._until and not self.spent and not turn.in_use
 
     def _claim_first(self) -> Runner | None:
-        """Return the first runner, if it is his turn, and not that of somebody in line."""
+        """Return the first runner, if it is his turn, and not that of somebody in line, or on his way there."""
+        if self._moving:
+            return None
         oldest, now = self._line.oldest(), self._loop.time()
         while self._runners and self._runners[0].since <= oldest and now < self._runners[0].deadline:
             if (runner := self._runners.popleft()).claim():

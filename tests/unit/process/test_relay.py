@@ -138,6 +138,37 @@ def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_stora
     assert thread.leased() == set()
 
 
+def test_a_runner_who_is_on_his_way_into_the_line_is_not_overtaken(thread: LockThread, forever: None) -> None:
+    locks, order = AsyncLockClient(), list[str]()
+
+    async def use(who: str) -> None:
+        async with locks.lock(LOCK):
+            order.append(who)
+
+    async def main() -> None:
+        hold = await locks.acquire(LOCK)
+        assert isinstance(hold, Section)
+        tasks = []
+        for number, who in enumerate(("first", "second")):
+            tasks.append(begun_outside(use(who)))
+            await soon(lambda number=number: running(thread) == number + 1)  # type: ignore[misc]
+        waiting = relay_of(thread)._runners
+        assert waiting is not None
+        between = (waiting[0].since + waiting[1].since) / 2
+
+        async def sent_as_the_section_ends() -> bool:
+            relay_of(thread).look(between + relay._HERE)
+            return relay_of(thread).pass_on(hold) or not thread.runtime.registry.end(hold, list)
+
+        handed_on = await asyncio.to_thread(thread.do, sent_as_the_section_ends)
+        assert not handed_on, "that is decided on the lock thread, where the first one is known"
+        await locks.release(hold)
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert order == ["first", "second"]
+
+
 def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storage(
     thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
 ) -> None:
