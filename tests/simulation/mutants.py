@@ -15,6 +15,7 @@ from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.once import ONCE
 from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.relay import RELAY
+from tests.simulation.planted.remembered import REMEMBERED
 from tests.simulation.planted.states import STATES
 from tests.simulation.planted.wheels import WHEELS
 
@@ -971,6 +972,7 @@ MUTANTS: tuple[Mutant, ...] = (
         by=("tests/unit/locking/test_cycle_calls.py",),
         why="no machine of a world is a copy of another",
     ),
+    *REMEMBERED,
     # --- around the lock ---
     *CLIENTS,
     *NAMES,
