@@ -960,8 +960,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="if epoch <= given:  # ",
         new="if False:  # ",
         breaks="a process repeats its own tokens",
-        by=("tests/unit/locking/test_fencing.py",),
-        why="worlds leave such a blob alone: between processes the guarantee has that exception",
+        among="images",
     ),
     Mutant(
         name="a copy of the process goes by what it remembers",
@@ -969,8 +968,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="abs(self._clocks - before) <= _STEADY",
         new="abs(self._clocks - before) <= 1e9",
         breaks="two restored images of one process give the same token",
-        by=("tests/unit/locking/test_cycle_calls.py",),
-        why="no machine of a world is a copy of another",
+        among="images",
     ),
     *REMEMBERED,
     # --- around the lock ---

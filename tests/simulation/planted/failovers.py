@@ -287,8 +287,7 @@ FAILOVERS: tuple[Mutant, ...] = (
         old="return abs(self._clocks - before) <= _STEADY",
         new="return self._clocks - before <= _STEADY",
         breaks="two copies of a process give the same token",
-        by=("tests/unit/locking/test_cycle_calls.py",),
-        why="worlds do not copy processes",
+        among="images",
     ),
     Mutant(
         name="handed on past the deadline of its last touch",
