@@ -1,4 +1,4 @@
-"""Worlds of relays, claimers, inboxes and images break no promise; what makes them worth exploring does happen in them."""
+"""Worlds that are explored only by name break no promise; what makes them worth exploring does happen in them."""
 
 from __future__ import annotations
 
