@@ -15,6 +15,7 @@ from tests.simulation.planted.names import NAMES
 from tests.simulation.planted.once import ONCE
 from tests.simulation.planted.patterns import PATTERNS
 from tests.simulation.planted.relay import RELAY
+from tests.simulation.planted.remembered import REMEMBERED
 from tests.simulation.planted.states import STATES
 from tests.simulation.planted.wheels import WHEELS
 
@@ -959,8 +960,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="if epoch <= given:  # ",
         new="if False:  # ",
         breaks="a process repeats its own tokens",
-        by=("tests/unit/locking/test_fencing.py",),
-        why="worlds leave such a blob alone: between processes the guarantee has that exception",
+        among="images",
     ),
     Mutant(
         name="a copy of the process goes by what it remembers",
@@ -968,9 +968,9 @@ MUTANTS: tuple[Mutant, ...] = (
         old="abs(self._clocks - before) <= _STEADY",
         new="abs(self._clocks - before) <= 1e9",
         breaks="two restored images of one process give the same token",
-        by=("tests/unit/locking/test_cycle_calls.py",),
-        why="no machine of a world is a copy of another",
+        among="images",
     ),
+    *REMEMBERED,
     # --- around the lock ---
     *CLIENTS,
     *NAMES,

@@ -14,6 +14,7 @@ from singleton.base.currenthold import shown_hold
 from singleton.base.events import LockEvent, emit
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
+from singleton.stores.stamps import OWNER_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -61,7 +62,7 @@ class Host:
     async def take(self, lease_id: str = IDS[0], *, period: int = PERIOD, lasts: float = PERIOD * 14 / 15) -> Belief:
         """Acquire the lease, over the network; believe in it for ``lasts`` seconds from before the request."""
         sent = self.now()
-        await self.store.create(LOCK)
+        await self.store.create(LOCK, {OWNER_KEY: "me"})
         await self.store.acquire(LOCK, lease_id, period)
         return Belief(lease_id, sent + lasts)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
@@ -30,9 +30,13 @@ from simulator.virtual.workloads.witness import Witness
 from singleton import AsyncLockClient
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import Hold, LossSignal
+from singleton.base.mutex import new_mutex
+from singleton.locking.relay import Relayed
+from singleton.locking.section import Turn
 from singleton.settings.connection import StorageAccount
 from singleton.settings.place import Place
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import EPOCH_KEY, HELD_KEY
 from tests.simulation.inbox_scenes import INBOXES, all_is_well, counted_twice
 from tests.simulation.listening import LISTENING
 from tests.simulation.misdeliveries import MISDELIVERIES
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 
     from simulator.virtual.storage.network import Passage, Request
     from singleton.base.kinds import LossReason
+    from singleton.locking.lease import Lease
 
 VIRTUAL = Path(leaders.__file__).parents[1]
 SITUATIONS: dict[str, Callable[[Scene], None]] = {**LISTENING, **SILENCING}
@@ -192,6 +197,23 @@ async def _(host: Host) -> None:
     belief = await host.take()
     host.leave(host.enter(belief, token=7))
     host.leave(host.enter(belief, token=7))
+
+
+# --- what stands on a blob --------------------------------------------------------------------------------------------
+
+
+@of("nobody named")
+async def _(host: Host) -> None:
+    await host.store.create(LOCK)
+    host.leave(host.enter(await host.take(), token=1))
+
+
+@of("told as older")
+async def _(host: Host) -> None:
+    long = await host.take()
+    await host.store.write(LOCK, long.id, {EPOCH_KEY: "5", HELD_KEY: "8.0"}, (await host.store.read(LOCK)).etag)
+    await host.store.release(LOCK, long.id)
+    host.leave(host.enter(await host.take(IDS[1]), token=5001))
 
 
 # --- conduct: what hosts send -----------------------------------------------------------------------------------------
@@ -593,6 +615,18 @@ def _crowd(host: Host) -> tuple[clientcrowd.Crowd, customers.Use, customers.Use]
 async def _(host: Host) -> None:
     crowd, _first, second = _crowd(host)
     crowd.got(second, (Hold(LOCK, token=1, lease=await host.take()),))
+
+
+@of("handed on too late")
+async def _(host: Host) -> None:
+    crowd, first, _second = _crowd(host)
+    belief = await host.take(lasts=1.0)
+    hold = Relayed.__new__(Relayed)
+    Hold.__init__(hold, LOCK, token=1, lease=belief)
+    await host.until(2.0)
+    hold.lease, hold.turn = cast("Lease", belief), Turn(hold.lost, (LOCK, "me", 1, ""), new_mutex())
+    hold.when_dropped(lambda *_: None)
+    crowd.got(first, (hold,))
 
 
 @of("handed on for too long")

@@ -1,4 +1,4 @@
-"""Worlds of relays, claimers and inboxes break no promise; what makes them worth exploring does happen in them."""
+"""Worlds that are explored only by name break no promise; what makes them worth exploring does happen in them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from simulator.virtual.search.explore import Plan
             {"messages handled": 120, "messages put aside": 25, "keys stopped": 2, "consumers that died": 2},
         ),
         ("rows", 10, {"rows claimed again": 15, "stale claimer refused": 10}),
+        ("images", 20, {"images of a process": 20, "epochs put back": 15, "holds without a stamp": 70}),
     ],
 )
 def test_whatever_strikes_no_promise_is_broken(workload: str, number: int, worth: dict[str, int]) -> None:

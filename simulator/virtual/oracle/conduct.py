@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.storage.network import SOON
 from singleton.stores.protocol import StoreFailure
@@ -195,8 +195,8 @@ class Conduct:
             self._renewals[lease_id].append(sent)
             self._last_renewal[lease_id] = now
 
-    def replied(self, request: Request, failure: Exception | None) -> None:
-        """Take a reply that reaches its host."""
+    def replied(self, request: Request, failure: Exception | None, answer: Any = None) -> None:
+        """Take a reply that reaches its host: an error, or an answer."""
         now = self.evidence.loop.now
         status = failure.status if isinstance(failure, StoreFailure) else None
         if request.call == "renew" and request.lease_id is not None and failure is None:
@@ -205,7 +205,8 @@ class Conduct:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
             self._denied[request.machine.name] = now
-        if status in (404, 409, 412) and request.call in ("acquire", "write", "put"):
+        refused = status in (404, 409, 412) and request.call in ("acquire", "write", "put")
+        if refused or (request.call == "read" and failure is None and answer.held):
             self._refused[request.machine.name, request.name] = now
         if status == 409 and request.call == "acquire":
             times = self._in_vain[request.machine.name, request.name]

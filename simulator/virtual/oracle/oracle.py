@@ -18,7 +18,7 @@ in the first run; "a stale token acted" does not in thousands.
     token order        an epoch or token that is not greater than all before it
 
 What hosts send is judged in ``conduct.py``; what those who wait may expect, in ``callers.py``; listeners, in
-``listening.py``; failover, in ``silence.py``.
+``listening.py``; failover, in ``silence.py``; what stands on blobs, in ``signs.py``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from simulator.virtual.oracle.conduct import Conduct
 from simulator.virtual.oracle.evidence import Body, Evidence
 from simulator.virtual.oracle.listening import Listening
 from simulator.virtual.oracle.moments import Moments
+from simulator.virtual.oracle.signs import Signs
 from simulator.virtual.oracle.silence import Silence
 from simulator.virtual.time.baton import Baton
 from simulator.virtual.time.machine import HOST
@@ -62,6 +63,7 @@ class Oracle(Evidence):
         self.moments = Moments(self.reached)
         self.silence = Silence(self, self.conduct, wanting=[self.callers.want])
         self.conduct.touched = self.silence.of_lease
+        self.signs = Signs(self)
         self.also_hears: Callable[[LockEvent, Machine], None] = lambda *_: None
         """Hears the events, too: a workload's own checks."""
         self.last_checks: list[Callable[[], None]] = []
@@ -148,6 +150,7 @@ class Oracle(Evidence):
         self._bodies[body.lock].append(body)
         self._must_not_hope(body)
         self.silence.entered(body)
+        self.signs.entered(body)
 
     def _is_known(self, body: Body) -> bool:
         """Tell whether the last body was under the same hold, or under another of the same listener's lease."""
@@ -172,6 +175,8 @@ class Oracle(Evidence):
             self.blame("two inside", f"{body.machine.name} runs two bodies of {body.lock} at once")
         elif other.machine.crashed or other.machine.stopped or other.machine.resumed_at == self.loop.now:
             self.reached["entered while the old holder was paused or dead"] += 1
+        elif not other.machine.tells and other.knows():
+            self.reached["entered while the old holder could not be told"] += 1
         elif self.operated(other.hold.lease_id) or self.operated(body.hold.lease_id):
             self.reached["entered after an operator ended a lease"] += 1
         elif other.sync and other.knows():
@@ -191,7 +196,7 @@ class Oracle(Evidence):
 
     def _replied(self, request: Request, failure: Exception | None, answer: Any) -> None:
         self.silence.replied(request, failure, answer)
-        self.conduct.replied(request, failure)
+        self.conduct.replied(request, failure, answer)
         self.listening.replied(request, failure)
         status = failure.status if isinstance(failure, StoreFailure) else None
         if request.call == "acquire" and status in (401, 403):
@@ -212,6 +217,12 @@ class Oracle(Evidence):
             self._not_told(body)
 
     # --- what the service knows ---------------------------------------------------------------------------------------
+
+    def answered(self, request: Request, failure: Exception | None, tenure: Tenure | None) -> None:
+        """Take what the service has carried out, and who has the lease now."""
+        self.moments.answered(request, failure, tenure, self.loop.now)
+        self.silence.answered(request, failure)
+        self.signs.answered(request, failure)
 
     def _granted(self, tenure: Tenure) -> None:
         self.reached["leases"] += 1
@@ -261,7 +272,7 @@ class Oracle(Evidence):
         for body in inside:
             if not body.knows():
                 self.blame("believes", f"the lease of {tenure.lock} ended, and {machine.name} still counts on it")
-            elif machine.stopped or machine.resumed_at == self.loop.now:
+            elif machine.stopped or not machine.tells or machine.resumed_at == self.loop.now:
                 self.reached["paused past the lease inside a body"] += 1
             elif not body.sync and (text := self.ignoring(body)):
                 self.blame("cancellation ignored", text)
@@ -285,7 +296,7 @@ class Oracle(Evidence):
 
     def _must_have_touched(self, tenure: Tenure) -> None:
         """By now a touch was answered, if the network was good. A touch under a lease that is being broken succeeds."""
-        if self.service.held_until(tenure.lock) < self.loop.now or self.service.tenure(tenure.lock) is not None:
+        if tenure.lasts < self.loop.now:
             self._must_have_heard(tenure)
 
     def _not_told(self, body: Body) -> None:

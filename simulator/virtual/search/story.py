@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.findings import count, label
-from simulator.virtual.oracle import callers, conduct, listening, oracle, places, silence
+from simulator.virtual.oracle import callers, conduct, listening, oracle, places, signs, silence
 from simulator.virtual.search.telling.choice import read_tale
 from simulator.virtual.search.telling.focus import names_of_locks
 from simulator.virtual.search.telling.lines import tell_lines
@@ -109,6 +109,7 @@ def promises() -> dict[str, str]:
         callers,
         listening,
         places,
+        signs,
         silence,
         oracle,
     )

@@ -59,8 +59,8 @@ _WORKLOADS: Final[dict[str, Callable[[World], None]]] = {
     "once": start_once,
 }
 WORKLOADS: Final = tuple(_WORKLOADS)
-NAMED: Final = ("outbox", "rows", "ordered")
-"""Workloads that need more to be installed: SQLAlchemy, azure-storage-queue. Only who names one gets it."""
+NAMED: Final = ("outbox", "rows", "ordered", "images")
+"""Only who names one gets it. The first three need more to be installed: SQLAlchemy, azure-storage-queue."""
 NOT_THROUGH_SDK: Final = ("ordered",)
 """Workloads whose requests the transport of ours below the SDK does not know: those to logs."""
 
@@ -70,4 +70,4 @@ def _start_named(name: str, world: World) -> None:
     start(world)
 
 
-_MODULES: Final = {"outbox": "outboxes", "rows": "rowclaims", "ordered": "inboxes.hosts"}
+_MODULES: Final = {"outbox": "outboxes", "rows": "rowclaims", "ordered": "inboxes.hosts", "images": "images"}

@@ -51,6 +51,8 @@ class Tenure:
     ended: float | None = None
     ending: Ending | None = None
     ended_by: Machine | None = None
+    lasts: float = -math.inf
+    """Until when its owner still had it after an operator ended it with notice."""
 
 
 class Service(MemoryLeaseStore):
@@ -94,20 +96,26 @@ class Service(MemoryLeaseStore):
         if call == "delete":
             if self._made.get(name) == int(self._loop.now):
                 return  # twice in one second: then tokens may repeat, as docs/guarantees.md says
-            self.delete(name)
-            self.on_delete(name)
-            self._labelled.discard(name)
-            self._end(name, "operator")
+            self.delete_at_once(name)
             return
         try:
-            slowly = call == "break slowly"
+            slowly, tenure = call == "break slowly", self._tenures.get(name)
             self.execute(None, "break_", name, (None, _NOTICE if slowly else 0))
             if slowly:
                 self._held_until[name] = max(self.held_until(name), self._blobs[name].breaks or 0.0)
+                if tenure is not None:
+                    tenure.lasts = self._held_until[name]
             if call == "steal":
                 self.execute(None, "acquire", name, ("00000000-0000-4000-8000-000000000000", 15))
         except StoreFailure:
             return
+
+    def delete_at_once(self, name: str) -> None:
+        """Delete a blob as an operator does, even within the second in which it was made."""
+        self.delete(name)
+        self.on_delete(name)
+        self._labelled.discard(name)
+        self._end(name, "operator")
 
     def _label(self, name: str) -> None:
         try:
@@ -123,6 +131,10 @@ class Service(MemoryLeaseStore):
     def content(self, name: str) -> bytes:
         """Return what is kept in a lock's blob."""
         return self._blobs[name].body if name in self._blobs else b""
+
+    def metadata(self, name: str) -> Mapping[str, str]:
+        """Return what stands on a lock's blob; nothing, if there is none."""
+        return self._blobs[name].metadata if name in self._blobs else {}
 
     def free(self) -> list[str]:
         """Return the locks with a free lease."""

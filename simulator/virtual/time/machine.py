@@ -170,6 +170,11 @@ class Machine:
         """Tell whether the user's part can't run: its process is stopped or gone, or its loop is blocked."""
         return self.crashed or "user" in self._stopped_until
 
+    @property
+    def tells(self) -> bool:
+        """Tell whether its lock thread runs, which tells bodies of a loss; who asks by himself hears of it anyway."""
+        return not self.crashed and "locks" not in self._stopped_until
+
     def stopped_since(self, seconds: float) -> bool:
         """Tell whether it stood still at any time in the last ``seconds``."""
         return self.crashed or not self._goes_on or self._loop.now - self.resumed_at <= seconds

@@ -128,6 +128,7 @@ def _start_older(world: World, machine: Machine, keys: int) -> None:
     """It is never told to stop: it has no lock thread that would be closed."""
     rng = world.rng_work
     machine.leaving = True
+    world.oracle.signs.strangers.add(machine)
     lock = f"locks/explored/~key-{rng.randrange(keys)}"
     rounds = [(rng.uniform(0.0, 6.0), rng.choice((1.0, 5.0, 10.0))) for _ in range(6)]
     ids = [str(UUID(int=rng.getrandbits(128), version=4)) for _ in range(1000)]

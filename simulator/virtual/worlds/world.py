@@ -280,8 +280,7 @@ class World:
     def _answered(self, request: Request, failure: Exception | None, passage: Passage) -> None:
         tenure = self.service.tenure(request.name)
         self._chronicle.answered(request, failure, passage, tenure)
-        self.oracle.moments.answered(request, failure, tenure, self.loop.now)
-        self.oracle.silence.answered(request, failure)
+        self.oracle.answered(request, failure, tenure)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -538,6 +538,23 @@ async def test_a_lease_of_ours_that_was_granted_late_is_asked_for_and_not_waited
 
 
 @virtual
+async def test_who_asked_again_for_a_lease_of_his_own_does_not_read_it_at_the_next_acquisition() -> None:
+    """What he read as the last thing was that the lock is held: by himself, as he did not know yet."""
+    network, other = Network(), Network()
+    other.service = network.service
+    hold, lock = await touched(network).acquire(), touched(other, 2)
+    began = now()
+    other.plan("acquire", Fate(up=7.0, down=math.inf))
+    waiter = await waiting(lock)
+    await until(began + 6.985)
+    await release(hold)
+    await release(await waiter)
+    other.requests.clear()
+    await section(lock)
+    assert other.calls() == ["acquire", "write", "release"]
+
+
+@virtual
 async def test_a_blob_that_is_gone_is_made_again() -> None:
     network, other = Network(), Network()
     other.service = network.service

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import LockClient, LockClosed, LockLost
+from singleton import LockClient, LockClosed, LockLost, subscribe
 from singleton.process import current
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.testing import memory_locks
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from singleton.base.events import LockEvent
     from singleton.base.hold import Hold
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -44,8 +46,8 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockClien
     current.shutdown()
 
 
-def in_a_child(work: Callable[[], object]) -> str:
-    """Run ``work`` in a forked child; say how it ended."""
+def in_a_child(work: Callable[[], object], *, goes_on: bool = False) -> str:
+    """Run ``work`` in a forked child; say how it ended. ``goes_on``: it ends by itself, later."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
@@ -56,6 +58,8 @@ def in_a_child(work: Callable[[], object]) -> str:
             work()
         except BaseException as error:  # noqa: BLE001 - told by the exit code
             os._exit(2 if isinstance(error, LockClosed) else 3 if isinstance(error, LockLost) else 1)
+        if goes_on:
+            return ""
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return {0: "done", 1: "failed", 2: "closed", 3: "lost", -signal.SIGALRM: "hung"}[code]
@@ -147,6 +151,36 @@ def test_a_child_of_a_process_with_locks_in_memory_holds_nothing_and_waits_for_n
         assert in_a_child(hold.state.read) == "closed"
         assert in_a_child(hold.raise_if_lost) == "lost"
         assert hold.state.read() == "parent"
+
+
+def test_who_forks_as_he_is_told_that_he_waits_waits_in_the_child_for_nobody(locks: LockClient) -> None:
+    """There is no thread there that would hand the lock on to him."""
+    ends: list[str] = []
+
+    def fork(event: LockEvent) -> None:
+        if event.kind == "waiting" and event.owner == "forks":
+            ends.append(in_a_child(lambda: None, goes_on=True))
+
+    def wait() -> None:
+        parent = os.getpid()
+        try:
+            locks.release(locks.acquire("job", owner="forks"))
+        except LockClosed:
+            if os.getpid() != parent:
+                os._exit(2)
+            raise
+
+    unsubscribe = subscribe(fork)
+    try:
+        with locks.lock("job"):
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            while not ends:
+                time.sleep(0.001)
+        waiting.join(10)
+    finally:
+        unsubscribe()
+    assert ends == ["closed"]
 
 
 @pytest.mark.process

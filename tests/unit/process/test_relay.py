@@ -357,6 +357,27 @@ def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_n
     assert got[0].lease_id != first.lease_id
 
 
+def test_no_runner_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good(
+    thread: LockThread,
+) -> None:
+    """Others may have taken it from a holder that is silent for so long."""
+    locks, got = LockClient(options=SingletonOptions(failover=5)), []
+
+    def one() -> None:
+        with locks.lock(LOCK) as hold:
+            got.append(hold)
+
+    with locks.lock(LOCK) as first:
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        assert isinstance(first.lost._lease, Lease)
+        first.lost._lease._touch_ends = 0.0  # what a machine that slept finds, before any timer has run
+    waiting.join(10)
+    assert got[0].lease_id != first.lease_id
+    assert not got[0].lost.is_set()
+
+
 def test_a_forked_child_can_release_what_its_parent_has_though_a_thread_of_that_hands_on(thread: LockThread) -> None:
     locks = LockClient()
     hold = locks.acquire(LOCK)

@@ -2,16 +2,18 @@
 
 Most sections are short, some are not; the uses are cut as they begin, get the lock or leave it, in threads and tasks,
 with time-outs of all lengths, in sets, in slots and single attempts beside the others; clients are closed meanwhile.
+In some worlds the locks are touched (``failover``), and lock threads stand still for a moment while users go on.
 
 overtaken               a caller got a lock before another of its process, who had asked for it earlier
 handed on when lost     a caller got a lock under a lease whose loss another of its process had been told
+handed on too late      a caller was handed a lock on whose deadline had passed at that instant
 handed on for too long  a process hands a lock on among its callers after its time for that
 older than the last     a caller got a fencing token that is not greater than the last in its process
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE
@@ -20,6 +22,7 @@ from simulator.virtual.workloads.clients.calls import Calls
 from simulator.virtual.workloads.clients.clients import Session, Shop, tell_of
 from simulator.virtual.workloads.clients.uses import Plan
 from singleton import SingletonOptions
+from singleton.locking.relay import Relayed
 
 if TYPE_CHECKING:
     import random
@@ -42,6 +45,7 @@ _PHASES: Final = ("begin", "begin", "inside", "leave")
 _OPERATED: Final = 0.4
 _ACTIONS: Final = ("break_", "break slowly", "steal")
 _SLACK: Final = 1.0
+_FAILOVERS: Final = (None, None, 2.0)
 _LONG: Final = 50.0
 """Seconds over which the uses of a client are spread at most; then many of them are long."""
 _WITHIN: Final = (0.0, 0.02, 0.5, 3.0, _LONG)
@@ -71,12 +75,20 @@ class Crowd(Calls):
             self._judge_order(use)
 
     def _judge_lease(self, use: Use, hold: Hold) -> None:
+        if isinstance(hold, Relayed):
+            self._judge_deadline(use, hold.lock, hold.turn._began - hold.lease.deadline)  # noqa: SLF001 - as its host sees it
         before = self._signals.get(hold.lease_id or "")
         self._signals[hold.lease_id or ""] = hold.lost
         if before is not None and before.is_set() and not hold.lost.is_set():
             self._blame(
                 "handed on when lost", f"{use.owner} got {hold.lock} under a lease that is lost ({before.reason})"
             )
+
+    def _judge_deadline(self, use: Use, lock: str, late: float) -> None:
+        """A section begins in time, or not at all: whoever hands the lock on looks at the clock."""
+        self.world.oracle.reached["holds that a runner got"] += 1
+        if late >= 0:
+            self._blame("handed on too late", f"{use.owner} was handed {lock} {late:.3f} s after its deadline")
 
     def _judge_token(self, use: Use, hold: Hold) -> None:
         before, token = self._tokens.get((use.machine.name, hold.lock), 0), hold.token or 0
@@ -117,17 +129,39 @@ def start_crowd(world: World) -> None:
     book = Book(world, {"pool": 2, "made.pool": 2})
     crowd = Crowd(world, book=book, window=options.handoff_window)
     place, keys = rng.choice(("", "", "made")), rng.choice([1, 1, 2])
+    crowds = []
     for machine in world.machines[: rng.randint(1, 3)]:
-        shop = Shop(world, book, crowd, machine)
         for number in range(rng.randint(2, 6)):
             session = _session(rng, options, place, keys, within=_LONG if operated else rng.choice(_WITHIN))
-            seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 1 for plan in session.plans)
-            world.start(machine, shop.visit(f"{machine.name}/{number}", [session]), seconds=seconds)
+            crowds.append((machine, f"{machine.name}/{number}", session))
     if operated:
         for _ in range(rng.randint(2, 6)):
             world.later(rng.uniform(0.5, _LONG), world.operate, rng.choice(_ACTIONS), rng.randrange(2))
+    failover = rng.choice(_FAILOVERS)  # drawn as the last thing: worlds without it stay as they were
+    if failover is not None:
+        _let_lock_threads_stand_still(world, failover)
+    shops = {machine: Shop(world, book, crowd, machine) for machine, _, _ in crowds}
+    for machine, name, session in crowds:
+        seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 1 for plan in session.plans)
+        world.start(machine, shops[machine].visit(name, [_touched(session, failover)]), seconds=seconds)
     book.watch()
     crowd.watch()
+
+
+def _let_lock_threads_stand_still(world: World, failover: float) -> None:
+    """Let a deadline of touches pass now and then while the users of a machine go on, and nobody tells them."""
+    rng = world.rng_work
+    for _ in range(rng.randint(0, 3)):
+        machine, when = rng.choice(world.machines), rng.choice((4.0, 4.0, _LONG)) * rng.random()
+        world.later(when, machine.block, "locks", failover * rng.uniform(0.5, 2.0))
+
+
+def _touched(session: Session, failover: float | None) -> Session:
+    """Have the locks of a session touched, and leave out its semaphores, which can't be."""
+    if failover is None:
+        return session
+    plans = tuple(plan for plan in session.plans if plan.way != "slot")
+    return replace(session, options=session.options.replace(failover=failover), plans=plans)
 
 
 def _session(rng: random.Random, options: SingletonOptions, place: str, keys: int, *, within: float) -> Session:
