@@ -41,6 +41,9 @@ class Acquisition:
 
     Asking again with the same id is idempotent, so an answer that got lost is asked for again rather than waited out.
     Once a release was sent for an id, that id is never asked for again: a release that arrives late must hit nothing.
+
+    Attributes:
+        in_vain: since when the last attempt had a lease that it could not stamp, and since when others can have that.
     """
 
     __slots__ = (
@@ -55,6 +58,7 @@ class Acquisition:
         "_store",
         "_turns",
         "_unknown",
+        "in_vain",
     )
 
     def __init__(
@@ -79,6 +83,7 @@ class Acquisition:
         self._failover = timing.failover
         self._id = self._new_id()
         self._unknown = False
+        self.in_vain: tuple[float, float] | None = None
 
     async def ask(self, owner: str) -> Lease:
         """Ask for the lease once, making the blob where it is missing, and stamp it with token and owner.
@@ -89,8 +94,8 @@ class Acquisition:
         Raises:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6).
         """
-        doubt = self._unknown
-        self._unknown = True
+        doubt, began = self._unknown, asyncio.get_running_loop().time()
+        self._unknown, self.in_vain = True, None
         try:
             lease, etag = await self._acquire(owner)
         except StoreFailure as failure:
@@ -100,7 +105,7 @@ class Acquisition:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
         except BaseException:
-            await self.give_back(lease)
+            self.in_vain = began, await self.give_back(lease)
             raise
         finally:
             self._unknown = False

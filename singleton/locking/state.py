@@ -164,6 +164,11 @@ class State:
         """Others can have it since then."""
         self._free_since = free_since
 
+    def get_in_vain(self, since: float, free_since: float) -> None:
+        """The lease was ours since then, and could not be used; others can have it since ``free_since``."""
+        self._free += max(0.0, since - self._free_since)
+        self._free_since = free_since
+
     def rest(self) -> None:
         """Nobody here waits any more."""
         self.doing = Doing.IDLE

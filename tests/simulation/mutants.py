@@ -313,14 +313,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="not stamped, not given back",
         file=ACQUISITION,
-        old="        except BaseException:\n            await self.give_back(lease)\n            raise\n",
+        old="        except BaseException:\n            self.in_vain = began, await self.give_back(lease)\n            raise\n",
         new="        except BaseException:\n            raise\n",
         breaks="a lease whose stamping failed is renewed for ever (B6)",
     ),
     Mutant(
         name="not stamped, and used",
         file=ACQUISITION,
-        old="        except BaseException:\n            await self.give_back(lease)\n            raise\n",
+        old="        except BaseException:\n            self.in_vain = began, await self.give_back(lease)\n            raise\n",
         new="        except StoreFailure:\n            pass\n",
         breaks="a section runs under the token of an earlier one",
     ),

@@ -58,6 +58,8 @@ class Conduct:
     _doubled: set[str] = field(default_factory=set)
     """Ids under which the second copy of a request may acquire the lease, long after the answer to the first."""
     _asked: dict[str, float] = field(default_factory=dict)
+    _known: set[str] = field(default_factory=set)
+    """The ids of leases of which their hosts have heard."""
     _last: dict[tuple[str, str], float] = field(default_factory=dict)
     _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
     _refused: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -201,6 +203,8 @@ class Conduct:
         status = failure.status if isinstance(failure, StoreFailure) else None
         if request.call == "renew" and request.lease_id is not None and failure is None:
             self._renewals[request.lease_id].clear()
+        if request.call == "acquire" and failure is None:
+            self._known.add(request.lease_id or "")
         if failure is None or (status is not None and status < 500 and status not in (408, 429)):
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
@@ -226,7 +230,8 @@ class Conduct:
             return
         now = self.evidence.loop.now
         releases = self._releases.get(tenure.lease_id, [])
-        if not releases and (tenure.lease_id in self._led or self.keeps(tenure)):
+        known = tenure.lease_id in self._known
+        if not releases and known and (tenure.lease_id in self._led or self.keeps(tenure)):
             self._ran_out(machine, tenure.lock, tenure.lease_id)
             return
         if not releases and now - self._asked.get(tenure.lease_id, now) > _STILL_ASKING:

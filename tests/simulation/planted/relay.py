@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 _TESTS = "tests/unit/process/test_relay.py"
-_PAST = "test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so"
+_FIRST = "tests/unit/process/test_first_caller.py"
 
 RELAY: tuple[Mutant, ...] = (
     Mutant(
@@ -21,8 +21,7 @@ RELAY: tuple[Mutant, ...] = (
         old="return lease.alive() and self._loop.time()",
         new="return lease.lost is None and self._loop.time()",
         breaks="a process that slept hands on a lease that has expired meanwhile",
-        by=(f"{_TESTS}::{_PAST}",),
-        why="it takes a caller that wakes before the lock thread does",
+        among="crowd",
     ),
     Mutant(
         name="a runner gets the token of the one before",
@@ -119,5 +118,50 @@ RELAY: tuple[Mutant, ...] = (
         old="now = loop.time() if since is None else since",
         new="now = loop.time()",
         breaks="a time-out lasts longer than it was given",
+    ),
+    Mutant(
+        name="who comes first asks on where he is",
+        file="singleton/locking/lock.py",
+        old="                    await self.relay.into_line()\n",
+        new="",
+        breaks="who comes first asks again and again without a pause while somebody else has the lock",
+        by=(f"{_FIRST}::test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause",),
+        why="after a second he stands in line; what he asks until then harms nobody in a world",
+    ),
+    Mutant(
+        name="nobody waits until who came first is in line",
+        file="singleton/locking/relay.py",
+        old="range(_INTO_LINE if moving else 0)",
+        new="range(0)",
+        breaks="who comes first asks twice in a row while somebody else has the lock",
+        by=(f"{_FIRST}::test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause",),
+        why="one request more is no fault in a world",
+    ),
+    Mutant(
+        name="who comes first waits at a lock that is known no more",
+        file="singleton/process/registry.py",
+        old="if self._locks.get(address) is not lock or not lock.welcome(runner):",
+        new="if not lock.welcome(runner):",
+        breaks="two locks of one process for one blob",
+        by=(f"{_FIRST}::test_of_a_lock_that_is_forgotten_meanwhile_he_asks_for_the_new_one",),
+        why="it takes a thousand other locks between his call and the lock thread's look at it",
+    ),
+    Mutant(
+        name="who comes first is not looked at",
+        file="singleton/locking/relay.py",
+        old="        if not watched:\n            self._watch()\n",
+        new="",
+        breaks="who comes first waits past his time-out for an answer that takes long",
+        by=(f"{_FIRST}::test_while_the_answer_takes_long_he_goes_into_line_and_his_time_out_is_kept",),
+        why="requests in worlds are answered before the shortest time-out of a runner",
+    ),
+    Mutant(
+        name="a runner on his way into the line is overtaken",
+        file="singleton/locking/relay.py",
+        old="        if self._moving:\n            return None\n",
+        new="",
+        breaks="a caller that has waited for a second is overtaken while he moves",
+        by=(f"{_TESTS}::test_a_runner_who_is_on_his_way_into_the_line_is_not_overtaken",),
+        why="a section has to end in the two rounds of the loop that he takes",
     ),
 )

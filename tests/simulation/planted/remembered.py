@@ -12,8 +12,8 @@ REMEMBERED: tuple[Mutant, ...] = (
     Mutant(
         name="a blob is made without its owner",
         file=FENCING,
-        old="self._store.create(self._name, self._signed({}, owner))",
-        new='self._store.create(self._name, self._signed({}, ""))',
+        old="self._store.create(self._name, self._signed(NOTHING, owner))",
+        new='self._store.create(self._name, self._signed(NOTHING, ""))',
         breaks="nobody can tell who has a new lock until its first renewal",
     ),
     Mutant(

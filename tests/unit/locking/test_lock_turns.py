@@ -65,6 +65,25 @@ async def test_a_process_alone_keeps_the_lock_for_its_window_then_leaves_it_for_
         assert 30.0 <= free - taken <= 30.7
 
 
+@virtual
+async def test_a_lease_that_could_not_be_stamped_was_no_turn_of_others() -> None:
+    network = Network()
+    lock = lock_on(network, handoff_window=5.0, poll_max=1.0)
+    await section(lock, 4.9)
+    state = await network.service.read(NAME)
+    await network.service.acquire(NAME, foreign_id(), 15)
+    await network.service.write(NAME, foreign_id(), {**state.metadata, "more": "1"}, state.etag)
+    await network.service.release(NAME, foreign_id())
+    network.plan("write", LOST_REQUEST)  # for five seconds nobody else can have it
+    entered = []
+    first, second = (asyncio.create_task(section(lock, 0.1)) for _ in range(2))
+    for each in (first, second):
+        await each
+        entered.append(now())
+    assert entered[0] == pytest.approx(10.2, abs=0.3)
+    assert entered[1] - entered[0] > 1.0, "its run was over, and it did not leave the lock to others"
+
+
 async def longest_wait(lock: Lock, busy: float, *, of: float = 1.0, times: int = 300) -> float:
     """Hold the lock for ``busy`` seconds of each ``of``."""
     waits = []
