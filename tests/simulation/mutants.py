@@ -24,6 +24,11 @@ TURNS = "singleton/locking/turns.py"
 ACQUISITION = "singleton/locking/acquisition.py"
 LOCK = "singleton/locking/lock.py"
 LINE = "singleton/locking/line.py"
+_UNSTAMPED = """\
+        except BaseException:
+            self.in_vain = began, await self.give_back(lease)
+            raise
+"""
 STATE = "singleton/locking/state.py"
 HOLD = "singleton/base/hold.py"
 SEMAPHORE = "singleton/locking/semaphore.py"
@@ -313,14 +318,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="not stamped, not given back",
         file=ACQUISITION,
-        old="        except BaseException:\n            self.in_vain = began, await self.give_back(lease)\n            raise\n",
-        new="        except BaseException:\n            raise\n",
+        old="            self.in_vain = began, await self.give_back(lease)\n            raise\n",
+        new="            raise\n",
         breaks="a lease whose stamping failed is renewed for ever (B6)",
     ),
     Mutant(
         name="not stamped, and used",
         file=ACQUISITION,
-        old="        except BaseException:\n            self.in_vain = began, await self.give_back(lease)\n            raise\n",
+        old=_UNSTAMPED,
         new="        except StoreFailure:\n            pass\n",
         breaks="a section runs under the token of an earlier one",
     ),

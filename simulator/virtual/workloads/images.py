@@ -19,6 +19,7 @@ from simulator.virtual.workloads.bodies import inside, work
 from simulator.virtual.worlds.resource import Refused
 from singleton import AsyncLockClient, SingletonOptions
 from singleton.base.errors import SingletonError
+from singleton.locking.fencing import FencingCounter
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
-    from singleton.locking.fencing import FencingCounter
     from singleton.locking.lock import Lock
 
-_REMEMBERED: Final = ("_etag", "_metadata", "_epoch", "_section", "_clocks", "_told_of_a_long_hold", "_doubtful")
+_OF_THE_PROCESS: Final = {"_store", "_name", "_highest", "_order", "_wall", "counts", "failover", "touched"}
+_REMEMBERED: Final = tuple(name for name in FencingCounter.__slots__ if name not in _OF_THE_PROCESS)
 """All of a counter that is of a lock, and not of its process."""
 _PACES: Final = (5.0, 4.0, 3.0)
 """Polling intervals: a lock with another one is another lock of the process, on the same blob."""
