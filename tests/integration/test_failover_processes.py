@@ -38,10 +38,10 @@ time.sleep(60)
 STORM = """
 import json, random, sys, time
 from singleton import LockClient, SingletonOptions
-from singleton.locking import fencing
+from singleton.stores import stamps
 connection, container, journal, number, failover, until = sys.argv[1:]
 if failover == "older":  # it keeps what it does not know
-    fencing.STAMP_KEYS -= {"singletonfailover"}
+    stamps.STAMP_KEYS -= {"singletonfailover"}
     failover = "0"
 locks = LockClient(connection, options=SingletonOptions(container=container), failover=float(failover))
 rng = random.Random(int(number))

@@ -156,8 +156,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a new id for each request",
-        "doubt = self._unknown\n",
-        "doubt = self._unknown\n        self._id = self._new_id()\n",
+        "self._unknown, self.in_vain = True, None\n",
+        "self._unknown, self.in_vain = True, None\n        self._id = self._new_id()\n",
         unknown.test_a_lost_acquire_reply_is_asked_again_with_the_same_id_and_held,
     ),
     acquisition(
@@ -182,7 +182,7 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a lease kept whose stamp failed",
-        "            await self.give_back(lease)\n            raise",
+        "            self.in_vain = began, await self.give_back(lease)\n            raise",
         "            raise",
         partial(release.test_a_lease_whose_stamp_failed_is_given_back, "write", answered(403)),
     ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
-from singleton.process import opening
+from singleton.process.opening import stores as opening
 from singleton.process.opening.stores import open_container, open_queue
 from singleton.settings.connection import StorageAccount
 from singleton.settings.credentials import CredentialSpec
