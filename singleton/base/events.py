@@ -5,6 +5,7 @@ One frozen record, one way to subscribe. Nothing here is needed for a lock to wo
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 import weakref
@@ -110,7 +111,7 @@ def emit(event: LockEvent) -> None:
     for listener in _listeners:
         try:
             listener(event)
-        except Exception:  # noqa: BLE001 - somebody else's code
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - somebody else's code
             _log.exception("a listener of lock events raised on %s", event.kind)
 
 

@@ -158,7 +158,7 @@ class LossSignal:
 def _call(callback: Callable[..., object], *arguments: object) -> None:
     try:
         callback(*arguments)
-    except Exception:  # noqa: BLE001 - somebody else's code, on the lock thread
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001 - somebody else's code, on the lock thread
         _log.exception("a callback on the loss of a lock raised")
 
 

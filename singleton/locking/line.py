@@ -19,7 +19,7 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
 from singleton.base.naming import current
@@ -30,6 +30,7 @@ from singleton.locking.state import Doing, State
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
+    import contextvars
     from collections.abc import Callable, Iterator
 
     from singleton.base.hold import Hold
@@ -82,6 +83,33 @@ class Waiter:
         """End the wait with an error of its own, unless it has ended."""
         if not self.granted.done():
             self.granted.set_exception(error.another(self.owner))
+
+
+class Runner(Protocol):
+    """A caller that waits for the lock on its own thread or loop.
+
+    Attributes:
+        owner, since, deadline, whose: as those of a ``Waiter``.
+        context: in which its events are reported.
+    """
+
+    owner: str
+    since: float
+    deadline: float
+    whose: Invocation | None
+    context: contextvars.Context
+
+    def claim(self) -> bool:
+        """Decide that he gets the hold, once; False: he has gone."""
+
+    def give(self, hold: Section) -> None:
+        """End his wait with this hold. He was claimed."""
+
+    def drop(self) -> None:
+        """End his wait with an error, whether he was claimed or not: who should give it to him was interrupted."""
+
+    def move(self) -> None:
+        """Have him ask on the lock thread, for which he may have been claimed by nobody."""
 
 
 class Line:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
-    from singleton.locking.relay import Runner
+    from singleton.locking.line import Runner
     from singleton.locking.timing import Timing
 
 _CLOSE = 5.0
@@ -222,24 +222,23 @@ class Lock:
                 lease = await self._win()
                 if lease is not None:
                     await self._hand_out(lease)
-        except asyncio.CancelledError:
-            self.relay.close()
-            self._line.give_up()
-            raise
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
+            self._break_down(error)
         finally:
             self._server = None
             self._state.rest()
 
     def _break_down(self, error: BaseException) -> None:
-        """End the waits of those in line with what the store should not have raised, unless it is our own cancellation.
+        """End the waits of those in line: with what the store should not have raised, or by our own cancellation.
 
         At once: who comes while something is given back has met no trouble. Who waits in the relay asks once more.
         """
+        self.relay.close()
         if isinstance(error, asyncio.CancelledError) and being_cancelled():
+            self._line.give_up()
             raise error
         _log.error("lock %s: its store raised an unexpected error", self.name, exc_info=error)
         self._line.break_down(error)
-        self.relay.close()
 
     async def _win(self) -> Lease | None:
         """Poll until this process has the lease, or nobody waits for it any more."""
@@ -265,7 +264,6 @@ class Lock:
                     asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)
                 else:
                     self._state.win()
-                    await self.relay.all_in_line()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(min(due, self.next_look))
@@ -291,7 +289,7 @@ class Lock:
         self.relay.open(lease, self._state.run_ends)
         section = 0
         try:
-            while (waiter := self.relay.first()) is not None and lease.alive() and not self.relay.spent:
+            while (waiter := await self.relay.next()) is not None and lease.alive() and not self.relay.spent:
                 if section and self._state.had_its_run:
                     break
                 if self._gate.inside is not None:  # of another lock: it has outlived its lease, or ours was broken
@@ -311,7 +309,6 @@ class Lock:
                 await turn.until_ended()
                 await turn.unused()
                 turn.lost.freeze()
-                await self.relay.all_in_line()
                 if self._stamps_again and self.relay.first() is not None:
                     await self._acquisition.stamp_again(lease)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends

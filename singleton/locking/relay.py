@@ -20,10 +20,11 @@ declared before the mutex is taken for it: it meets the runner of that moment, a
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.mutex import new_mutex
 from singleton.base.naming import log as _log
@@ -31,14 +32,12 @@ from singleton.locking.line import Waiter
 from singleton.locking.section import Section, Turn
 
 if TYPE_CHECKING:
-    import contextvars
     from collections.abc import Callable
 
     from singleton.base.hold import LossSignal
-    from singleton.base.naming import Invocation
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
-    from singleton.locking.line import Line
+    from singleton.locking.line import Line, Runner
     from singleton.locking.wheel import Wheel
 
 _HERE: Final = 1.0
@@ -47,30 +46,6 @@ _LOOK: Final = 0.5
 """Seconds between two looks at how long they have waited."""
 _INTO_LINE: Final = 2
 """Rounds of the loop that a runner takes into the line: his task begins in one, and stands in line in the next."""
-
-
-class Runner(Protocol):
-    """A caller that waits for the lock on its own thread or loop.
-
-    Attributes:
-        owner, since, deadline, whose: as those of a ``Waiter``.
-        context: in which its events are reported.
-    """
-
-    owner: str
-    since: float
-    deadline: float
-    whose: Invocation | None
-    context: contextvars.Context
-
-    def claim(self) -> bool:
-        """Decide that he gets the hold, once; False: he has gone."""
-
-    def give(self, hold: Section) -> None:
-        """End his wait with this hold. He was claimed."""
-
-    def move(self) -> None:
-        """Have him ask on the lock thread, for which he may have been claimed by nobody."""
 
 
 class Relayed(Section):
@@ -181,23 +156,29 @@ class Relay:
 
     def pass_on(self, hold: Section) -> bool:
         """End this section, and begin that of the first runner; False: it is to be ended on the lock thread."""
-        runner = None
+        claimed: list[Runner] = []
+        following = None
         try:
             with self.mutex:
                 turn, lease = self._turn, self._lease
                 if turn is None or lease is None or not turn.is_of(hold.lost) or not self._goes_on(turn, lease):
                     return False
-                runner = self._claim_first()
-                if runner is None:
+                self._claim_first(claimed)
+                if not claimed:
                     return False
+                (runner,) = claimed
                 following = self._relayed(runner, self._token(), lease, turn)
-                told = turn.follow(following.lost, following.about, runner.context)
+                about = self._name, runner.owner, following.token, runner.whose.function if runner.whose else ""
+                told = turn.follow(following.lost, about, runner.context)
             hold.lost.finish()
             for context, each in told:
                 context.run(each)
         finally:
-            if runner is not None:
-                runner.give(following)
+            for runner in claimed:
+                if following is None:  # this thread was interrupted
+                    runner.drop()
+                else:
+                    runner.give(following)
         return True
 
     def collected(self, lock: str, turn: Turn, lost: LossSignal) -> None:
@@ -224,14 +205,14 @@ class Relay:
         """Have those who wait here before it is open stand in line, where they are told what is known."""
         if self._runners:
             self.close()
-            self._moving = True
-        await self.all_in_line()
+        await self.next()
 
-    async def all_in_line(self) -> None:
-        """Wait for those who are on their way from here into the line."""
+    async def next(self) -> Waiter | Runner | None:
+        """Return who is next, as ``first``, with all those in line who are on their way there."""
         moving, self._moving = self._moving, False
         for _ in range(_INTO_LINE if moving else 0):
             await asyncio.sleep(0)
+        return self.first()
 
     def first(self) -> Waiter | Runner | None:
         """Return who is next, here or in line; where that is nobody, the relay is closed."""
@@ -280,9 +261,11 @@ class Relay:
 
     def close(self) -> None:
         """Let nobody join; who waits here asks on the lock thread."""
+        self._context = contextvars.Context()  # an idle lock keeps nothing of its last caller
         with self.mutex:
             self._lease = self._turn = None
             moving, self._runners = self._runners or (), None
+            self._moving = self._moving or bool(moving)
         for runner in moving:
             runner.move()
 
@@ -322,15 +305,18 @@ class Relay:
         """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""
         return lease.alive() and self._loop.time() < self._until and not self.spent and not turn.in_use
 
-    def _claim_first(self) -> Runner | None:
-        """Return the first runner, if it is his turn, and not that of somebody in line, or on his way there."""
-        if self._moving:
-            return None
+    def _claim_first(self, claimed: list[Runner]) -> None:
+        """Claim the first runner, if it is his turn, and not that of somebody in line, or on his way there."""
         oldest, now = self._line.oldest(), self._loop.time()
-        while self._runners and self._runners[0].since <= oldest and now < self._runners[0].deadline:
-            if (runner := self._runners.popleft()).claim():
-                return runner
-        return None
+        while self._runners and not self._moving:
+            runner = self._runners[0]
+            if runner.since > oldest or now >= runner.deadline:
+                return
+            claimed.append(runner)  # before all else: an interrupt may come at any moment
+            self._runners.popleft()
+            if runner.claim():
+                return
+            claimed.clear()
 
     def _token(self) -> int | None:
         return self._fencing.next_token() if self._fencing is not None and self._fencing.counts else None

@@ -197,7 +197,7 @@ class Turn:
     def settle(self) -> None:
         """The lock's end: it is handed on, or given back."""
         with self._mutex:
-            told, self._told, self.settled = self._told, (), True
+            told, self._told, self.settled, self.context = self._told, (), True, contextvars.Context()
         for context, call in told:
             context.run(call)
 

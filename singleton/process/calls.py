@@ -56,7 +56,7 @@ class Calls:
         self._failure: SingletonError | None = None
         self.registry = registry
         self._loop = loop
-        self._door = threading.Lock()
+        self._door = threading.RLock()
 
     def call(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and wait for what it returns; holds that nobody takes are released."""
@@ -118,7 +118,7 @@ class Calls:
 
     def forget(self) -> None:
         """Be over, in a forked child: the thread is not there, nor those that had this object's or a hold's mutex."""
-        self._door = threading.Lock()
+        self._door = threading.RLock()
         self.phase = Phase.OVER
         for hold in (*self.registry.acquired,):
             hold.lost.forget()

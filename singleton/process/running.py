@@ -8,13 +8,13 @@ import math
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base.errors import SingletonError
 from singleton.base.naming import whose
 from singleton.process.reentry import this_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
     from singleton.locking.lock import Lock
     from singleton.locking.relay import Relay
@@ -72,7 +72,7 @@ class Ask:
 
 
 class Runner:
-    """Who waits for a lock where he asked for it. See ``Runner`` of ``locking/relay.py``."""
+    """Who waits for a lock where he asked for it. See ``Runner`` of ``locking/line.py``."""
 
     __slots__ = (
         "__weakref__",
@@ -173,6 +173,15 @@ class Runner:
         self._end.acquire(blocking=False)
         self.ask.failed(error)
         if self.answer.claim():
+            self.answer.fail(error)
+
+    def drop(self) -> None:
+        """End his wait with an error, whether he was claimed or not; not if he has gone."""
+        name = self.ask.address.name
+        error = SingletonError(f"lock {name!r} was not handed on: whoever released it was interrupted", lock=name)
+        self.answer.claim()
+        if not self.answer.cancelled:
+            self.context.run(self.ask.failed, error)
             self.answer.fail(error)
 
     def move(self) -> None:

@@ -495,8 +495,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="handoff without deadline check",
         file=LOCK,
-        old="while (waiter := self.relay.first()) is not None and lease.alive() and not self.relay.spent:",
-        new="while (waiter := self.relay.first()) is not None and not self.relay.spent:",
+        old="while (waiter := await self.relay.next()) is not None and lease.alive() and not self.relay.spent:",
+        new="while (waiter := await self.relay.next()) is not None and not self.relay.spent:",
         breaks="a lost lease is handed to the next in line",
     ),
     Mutant(

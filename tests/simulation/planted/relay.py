@@ -48,8 +48,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="runners go before the line",
         file="singleton/locking/relay.py",
-        old="        while self._runners and self._runners[0].since <= oldest and now",
-        new="        while self._runners and oldest and now",
+        old="            if runner.since > oldest or now >= runner.deadline:\n",
+        new="            if not oldest or now >= runner.deadline:\n",
         breaks="a waiter starves behind callers that came later",
     ),
     Mutant(
@@ -158,8 +158,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a runner on his way into the line is overtaken",
         file="singleton/locking/relay.py",
-        old="        if self._moving:\n            return None\n",
-        new="",
+        old="        while self._runners and not self._moving:\n",
+        new="        while self._runners:\n",
         breaks="a caller that has waited for a second is overtaken while he moves",
         by=(f"{_TESTS}::test_a_runner_who_is_on_his_way_into_the_line_is_not_overtaken",),
         why="a section has to end in the two rounds of the loop that he takes",

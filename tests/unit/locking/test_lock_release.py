@@ -197,6 +197,20 @@ async def test_who_comes_after_such_an_error_has_not_met_it(error: type[BaseExce
 
 
 @virtual
+async def test_a_cancellation_out_of_a_stores_release_is_told_as_what_it_is() -> None:
+    network = Network()
+    lock = lock_on(network)
+    hold = await lock.acquire()
+    network.plan("release", Fate(up=1.0, failure=asyncio.CancelledError("session is closed")))
+    releasing = asyncio.create_task(release(hold))
+    await asyncio.sleep(0.1)
+    following = asyncio.create_task(lock.acquire())
+    await asyncio.wait({releasing, following})
+    assert "session is closed" in str(following.exception())
+    await section(lock)
+
+
+@virtual
 async def test_a_cancelled_release_is_carried_out_all_the_same() -> None:
     network = Network()
     lock = lock_on(network)

@@ -9,13 +9,15 @@ import os
 import random
 import threading
 import time
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton import AsyncLockClient, LockClient, LockEvent, SingletonError, SingletonOptions, subscribe
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired
+from singleton.base.naming import Invocation, under_way
 from singleton.locking import relay
 from singleton.locking.lease import Lease
 from singleton.locking.section import Section
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from singleton.base.hold import Hold
+    from singleton.base.holder import Holder
     from singleton.locking.relay import Relay
     from singleton.process.registry import Registry
 
@@ -167,6 +170,138 @@ def test_a_runner_who_is_on_his_way_into_the_line_is_not_overtaken(thread: LockT
 
     asyncio.run(main())
     assert order == ["first", "second"]
+
+
+def test_a_runner_is_not_overtaken_by_who_stands_in_line_as_the_lease_is_lost(thread: LockThread) -> None:
+    locks, order = AsyncLockClient(), list[str]()
+
+    async def use(who: str, timeout: float | None) -> None:
+        async with locks.lock(LOCK, timeout=timeout):
+            order.append(who)
+
+    async def main() -> None:
+        hold = await locks.acquire(LOCK)
+        assert isinstance(hold, Section)
+        tasks = [begun_outside(use("a runner", None))]
+        await soon(lambda: running(thread) == 1)
+        tasks.append(begun_outside(use("in line", 1.9)))
+        await soon(lambda: len(relay_of(thread)._line) == 1)
+
+        async def lose() -> None:
+            hold.lease.lose("broken")
+
+        await asyncio.to_thread(thread.do, lose)
+        await locks.release(hold)
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert order == ["a runner", "in line"]
+
+
+def test_whoever_is_to_get_it_hears_of_that_when_the_thread_that_hands_it_on_is_interrupted(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, heard = LockClient(), list[BaseException]()
+
+    def wait() -> None:
+        try:
+            locks.release(locks.acquire(LOCK))
+        except SingletonError as error:
+            heard.append(error)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    hold = locks.acquire(LOCK)
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(relay.Relay, "_relayed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            locks.release(hold)
+    waiting.join(10)
+    assert "interrupted" in str(heard[0])
+    assert thread.kinds()[-1] == "failed:SingletonError"
+    locks.release(hold)
+    with locks.lock(LOCK, timeout=5):
+        pass
+
+
+def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that_handed_it_on(
+    thread: LockThread,
+) -> None:
+    locks = AsyncLockClient()
+
+    async def use(function: str, gate: asyncio.Event) -> None:
+        with under_way(Invocation(f"id-{function}", None, function)):
+            async with locks.lock(LOCK, owner=function):
+                await gate.wait()
+
+    async def main() -> None:
+        gates = asyncio.Event(), asyncio.Event()
+        first = begun_outside(use("FunctionA", gates[0]))
+        await soon(lambda: thread.kinds().count("acquired") == 1)
+        second = begun_outside(use("FunctionB", gates[1]))
+        await soon(lambda: running(thread) == 1)
+        gates[0].set()
+        await soon(lambda: thread.kinds().count("acquired") == 2)
+        holder = await asyncio.to_thread(thread.do, held_by)
+        assert holder is not None
+        assert (holder.owner, holder.function) == ("FunctionB", "FunctionB")
+        gates[1].set()
+        await asyncio.wait([first, second])
+
+    async def held_by() -> Holder | None:
+        return next(iter(thread.runtime.registry._locks.values())).gate.holder()
+
+    asyncio.run(main())
+
+
+def test_a_listener_that_raises_a_cancellation_holds_nobody_up(thread: LockThread) -> None:
+    def listener(event: LockEvent) -> None:
+        if event.kind == "released":
+            raise asyncio.CancelledError
+
+    locks = LockClient()
+    unsubscribe = subscribe(listener)
+    hold = locks.acquire(LOCK, timeout=5)
+    waiting = threading.Thread(target=lambda: locks.release(locks.acquire(LOCK)))
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    hold.hand_on = None  # type: ignore[attr-defined]  # it ends on the lock thread
+    locks.release(hold)
+    waiting.join(10)
+    unsubscribe()
+    assert not waiting.is_alive()
+    assert thread.leased() == set()
+
+
+def test_a_lock_that_idles_keeps_nothing_of_its_last_caller(thread: LockThread) -> None:
+    class Request:
+        pass
+
+    of_the_caller: contextvars.ContextVar[Request] = contextvars.ContextVar("of_the_caller")
+    known: list[weakref.ref[Request]] = []
+
+    def use() -> None:
+        request = Request()
+        known.append(weakref.ref(request))
+        of_the_caller.set(request)
+        with LockClient().lock(LOCK):
+            pass
+
+    for _ in range(3):  # the first makes the lock
+        using = threading.Thread(target=use)
+        using.start()
+        using.join()
+        del using
+
+    def forgotten() -> bool:
+        gc.collect()
+        return [each() for each in known] == [None] * 3
+
+    eventually(forgotten)
 
 
 def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storage(
