@@ -291,6 +291,30 @@ async def test_metadata_of_others_is_kept() -> None:
 
 
 @virtual
+async def test_metadata_of_a_blob_that_was_deleted_is_not_written_on_the_one_that_follows_it() -> None:
+    network = Network()
+    await put_metadata(network.service, Team="billing")
+    lock = lock_on(network)
+    await section(lock)
+    network.service.delete(NAME)
+    async with held(lock):
+        await asyncio.sleep(8.0)  # past the first renewal, which signs
+        assert "Team" not in await metadata_of(network.service)
+
+
+@virtual
+async def test_a_blob_that_is_missing_again_and_again_is_made_once_for_each_attempt() -> None:
+    network = Network()
+    network.always("acquire", answered(404, "BlobNotFound"))
+    waiting = asyncio.create_task(section(lock_on(network)))
+    await asyncio.sleep(2.0)
+    waiting.cancel()
+    attempts = len(network.sent("acquire"))
+    assert len(network.sent("create")) <= attempts // 2 + 1
+    assert attempts < 30
+
+
+@virtual
 async def test_metadata_that_changed_since_our_last_stamp_is_read_again() -> None:
     network = Network()
     lock = lock_on(network)
