@@ -257,6 +257,8 @@ def _judge_poison(history: History, message: Message, refused: set[tuple[str, st
         where = f"left in {message.queue!r}, which has no poison queue,"
     if faults := sorted(blamed & LOCK_FAULTS):
         return violation(f"{where} by the lock's own failure ({', '.join(faults)})")
+    if not failed and any((call.host, call.id) in history.struck for call in message.invocations):
+        return note(f"{where}: its body failed once too often, in an invocation that then had to succeed")
     if not failed:
         return violation(f"{where} without one failed invocation")
     if any(error_name(call) == _UNSENT and (call.host, call.id) in refused for call in failed):

@@ -410,6 +410,22 @@ def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_fun
     assert any("by its function's own errors (ValueError)" in note for note in verdict.notes)
 
 
+def test_a_message_whose_only_failure_had_to_end_as_a_success_is_poisoned_by_its_body() -> None:
+    story = base("defer")
+    story.message("fine", "host-1", 0.8, 1.5)
+    story.sent(1, "m")
+    put_back(story, 1.1, "host-2", "m", "m2")
+    story.received(11, "host-3", "m2", 5)  # others who received it never ran it
+    owner = story.body("host-3", 11.1, 11.4, key_lock("a"), message="m2", outcome="error")
+    for record in story.records:
+        if record.event == "invocation_ended" and record.get("invocation") == owner:
+            record.fields.update(outcome="ok")  # type: ignore[attr-defined]
+    story.lock(11.35, "host-3", "poisoned", key_lock("a"), owner, message_id="m2")
+    verdict = judge(story.end(30))
+    assert verdict.holds
+    assert any("in an invocation that then had to succeed" in note for note in verdict.notes)
+
+
 # --- hosts that stood still -------------------------------------------------------------------------------------------
 
 
