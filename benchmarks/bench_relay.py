@@ -107,3 +107,7 @@ def _threads(number: int, sections: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+if __name__ == "__main__":
+    main()

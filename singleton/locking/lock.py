@@ -124,13 +124,13 @@ class Lock:
 
     @property
     def idle(self) -> bool:
-        """Tell whether nobody here waits for or holds this lock."""
+        """Tell from any thread whether nobody here waits for or holds this lock."""
         return self._server is None
 
     @property
-    def is_waited_for(self) -> bool:
-        """Tell from any thread whether somebody stands in line."""
-        return bool(self._line)
+    def forgettable(self) -> bool:
+        """Tell whether it is idle, and nothing was read of a holder that an attempt may need soon."""
+        return self._server is None and (self._takeover is None or not self._takeover.remembers)
 
     @property
     def next_look(self) -> float:

@@ -64,6 +64,11 @@ class Semaphore:
         """Tell whether nobody here waits for it."""
         return not len(self._line) and not self._ending and self._server is None
 
+    @property
+    def forgettable(self) -> bool:
+        """The same."""
+        return self.idle
+
     async def at_rest(self) -> None:
         """Wait until what is under way now has ended."""
         if self._ending:

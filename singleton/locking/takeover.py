@@ -9,6 +9,7 @@ forgotten before that: the next holder has not touched the lock yet.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.naming import log as _log
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import BlobState
 
 _SHORTEST_CALL: Final = 1.0
+_OF_USE: Final = 60.0
+"""Seconds for which a lock is kept, though it idles, when its holder might be found to be silent."""
 
 
 class Takeover:
@@ -37,6 +40,11 @@ class Takeover:
     def due(self) -> float:
         """When the next look may show that the holder is silent, by the loop's clock; infinite: not to be said."""
         return self._suspicion.due
+
+    @property
+    def remembers(self) -> bool:
+        """Tell whether what was read of the holder may still be of use: to a single attempt within a minute."""
+        return asyncio.get_running_loop().time() - _OF_USE < self.due < math.inf
 
     async def ask(self, owner: str) -> Lease:
         """Ask for the lease once. See ``Acquisition.ask``."""

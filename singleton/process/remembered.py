@@ -15,10 +15,10 @@ _LOOKS: Final = 2
 
 
 class Idling(Protocol):
-    """What may be forgotten while nobody uses it."""
+    """What may be forgotten while nobody needs it."""
 
     @property
-    def idle(self) -> bool:
+    def forgettable(self) -> bool:
         """Tell whether nobody does."""
 
 
@@ -27,7 +27,7 @@ _IdlingT = TypeVar("_IdlingT", bound=Idling)
 
 
 class Remembered(OrderedDict[_KeyT, _IdlingT]):
-    """What is known by its key, by when it was last asked for. Those in use are kept, and so many beside them."""
+    """What is known by its key, by when it was last asked for. What is needed is kept, and so many beside that."""
 
     def __init__(self, keep: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Remembered(OrderedDict[_KeyT, _IdlingT]):
             found = make()
             for _ in range(_LOOKS if len(self) >= self._keep else 0):
                 oldest, each = next(iter(self.items()))
-                if each.idle:
+                if each.forgettable:
                     del self[oldest]
                 else:
                     self.move_to_end(oldest)

@@ -38,12 +38,16 @@ _OLDER: Final = 0.12
 _PERIOD: Final = 15
 _PATIENCE: Final = 2.0
 
+_ASKED: Final = 2
+"""Whoever waits asks four times in its failover; and locks of a process that have others wait for one blob, each."""
+
 
 def start_failovers(world: World) -> None:
     """Let some hosts work under one or two locks, and now and then be candidates for a leadership."""
     rng = world.rng_work
     _let_clocks_drift(world)
     declare(world, _functions())
+    world.oracle.conduct.asked_by = lambda _: _ASKED
     fleet = rng.choice(_VALUES)
     mixed = rng.random() < 0.5
     failovers = {each: rng.choice((*_VALUES, None)) if mixed else fleet for each in world.machines}

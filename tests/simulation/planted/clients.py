@@ -53,7 +53,7 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="forgetting takes locks in use",
         file="singleton/process/remembered.py",
-        old="                if each.idle:\n                    del self[oldest]",
+        old="                if each.forgettable:\n                    del self[oldest]",
         new="                if True:\n                    del self[oldest]",
         breaks="a lock that is in use is forgotten, and made once more beside itself",
     ),

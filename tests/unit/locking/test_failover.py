@@ -503,6 +503,28 @@ async def test_a_candidate_that_sleeps_looks_as_soon_as_the_silence_may_show() -
 
 
 @virtual
+async def test_what_an_attempt_read_is_known_to_the_next_whatever_else_the_process_locked_meanwhile() -> None:
+    network, other = Network(), Network()
+    other.service = network.service
+    dead = await touched(network).acquire()
+    cut_off(network)
+    registry = Registry(lambda _: other, random.Random(2), keep=2)
+    place = Place(StorageAccount("UseDevelopmentStorage=true"), "locks")
+    job = Address(place, NAME, Timing(failover=F))
+    with pytest.raises(LockNotAcquired):
+        await registry.acquire(job, timeout=0, owner="")
+    for number in range(20):
+        await release(await registry.acquire(Address(place, f"other-{number}", Timing()), timeout=0, owner=""))
+    await asyncio.sleep(SILENT + 1.0)
+    await release(await registry.acquire(job, timeout=0, owner=""))
+    await asyncio.sleep(100.0)
+    for number in range(20):
+        await release(await registry.acquire(Address(place, f"more-{number}", Timing()), timeout=0, owner=""))
+    assert job not in registry._locks, "it is kept for ever"
+    await release(dead)
+
+
+@virtual
 async def test_a_waiter_looks_four_times_in_its_failover_and_asks_once_it_is_free() -> None:
     network, other = Network(), Network()
     other.service = network.service

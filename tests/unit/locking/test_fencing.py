@@ -291,6 +291,37 @@ async def test_metadata_of_others_is_kept() -> None:
 
 
 @virtual
+async def test_each_long_section_under_one_lease_has_its_owner_written() -> None:
+    network = Network()
+    lock = lock_on(network)
+    tasks = [asyncio.create_task(section(lock, 9.0, owner=owner)) for owner in ("first", "second", "third")]
+    written = []
+    for at in (8.9, 17.9, 26.9):
+        await until(at)
+        written.append((await metadata_of(network.service))[OWNER_KEY])
+    assert written == ["first", "second", "third"]
+    assert len(network.sent("release")) == 0
+    await asyncio.wait(tasks)
+
+
+@virtual
+async def test_where_the_next_tokens_can_not_be_written_none_is_given_twice() -> None:
+    network = Network()
+    lock = lock_on(network)
+    tokens: list[int] = []
+
+    async def use() -> None:
+        while len(tokens) < SECTIONS + 20:
+            if len(tokens) == SECTIONS - 20:
+                network.plan("write", answered(500), answered(500))
+            tokens.append((await section(lock, 0.001)).token or 0)
+
+    await asyncio.gather(*(use() for _ in range(3)))
+    assert tokens == sorted(set(tokens))
+    assert not network._planned["write"], "no write failed"
+
+
+@virtual
 async def test_metadata_of_a_blob_that_was_deleted_is_not_written_on_the_one_that_follows_it() -> None:
     network = Network()
     await put_metadata(network.service, Team="billing")

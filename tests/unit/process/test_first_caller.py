@@ -157,7 +157,7 @@ def test_after_a_no_his_time_out_is_told_in_the_words_of_the_line(place: Place) 
 
     async def main() -> None:
         waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=30))
-        await soon(lambda: place.lock.is_waited_for)
+        await soon(lambda: len(place.lock._line) > 0)
         await asyncio.sleep(0.1)
         assert not waiting.done()
         place.thread.push_clock(31)
@@ -192,7 +192,7 @@ def test_while_the_answer_takes_long_he_goes_into_line_and_his_time_out_is_kept(
         waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
         await place.asking()
         place.thread.push_clock(2)
-        await soon(lambda: place.lock.is_waited_for)
+        await soon(lambda: len(place.lock._line) > 0)
         assert not waiting.done()
         place.thread.push_clock(2.5)
         with pytest.raises(StorageError):
@@ -394,7 +394,7 @@ def test_whoever_is_cancelled_when_the_lock_thread_is_no_more_hears_only_of_that
     async def main() -> None:
         place.thread.taken_by_another_process(LOCK)
         waiting = asyncio.create_task(place.locks.acquire(LOCK))
-        await soon(lambda: place.lock.is_waited_for)
+        await soon(lambda: len(place.lock._line) > 0)
         with monkeypatch.context() as patch:
             patch.setattr(place.thread.runtime._loop, "call_soon_threadsafe", closed)
             waiting.cancel()
