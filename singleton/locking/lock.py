@@ -124,7 +124,7 @@ class Lock:
 
     @property
     def idle(self) -> bool:
-        """Tell from any thread whether nobody here waits for or holds this lock."""
+        """Tell whether nobody here waits for or holds this lock."""
         return self._server is None
 
     @property

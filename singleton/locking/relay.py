@@ -130,6 +130,11 @@ class Relay:
         return self._turn
 
     @property
+    def is_passed_by(self) -> bool:
+        """Tell from any thread whether somebody stands in the line beside it."""
+        return bool(self._line)
+
+    @property
     def spent(self) -> bool:
         """Tell whether the tokens of the epoch are used up."""
         return self._fencing is not None and self._fencing.spent

@@ -151,7 +151,7 @@ class Calls:
             return False
         relay = lock.relay
         is_open = relay.is_open
-        if is_inside(relay.turn) if is_open else not lock.idle:
+        if is_inside(relay.turn) if is_open else relay.is_passed_by:
             return False
         runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
         running.append(runner)

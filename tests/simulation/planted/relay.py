@@ -90,8 +90,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="who is inside runs behind himself",
         file="singleton/process/calls.py",
-        old="if is_inside(relay.turn) if is_open else not lock.idle:",
-        new="if not is_open and not lock.idle:",
+        old="if is_inside(relay.turn) if is_open else relay.is_passed_by:",
+        new="if not is_open and relay.is_passed_by:",
         breaks="a caller that asks again for its own lock is not told at once",
         by=(f"{_TESTS}::test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once",),
         why="it would ask on the lock thread, and be told, a second later",
