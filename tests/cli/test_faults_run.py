@@ -35,6 +35,10 @@ PLAN = [
 ]
 
 
+_BY_CHANCE = {"throttle", "lose"}
+"""Some of the requests of one host, for two seconds or three: they may meet nobody."""
+
+
 @pytest.mark.slow
 def test_every_kind_strikes_and_all_that_ended_comes_back(sim: Callable[..., Sim], tmp_path: Path) -> None:
     app = write_app(tmp_path / "app", SMALL)
@@ -71,7 +75,7 @@ def test_every_kind_strikes_and_all_that_ended_comes_back(sim: Callable[..., Sim
     for fault in told["fault"]:
         end = ended[fault.get("id")]
         assert end.t - fault.t <= (fault.get("seconds") or 15.0) + 1.0
-        if fault.get("kind") != "throttle" or end.get("hits"):  # it is 40 % of two seconds, and may meet nobody
+        if fault.get("kind") not in _BY_CHANCE or end.get("hits"):
             assert (end.get("hits") > 0) == (fault.get("kind") in ON_THE_NETWORK), fault
 
     # The killed one and the drained one come back under their next names, and work.
