@@ -78,6 +78,7 @@ class State:
         "_failure",
         "_free",
         "_free_since",
+        "_given_back",
         "_run_since",
         "_seen_taken",
         "_stood_behind",
@@ -97,7 +98,7 @@ class State:
         self._seen_taken = -math.inf
         self._stood_behind = -math.inf
         self._run_since = -math.inf
-        self._free_since = -math.inf
+        self._free_since = self._given_back = -math.inf
         self._free = 0.0
 
     # --- moves --------------------------------------------------------------------------------------------------------
@@ -162,10 +163,13 @@ class State:
 
     def given_back(self, free_since: float) -> None:
         """Others can have it since then."""
-        self._free_since = free_since
+        self._free_since = self._given_back = free_since
 
     def get_in_vain(self, since: float, free_since: float) -> None:
-        """The lease was ours since then, and could not be used; others can have it since ``free_since``."""
+        """The lease was ours since then, and could not be used; others can have it since ``free_since``.
+
+        That is no evidence that it was in use: the storage had no answer.
+        """
         self._free += max(0.0, since - self._free_since)
         self._free_since = free_since
 
@@ -211,7 +215,7 @@ class State:
 
     def was_in_use_since(self, since: float) -> bool:
         """Tell whether there is evidence, from then or later, that it was in use."""
-        return self.was_taken_since(since) or max(self._free_since, self._stood_behind) > since
+        return self.was_taken_since(since) or max(self._given_back, self._stood_behind) > since
 
     @property
     def had_its_run(self) -> bool:

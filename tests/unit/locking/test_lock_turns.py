@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.base.errors import LockNotAcquired
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.locking.fencing import SECTIONS
 from singleton.locking.lock import release
 from tests.support.network import LOST_REQUEST, Fate, Network, answered
@@ -82,6 +82,15 @@ async def test_a_lease_that_could_not_be_stamped_was_no_turn_of_others() -> None
         entered.append(now())
     assert entered[0] == pytest.approx(10.2, abs=0.3)
     assert entered[1] - entered[0] > 1.0, "its run was over, and it did not leave the lock to others"
+
+
+@virtual
+async def test_who_waits_in_vain_for_a_lease_that_could_not_be_stamped_hears_of_the_storage() -> None:
+    network = Network()
+    await network.service.create(NAME)
+    network.always("write", LOST_REQUEST)
+    with pytest.raises(StorageUnavailable):
+        await section(lock_on(network), timeout=7.0)
 
 
 async def longest_wait(lock: Lock, busy: float, *, of: float = 1.0, times: int = 300) -> float:
