@@ -473,10 +473,9 @@ def test_no_runner_gets_the_lock_under_a_lease_that_is_lost(thread: LockThread) 
     assert tokens[0][1] is False
 
 
-def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
-    thread: LockThread,
-) -> None:
-    locks, got = LockClient(), []
+def the_next_after(thread: LockThread, locks: LockClient, deadline: str) -> tuple[Hold, Hold]:
+    """Return a hold whose deadline has passed before any timer ran, as on a machine that slept, and the next one."""
+    got: list[Hold] = []
 
     def one() -> None:
         with locks.lock(LOCK) as hold:
@@ -487,30 +486,26 @@ def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_n
         waiting.start()
         eventually(lambda: running(thread) == 1)
         assert isinstance(first.lost._lease, Lease)
-        first.lost._lease._deadline = 0.0  # what a machine that slept finds, before any timer has run
+        setattr(first.lost._lease, deadline, 0.0)
     waiting.join(10)
-    assert got[0].lease_id != first.lease_id
+    return first, got[0]
+
+
+def test_no_runner_gets_the_lock_past_the_deadline_even_if_the_lock_thread_had_no_time_to_say_so(
+    thread: LockThread,
+) -> None:
+    first, following = the_next_after(thread, LockClient(), "_deadline")
+    assert following.lease_id != first.lease_id
 
 
 def test_no_runner_gets_the_lock_past_the_deadline_of_its_last_touch_however_long_its_lease_is_good(
     thread: LockThread,
 ) -> None:
     """Others may have taken it from a holder that is silent for so long."""
-    locks, got = LockClient(options=SingletonOptions(failover=5)), []
-
-    def one() -> None:
-        with locks.lock(LOCK) as hold:
-            got.append(hold)
-
-    with locks.lock(LOCK) as first:
-        waiting = threading.Thread(target=one)
-        waiting.start()
-        eventually(lambda: running(thread) == 1)
-        assert isinstance(first.lost._lease, Lease)
-        first.lost._lease._touch_ends = 0.0  # what a machine that slept finds, before any timer has run
-    waiting.join(10)
-    assert got[0].lease_id != first.lease_id
-    assert not got[0].lost.is_set()
+    locks = LockClient(options=SingletonOptions(failover=5))
+    first, following = the_next_after(thread, locks, "_touch_ends")
+    assert following.lease_id != first.lease_id
+    assert not following.lost.is_set()
 
 
 def test_a_forked_child_can_release_what_its_parent_has_though_a_thread_of_that_hands_on(thread: LockThread) -> None:
