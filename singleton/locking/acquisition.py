@@ -92,7 +92,8 @@ class Acquisition:
         missing, or whether the lease is free. A wrong guess costs one request.
 
         Raises:
-            StoreFailure: the lease is not ours, or was given back because stamping failed (B6).
+            StoreFailure: the lease is not ours, or was given back because stamping failed (B6), or took so long that
+                the hold would be over soon.
         """
         doubt, began = self._unknown, asyncio.get_running_loop().time()
         self._unknown, self.in_vain = True, None
@@ -116,6 +117,8 @@ class Acquisition:
         if (failover := self._failover) is not None:
             good = good_for(failover)
             await within(min(_CALL, good), fencing.stamp(lease.id, etag, owner))
+            if (took := asyncio.get_running_loop().time() - fencing.touched) > failover / 2:
+                raise StoreFailure(detail=f"its first touch took {took:.1f} s, over half of failover={failover:g}")
             lease.touched(fencing.touched, good)
             touches = Touches(lease, fencing, failover)
             lease.accompany(touches, touches.due)

@@ -157,6 +157,21 @@ async def test_one_touch_that_goes_wrong_loses_nothing(fate: Fate) -> None:
 
 
 @virtual
+async def test_no_body_begins_when_its_first_touch_has_used_up_half_of_failover() -> None:
+    """It would be told of the loss soon after. The lease is given back, and the lock asked for again."""
+    network = Network()
+    network.plan("write", Fate(down=F / 2 + 0.1))
+    hold = await touched(network).acquire(timeout=5.0)
+    writes = [request.sent for request in network.sent("write")]
+    assert network.calls()[-4:] == ["write", "release", "acquire", "write"]
+    assert hold.waited > F / 2
+    network.always("write", LOST_REQUEST)
+    await hold.lost
+    assert now() == pytest.approx(writes[-1] + GOOD)
+    await release(hold)
+
+
+@virtual
 async def test_a_touch_that_finds_an_earlier_one_of_its_own_writes_again() -> None:
     """That one was sent long ago: it is the next that the deadline counts from."""
     network = Network()
