@@ -49,7 +49,7 @@ lint: venv-dev
 	@$(BIN)/mypy
 
 test-quick: venv-dev
-	@$(BIN)/python -m pytest -n 4 --dist worksteal --no-processes -m "not slow and not planted" $(ARGS) tests/unit tests/docs tests/conformance tests/simulation
+	@$(BIN)/python -m pytest -n 3 --dist worksteal --no-processes -m "not slow and not planted" $(ARGS) tests/unit tests/docs tests/conformance tests/simulation
 
 bench: venv-test
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def locks() -> Iterator[LockClient]:
     with memory_locks():
-        yield LockClient()
+        yield LockClient(options=SingletonOptions(renewal_interval=1))  # so that it hears soon of a loss
 
 
 def test_each_call_acquires_anew_and_gives_back(locks: LockClient) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def locks() -> Iterator[LockClient]:
     with memory_locks():
-        yield LockClient()
+        yield LockClient(options=SingletonOptions(renewal_interval=1))  # so that it hears soon of a loss
 
 
 # --- locked -----------------------------------------------------------------------------------------------------------

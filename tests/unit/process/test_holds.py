@@ -22,6 +22,7 @@ from singleton import (
     Holds,
     LockClient,
     LockNotAcquired,
+    SingletonOptions,
     WaitingFor,
     current_hold,
     holds,
@@ -50,7 +51,7 @@ def nothing_is_left() -> Iterator[None]:
 @pytest.fixture
 def locks() -> Iterator[LockClient]:
     with memory_locks():
-        yield LockClient()
+        yield LockClient(options=SingletonOptions(renewal_interval=1))  # so that it hears soon of a loss
 
 
 def held() -> list[tuple[str, str, str, str]]:
@@ -207,7 +208,7 @@ def charge(msg: str, context: Any = None) -> list[str]:
     return [f"{mode} {function} {owner}" for mode, _, function, owner in held()]
 
 
-@singleton(mode="listener")
+@singleton(mode="listener", renewal_interval=1)
 def listen(context: Any = None) -> list[tuple[str, str, str, str]]:
     return held()
 

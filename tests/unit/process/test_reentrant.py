@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def locks() -> Iterator[LockClient]:
     with memory_locks():
-        yield LockClient()
+        yield LockClient(options=SingletonOptions(renewal_interval=1))  # so that it hears soon of a loss
 
 
 def test_an_inner_block_gets_the_same_hold_and_the_outermost_gives_it_back(locks: LockClient) -> None:
