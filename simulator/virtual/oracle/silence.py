@@ -1,6 +1,6 @@
 """Failover: whether holders touch their locks, and whether others take only what has been silent for long enough.
 
-entered untouched     a body began under a hold that is to be touched before, and was not
+entered untouched     a body began under a hold that was not touched before, or whose touch took too long
 counts on a touch     a host counts on its hold for too long after the sending of its last touch
 wrong touch           what a host wrote on a lock does not say its failover, or another epoch
 broken too soon       a host broke a lease whose holder it had not seen silent for long enough, or without a condition
@@ -62,6 +62,9 @@ class Silence:
     _written: dict[str, float | None] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _touched: dict[str, float] = field(default_factory=dict)
+    _took: dict[str, float] = field(default_factory=dict)
+    """Seconds of the host's clock that the touch of a lease took that was sent last."""
+    _entered: set[str] = field(default_factory=set)
     _readings: dict[tuple[Machine, str], _Readings] = field(default_factory=dict)
     _blamed: set[str] = field(default_factory=set)
 
@@ -103,7 +106,9 @@ class Silence:
         if sent is None or failure is not None:
             return
         if request.call in _WRITES and request.lease_id is not None:
-            self._touched[request.lease_id] = max(sent[1], self._touched.get(request.lease_id, -math.inf))
+            if sent[1] >= self._touched.get(request.lease_id, -math.inf):
+                self._touched[request.lease_id] = sent[1]
+                self._took[request.lease_id] = request.machine.reads(self.oracle.loop.now) - sent[1]
             self.oracle.later(_A_MOMENT, self._each_under, request.lease_id, request.name)
         elif request.call == "read":
             self._reads(request, sent[1], answer)
@@ -113,12 +118,15 @@ class Silence:
         if body.failover is None or self.oracle.operated(body.hold.lease_id):
             return
         self.oracle.reached["bodies of a hold that is touched"] += 1
-        if body.hold.lease_id not in self._touched:
-            self._blame(
-                "entered untouched", f"{body.machine.name} began a body of {body.lock} before it has touched it"
-            )
-        elif self.of_lease(body.hold.lease_id or "") != body.failover:
-            self._blame("wrong touch", f"{body.machine.name} began a body of {body.lock}, and has another failover")
+        lease_id = body.hold.lease_id or ""
+        began = f"{body.machine.name} began a body of {body.lock}"
+        if lease_id not in self._touched:
+            self._blame("entered untouched", f"{began} before it has touched it")
+        elif self.of_lease(lease_id) != body.failover:
+            self._blame("wrong touch", f"{began}, and has another failover")
+        elif lease_id not in self._entered and (took := self._took[lease_id]) > body.failover / 2 + _ROUNDING:
+            self._blame("entered untouched", f"{began} after a touch that took {took:.3f} s")
+        self._entered.add(lease_id)
         self._must_not_hope(body)
 
     def _each_under(self, lease_id: str, lock: str) -> None:

@@ -152,13 +152,7 @@ FAILOVERS: tuple[Mutant, ...] = (
         old="- fencing.touched) > failover / 2:",
         new="- fencing.touched) > good:",
         breaks="a body that has just begun is told that its hold is over",
-        by=(
-            (
-                "tests/unit/locking/test_failover.py"
-                "::test_no_body_begins_when_its_first_touch_has_used_up_half_of_failover"
-            ),
-        ),
-        why="a write has to be answered after a time between two close bounds, in one of thousands of worlds",
+        among="failover",
     ),
     Mutant(
         name="touch without the mark",
