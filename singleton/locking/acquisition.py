@@ -211,8 +211,6 @@ class Acquisition:
                 with Patience(self._turns.wheel, min(ends, loop.time() + _RELEASE / 2)):
                     await self._store.release(self._name, lease_id)
                     return True
-            except TimeoutError:
-                continue
             except Exception as error:  # noqa: BLE001 - whatever a store raises, a release must end
                 failure = as_failure(error)
             if failure.meaning in ("held", "lost", "missing", "deleting"):

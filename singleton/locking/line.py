@@ -2,14 +2,12 @@
 
 * **One task asks for all.** It is started for the first in line, and asks as long as somebody waits.
 * **Single attempts.** A caller that asks once (``timeout=0``) is told what is known. If nothing is known yet, it waits
-in
-  line for the next answer: for a lock ten seconds at most, for a semaphore until all its slots have answered. A message
-  must not be skipped only because nobody knows (B12).
+  in line for the next answer: for a lock ten seconds at most, for a semaphore until all its slots have answered. A
+  message must not be skipped only because nobody knows (B12).
 * **Last look.** Shortly before its time-out the first in line asks once more.
 * **Patience.** A minute of storage without a usable answer ends all waits.
 * **Contention needs the service's word.** It is reported only if the service said so during the wait (for a semaphore
-one
-  taken slot is enough). Silence is reported as a failure of the storage.
+  one taken slot is enough). Silence is reported as a failure of the storage.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ there is something to decide, the lock thread decides as before:
 * **The first one, too.** Who comes to a lock that idles waits here for the answer to the first request for its lease.
   Where that is no, he goes into the line like all others.
 * **For a moment.** A runner waits here for about a second; then it asks on the lock thread, with the time at which it
-came.
-  So time-outs and long waits are the lock thread's. A runner also goes there when the relay closes.
+  came. So time-outs and long waits are the lock thread's. A runner also goes there when the relay closes.
 
 What several threads touch is touched under the mutex: who runs, who waits, whether the relay is open. A loss is
 declared before the mutex is taken for it: it meets the runner of that moment, and nobody runs after it.

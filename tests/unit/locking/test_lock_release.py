@@ -150,6 +150,16 @@ async def test_storage_that_does_not_answer_delays_a_release_by_five_seconds_at_
     assert network.service.leased() == {}
 
 
+@pytest.mark.parametrize("fate", [answered(500), raising(TimeoutError())])
+@virtual
+async def test_a_release_that_fails_at_once_again_and_again_is_repeated_with_pauses(fate: Fate) -> None:
+    network = Network()
+    hold = await lock_on(network).acquire()
+    network.always("release", fate)
+    await release(hold)
+    assert 3 <= len(network.sent("release")) <= 8
+
+
 @virtual
 async def test_a_store_that_raises_what_it_should_not_does_not_hang_or_break_a_release() -> None:
     network = Network()
