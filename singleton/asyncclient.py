@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from singleton.base.words import listed
@@ -59,7 +60,7 @@ class AsyncLockClient(OperatorClient):
     ) -> AsyncBlock[Hold]:
         """Hold the lock for the length of the block. See ``LockClient.lock``."""
         again = self._again(name, at_least) if reentrant else None
-        return AsyncBlock(name, lambda: self._acquire(name, timeout, owner, None, at_least, max_hold), again)
+        return AsyncBlock(name, partial(self._acquire, name, timeout, owner, None, at_least, max_hold), again)
 
     def semaphore(
         self,

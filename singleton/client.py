@@ -5,6 +5,7 @@ Both make the same requests of the lock thread, in ``baseclient.py``. They diffe
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from singleton.asyncclient import AsyncLockClient
@@ -101,7 +102,7 @@ class LockClient(OperatorClient):
             ConfigurationError: the name or the time-out is wrong.
         """
         again = self._again(name, at_least) if reentrant else None
-        return Block(name, lambda: self._acquire(name, timeout, owner, None, at_least, max_hold), again)
+        return Block(name, partial(self._acquire, name, timeout, owner, None, at_least, max_hold), again)
 
     def semaphore(
         self,

@@ -85,24 +85,11 @@ class Answer(Generic[_T]):
 
     async def awaited(self) -> _T:
         """Wait until it is done, as ``result``. A cancellation of the caller leaves it as it is."""
-        loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
-
-        def wake() -> None:
-            if not woken.done():
-                woken.set_result(None)
-
-        def answered() -> None:
-            if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
-                wake()
-            else:
-                with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                    loop.call_soon_threadsafe(wake)
-
-        self.when_done(answered)
-        if woken.done():
+        waking = _Waking(asyncio.get_running_loop())
+        self.when_done(waking)
+        if waking.woken.done():
             await asyncio.sleep(0)  # whoever waits can be cancelled, however soon the answer is there
-        await woken
+        await waking.woken
         return self.result()
 
     def _end(self, error: BaseException | None) -> None:
@@ -120,3 +107,25 @@ class Answer(Generic[_T]):
             except IndexError:
                 return
             callback()
+
+
+class _Waking:
+    """Wakes who awaits an answer on this loop: an object, where two functions and what they know would be seven."""
+
+    __slots__ = ("_loop", "woken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.woken: asyncio.Future[None] = loop.create_future()
+
+    def __call__(self) -> None:
+        """The answer is there; it was given on whichever thread."""
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - get_running_loop raises where there is none
+            self._wake()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
