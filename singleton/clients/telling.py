@@ -90,8 +90,9 @@ class ToldAsk(Ask):
         """Do it all on the lock thread."""
         return told(self._call, lambda: self._acquired(registry, None), otherwise=self._otherwise)
 
-    def begin(self) -> None:
+    def begin(self, registry: Registry) -> None:
         """Tell that the lock is asked for."""
+        del registry
         tell("waiting", self._call)
 
     def go_on(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:

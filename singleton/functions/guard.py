@@ -6,7 +6,6 @@ invocation, so that its message is kept and tried again (W-84); only ``skip`` un
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from dataclasses import dataclass
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from singleton.process.address import Address
     from singleton.process.calls import LockRuntime
     from singleton.process.onthread import Locks, Work
-    from singleton.process.registry import Registry
 
 _log = naming.log
 
@@ -240,24 +238,23 @@ class Guard(Declaration):
 
         ``others`` is told how many wait, where it was asked for in vain.
         """
+        from singleton.functions.waiting import GuardAsk
+
         addresses = self._addresses(call)
-        limit, invocation, acquire = self._limit, naming.current(), self._acquiring(call, addresses, timeout)
-        blob = addresses[0].blob
+        return GuardAsk(
+            addresses[0],
+            call.owner,
+            timeout,
+            None if self._is_plain and len(addresses) == 1 else self._acquiring(call, addresses, timeout),
+            limit=self._limit,
+            most=self.max_waiting,
+            others=others,
+        )
 
-        async def work(registry: Registry) -> Hold:
-            began = asyncio.get_running_loop().time()
-            if timeout != 0:
-                registry.crowd.come(blob, call.owner, self.max_waiting)
-            try:
-                return await limit.within(registry, timeout, invocation, acquire)
-            finally:
-                if timeout != 0:
-                    registry.crowd.go(blob)
-                if others is not None:
-                    others.number = registry.crowd.of(blob)
-                    others.seconds = asyncio.get_running_loop().time() - began
-
-        return work
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether its lock is acquired, and given back, as any lock is."""
+        return self.layout.attempts is None and self.limit is None and not self.at_least and self.max_hold is None
 
     def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
         """Return how the lock is acquired, within so many seconds (None: without end)."""

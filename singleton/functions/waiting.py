@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.naming import current
 from singleton.base.timespan import host_json_timespan
+from singleton.process.running import SHORTEST, Ask
 from singleton.settings.durations import in_words
 from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
 
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
+    from singleton.base.hold import Hold
     from singleton.base.naming import Invocation
+    from singleton.process.address import Address
+    from singleton.process.crowd import Waiting
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
@@ -67,20 +73,27 @@ class WaitLimit:
         return f"the time-out is {in_words(wait)}, but a wait ends after {longest}: {self._why()}"
 
     async def within(
-        self, registry: Registry, wait: float | None, invocation: Invocation | None, acquire: Acquire[_T]
+        self,
+        registry: Registry,
+        wait: float | None,
+        invocation: Invocation | None,
+        acquire: Acquire[_T],
+        *,
+        since: float | None = None,
     ) -> _T:
         """Wait by ``acquire(registry, seconds)`` for ``wait`` seconds (None: without end), but not past the limit.
 
-        Call it on the lock thread, whose clock counts.
+        Call it on the lock thread, whose clock counts. ``since``: when the wait began; None: now.
 
         Raises:
             LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
         """
-        left = self._left(invocation)
+        clock = asyncio.get_running_loop().time
+        began = clock() if since is None else since
+        left = self.left(invocation, began)
         if left == math.inf or (wait is not None and wait <= left):
             return await acquire(registry, wait)
-        clock = asyncio.get_running_loop().time
-        ends = clock() + left
+        ends = began + left
         try:
             return await acquire(registry, max(0.0, left))
         except LockNotAcquired as error:
@@ -95,13 +108,12 @@ class WaitLimit:
                 holder=error.holder,
             ) from None
 
-    def _left(self, invocation: Invocation | None) -> float:
-        """Return the seconds for which it may wait from now on."""
+    def left(self, invocation: Invocation | None, now: float) -> float:
+        """Return the seconds for which it may wait from now on, by the lock thread's clock."""
         if self.timeout is None:
             return math.inf
         if invocation is None:
             return self.seconds
-        now = asyncio.get_running_loop().time()
         if invocation.since is None:
             invocation.since = now
         return round(self.seconds - (now - invocation.since), 1)
@@ -113,3 +125,88 @@ class WaitLimit:
             f"functionTimeout ({limit}, {self.timeout.source}) includes the wait. When it is over, the host restarts "
             "the worker, and every function in it ends"
         )
+
+
+class GuardAsk(Ask):
+    """Asks for the lock of an invocation, which waits no longer than it may last, nor as one too many."""
+
+    __slots__ = ("_acquire", "_counted_by", "_invocation", "_limit", "_most", "_others")
+
+    def __init__(
+        self,
+        address: Address,
+        owner: str,
+        timeout: float | None,
+        acquire: Acquire[Hold] | None,
+        *,
+        limit: WaitLimit,
+        most: int | None = None,
+        others: Waiting | None = None,
+    ) -> None:
+        """Ask in the name of the invocation of now.
+
+        Args:
+            address: of the lock; of that which is waited for, where there are several.
+            owner: the invocation's id.
+            timeout: seconds to wait; 0 asks once; None waits for as long as it takes.
+            acquire: how it is acquired; None: in line, or as a runner.
+            limit: ends the wait.
+            most: how many wait, at most; None: any number.
+            others: is told how many wait, where it was asked for in vain.
+        """
+        super().__init__(address, owner, timeout)
+        self._acquire = acquire
+        self._limit = limit
+        self._most = most
+        self._others = others
+        self._invocation = current()
+        self._counted_by: Registry | None = None
+
+    def may_run(self, now: float) -> bool:
+        """See ``Ask.may_run``."""
+        if self._acquire is not None or not super().may_run(now):
+            return False
+        return self._limit.left(self._invocation, now) >= SHORTEST
+
+    def begin(self, registry: Registry) -> None:
+        """Count who waits.
+
+        Raises:
+            LockNotAcquired: too many wait already.
+        """
+        if self.timeout != 0:
+            registry.crowd.come(self.address.blob, self.owner, self._most)
+            self._counted_by = registry
+
+    async def go_on(self, registry: Registry, since: float | None) -> Hold:
+        """Wait on the lock thread."""
+        clock = asyncio.get_running_loop().time
+        began = clock() if since is None else since
+        if since is None:
+            self.begin(registry)
+        acquire = self._acquire or partial(self._in_line, since=since)
+        try:
+            return await self._limit.within(registry, self.timeout, self._invocation, acquire, since=began)
+        finally:
+            self._count_out()
+            if self._others is not None:
+                self._others.number = registry.crowd.of(self.address.blob)
+                self._others.seconds = clock() - began
+
+    def _in_line(self, registry: Registry, within: float | None, since: float | None) -> Coroutine[Any, Any, Hold]:
+        return registry.acquire(self.address, timeout=within, owner=self.owner, since=since)
+
+    def got(self, hold: Hold) -> None:
+        """Count out a runner who got it."""
+        del hold
+        self._count_out()
+
+    def failed(self, error: BaseException) -> None:
+        """Count out a runner who goes away."""
+        del error
+        self._count_out()
+
+    def _count_out(self) -> None:
+        registry, self._counted_by = self._counted_by, None
+        if registry is not None:
+            registry.crowd.go(self.address.blob)

@@ -146,16 +146,17 @@ class Calls:
 
     def _runs(self, ask: Ask, answer: Answer[Any], running: list[Runner]) -> bool:
         """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
-        lock = self.registry.known(ask.address) if ask.may_run else None
+        now = self._loop.time()
+        lock = self.registry.known(ask.address) if ask.may_run(now) else None
         if lock is None or self.phase is not Phase.OPEN:
             return False
         relay = lock.relay
         is_open = relay.is_open
         if is_inside(relay.turn) if is_open else relay.is_passed_by:
             return False
-        runner = Runner(ask, answer, self._loop.time(), relay, self._ask_again)
+        runner = Runner(ask, answer, now, relay, self._ask_again)
         running.append(runner)
-        ask.begin()
+        ask.begin(self.registry)
         runner.enter_door()
         if is_open:
             runner.start()

@@ -1,7 +1,7 @@
 """How many invocations of this process wait for each lock, and no more than ``max_waiting`` of them.
 
-It counts on the lock's loop, where each wait begins and ends: a wait that is cancelled, times out or fails is counted
-out as one that succeeds.
+Each wait begins and ends on the lock's loop, or on any thread where a runner waits: a wait that is cancelled, times out
+or fails is counted out as one that succeeds.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.mutex import new_mutex
 
 if TYPE_CHECKING:
     from singleton.settings.place import Place
@@ -33,10 +34,11 @@ class Waiting:
 
 
 class Crowd:
-    """Those invocations of one process that wait. It belongs to the loop of its registry."""
+    """Those invocations of one process that wait. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._waiting: dict[Blob, int] = {}
+        self._mutex = new_mutex()
 
     def of(self, blob: Blob) -> int:
         """Return how many wait for this lock."""
@@ -48,21 +50,24 @@ class Crowd:
         Raises:
             LockNotAcquired: ``most`` wait for it already, and it is not counted.
         """
-        waiting = self.of(blob)
-        if most is not None and waiting >= most:
-            raise LockNotAcquired(
-                f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
-                f"max_waiting is {most}. Raise max_waiting, or put the message back: when_full='defer'",
-                lock=blob[1],
-                owner=owner,
-                reason=_FULL,
-            )
-        self._waiting[blob] = waiting + 1
+        with self._mutex:
+            waiting = self.of(blob)
+            if most is None or waiting < most:
+                self._waiting[blob] = waiting + 1
+                return
+        raise LockNotAcquired(
+            f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
+            f"max_waiting is {most}. Raise max_waiting, or put the message back: when_full='defer'",
+            lock=blob[1],
+            owner=owner,
+            reason=_FULL,
+        )
 
     def go(self, blob: Blob) -> None:
         """Count out who waits no more."""
-        left = self._waiting[blob] - 1
-        if left:
-            self._waiting[blob] = left
-        else:
-            del self._waiting[blob]
+        with self._mutex:
+            left = self._waiting[blob] - 1
+            if left:
+                self._waiting[blob] = left
+            else:
+                del self._waiting[blob]

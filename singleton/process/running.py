@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from singleton.process.door import Door
     from singleton.process.registry import Registry
 
-_SHORTEST: Final = 2.0
-"""The shortest time-out with which somebody may run: he asks on the lock thread before it is over."""
+SHORTEST: Final = 2.0
+"""Seconds that who runs may wait, at least: he asks on the lock thread before they are over."""
 
 
 class Ask:
@@ -48,17 +48,17 @@ class Ask:
         self.timeout = timeout
         self.door = door
 
-    @property
-    def may_run(self) -> bool:
-        """Tell whether it may wait as a runner."""
-        return self.timeout is None or self.timeout >= _SHORTEST
+    def may_run(self, now: float) -> bool:
+        """Tell whether it may wait as a runner, from now on by the lock thread's clock."""
+        del now
+        return self.timeout is None or self.timeout >= SHORTEST
 
     def __call__(self, registry: Registry) -> Coroutine[Any, Any, Hold]:
         """Do it all on the lock thread."""
         return self.go_on(registry, None)
 
-    def begin(self) -> None:
-        """Tell that the lock is asked for."""
+    def begin(self, registry: Registry) -> None:
+        """Tell that a runner asks for the lock. What this raises ends his wait."""
 
     def go_on(self, registry: Registry, since: float | None) -> Coroutine[Any, Any, Hold]:
         """Do the rest on the lock thread, for who has waited since then; None: from now on."""
