@@ -180,7 +180,8 @@ class Silence:
                     "taken from the living", f"{tenure.ended_by} broke {tenure.lock}, and {body.machine} has it"
                 )
         touched = tenure.lease_id in self._written
-        if (touched or inside) and self.of_lease(tenure.lease_id) is None:
+        used = bool(inside) or (touched and not self.conduct.gave_back(tenure.lease_id))
+        if used and self.of_lease(tenure.lease_id) is None:
             self._blame("taken from the living", f"{tenure.ended_by} broke {tenure.lock}, which need not be touched")
         whose = "a dead holder" if _dead(tenure) else "one alive"
         oracle.reached[f"taken over from {whose}" if touched else "taken over before the first touch"] += 1
