@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import threading
 import time
@@ -15,7 +14,6 @@ import pytest
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageDenied, StorageError
 from singleton.locking.relay import Relay
-from singleton.process.door import Door
 from singleton.process.running import Runner
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
@@ -333,18 +331,6 @@ def test_a_client_that_closes_as_he_asks_refuses_him(place: Place, monkeypatch: 
     place.let_go()
     eventually(lambda: place.lock.idle)
     assert place.thread.leased() == set()
-
-
-def test_a_door_forgets_who_died_behind_it() -> None:
-    class Waiting:
-        def show_out(self) -> None: ...
-
-    door, waiting = Door(), Waiting()
-    door.enter(waiting)
-    assert len(door._running) == 1
-    del waiting
-    gc.collect()
-    assert not door._running
 
 
 def test_his_lock_is_remembered_as_the_one_used_last(place: Place) -> None:
