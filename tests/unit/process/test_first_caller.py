@@ -18,9 +18,10 @@ from singleton.process.running import Runner
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread
+from tests.support.relays import eventually, soon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from singleton.locking.lock import Lock
 
@@ -96,19 +97,6 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with LockThread(store) as thread:
         thread.memory = store
         yield Place(thread, store, monkeypatch)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.001)
-
-
-async def soon(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.001)
 
 
 def test_he_gets_the_lock_without_a_task_of_his_own(place: Place) -> None:
