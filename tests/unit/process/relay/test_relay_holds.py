@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton import AsyncLockClient, LockClient, SingletonOptions, subscribe
 from singleton.base.errors import LockLost
 from singleton.base.naming import Invocation, under_way
 from singleton.locking.lease import Lease
@@ -106,6 +106,28 @@ def test_the_holder_is_named_by_the_function_that_has_it_and_not_by_the_one_that
         return next(iter(thread.runtime.registry._locks.values())).gate.holder()
 
     asyncio.run(main())
+
+
+def test_the_events_of_a_hold_that_was_handed_on_are_told_in_the_context_of_who_has_it(thread: LockThread) -> None:
+    """A listener finds there in whose name to log, and in which span."""
+    caller = contextvars.ContextVar("caller", default="another")
+    told: list[tuple[str, str, str]] = []
+    unsubscribe = subscribe(lambda event: told.append((event.owner, event.kind, caller.get())))
+    locks = LockClient()
+
+    def use() -> None:
+        caller.set("me")
+        with locks.lock(LOCK, owner="me"):
+            pass
+
+    with locks.lock(LOCK):
+        waiting = threading.Thread(target=use)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+    waiting.join(10)
+    unsubscribe()
+    mine = [(kind, where) for owner, kind, where in told if owner == "me"]
+    assert mine == [("waiting", "me"), ("acquired", "me"), ("released", "me")]
 
 
 def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
