@@ -221,6 +221,33 @@ def test_whoever_is_cancelled_before_the_lock_thread_hears_of_him_asks_for_nothi
     assert place.store.asked == []
 
 
+def test_whoever_is_cancelled_as_the_lock_thread_hears_of_him_asks_for_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, heard_of, gone = place.thread.runtime.registry, threading.Event(), threading.Event()
+    welcome = registry.welcome
+
+    def once_he_is_gone(*who: Any) -> bool:
+        heard_of.set()
+        assert gone.wait(10)
+        return welcome(*who)
+
+    monkeypatch.setattr(registry, "welcome", once_he_is_gone)
+
+    async def main() -> None:
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await asyncio.to_thread(heard_of.wait, 10)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        gone.set()
+
+    asyncio.run(main())
+    place.thread.do(lambda: asyncio.sleep(0))  # he is welcome before that
+    eventually(lambda: place.lock.idle)
+    assert place.store.asked == []
+    assert place.thread.kinds()[3:] == ["waiting", "failed:CancelledError"]
+
+
 def test_others_who_come_while_he_waits_get_it_after_him(place: Place) -> None:
     order: list[str] = []
 
