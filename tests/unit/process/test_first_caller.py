@@ -85,6 +85,13 @@ class Place:
         self.thread.runtime._loop.call_soon_threadsafe(self.store.may_answer.set)
         self.store.may_answer = None
 
+    def let_one_go(self) -> None:
+        """Have the request that is under way answered, and none that follows until ``let_go``."""
+        answered = self.store.may_answer
+        assert answered is not None
+        self.hold_up()
+        self.thread.runtime._loop.call_soon_threadsafe(answered.set)
+
     async def asking(self) -> None:
         """Wait until a request is under way."""
         await soon(lambda: self.store.count("acquire") > 0)
@@ -368,6 +375,26 @@ def test_where_the_answer_comes_after_his_time_out_his_wait_ends(place: Place, m
         async with asyncio.timeout(10):
             with suppress(LockNotAcquired):
                 await place.locks.release(await waiting)
+        await soon(lambda: place.lock.idle)
+
+    asyncio.run(main())
+    assert place.thread.leased() == set()
+
+
+def test_an_answer_that_comes_after_his_time_out_does_not_bring_him_the_lock(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
+
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
+        await place.asking()
+        place.thread.push_clock(4.5)
+        place.let_one_go()
+        with pytest.raises((LockNotAcquired, StorageError)):
+            await waiting
+        place.let_go()
         await soon(lambda: place.lock.idle)
 
     asyncio.run(main())
