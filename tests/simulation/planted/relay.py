@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-_TESTS = "tests/unit/process/test_relay.py"
+_TESTS = "tests/unit/process/relay/test_relay.py"
+_WAITS = "tests/unit/process/relay/test_relay_waits.py"
 _FIRST = "tests/unit/process/test_first_caller.py"
 
 RELAY: tuple[Mutant, ...] = (
@@ -93,7 +94,7 @@ RELAY: tuple[Mutant, ...] = (
         old="if is_inside(relay.turn) if is_open else relay.is_passed_by:",
         new="if not is_open and relay.is_passed_by:",
         breaks="a caller that asks again for its own lock is not told at once",
-        by=(f"{_TESTS}::test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once",),
+        by=(f"{_WAITS}::test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once",),
         why="it would ask on the lock thread, and be told, a second later",
     ),
     Mutant(

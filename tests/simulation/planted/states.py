@@ -68,7 +68,7 @@ STATES: tuple[Mutant, ...] = (
         old=" and not self.spent and not turn.in_use\n",
         new=" and not self.spent\n",
         breaks="a section's write is sent in the next one, under the same lease",
-        by=("tests/unit/process/test_relay.py",),
+        by=("tests/unit/process/relay/test_relay.py",),
         why="the write has to wait for another request of its lock as its section ends",
     ),
     Mutant(

@@ -14,7 +14,6 @@ import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockNotAcquired, SingletonOptions
 from singleton.base.errors import StorageDenied, StorageUnavailable
-from singleton.process.door import Door
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import OWNER_KEY, this_host
 from tests.support.lock_thread import LockThread, an_app
@@ -253,14 +252,6 @@ def test_closing_wakes_those_who_wait_through_this_client_and_nobody_else(thread
         thread.given_back_by_the_other("reports")
         staying.release(left.result(10))
     assert thread.leased() == set()
-
-
-async def test_who_comes_to_a_door_that_has_just_been_closed_does_not_wait_behind_it() -> None:
-    """A request is checked where it is made, and reaches the lock thread later."""
-    door = Door()
-    door.close()
-    with pytest.raises(LockClosed, match="'reports'"):
-        await door.through("reports", lambda: asyncio.sleep(3600))
 
 
 async def test_holds_that_come_after_their_caller_is_gone_are_given_back(thread: LockThread) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import random
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -240,6 +241,20 @@ async def test_a_touch_tells_what_became_of_the_lock(how: str, reason: str) -> N
     await hold.lost
     assert hold.lost.reason == reason
     assert now() - began < TOUCH + 0.1
+    await release(hold)
+
+
+@virtual
+async def test_a_loss_that_a_touch_finds_is_told_in_the_context_of_who_has_the_lock() -> None:
+    """A callback finds there in whose name to log, and in which span."""
+    caller = ContextVar("caller", default="nobody")
+    caller.set("me")
+    network, told = Network(), list[str]()
+    hold = await touched(network).acquire()
+    hold.lost.add_callback(lambda _: told.append(caller.get()))
+    network.service.delete(NAME)
+    await hold.lost
+    assert told == ["me"]
     await release(hold)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import threading
 import time
@@ -15,14 +14,14 @@ import pytest
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from singleton.base.errors import LockClosed, LockLost, LockNotAcquired, SingletonError, StorageDenied, StorageError
 from singleton.locking.relay import Relay
-from singleton.process.door import Door
 from singleton.process.running import Runner
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread
+from tests.support.relays import eventually, soon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from singleton.locking.lock import Lock
 
@@ -86,6 +85,13 @@ class Place:
         self.thread.runtime._loop.call_soon_threadsafe(self.store.may_answer.set)
         self.store.may_answer = None
 
+    def let_one_go(self) -> None:
+        """Have the request that is under way answered, and none that follows until ``let_go``."""
+        answered = self.store.may_answer
+        assert answered is not None
+        self.hold_up()
+        self.thread.runtime._loop.call_soon_threadsafe(answered.set)
+
     async def asking(self) -> None:
         """Wait until a request is under way."""
         await soon(lambda: self.store.count("acquire") > 0)
@@ -98,19 +104,6 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with LockThread(store) as thread:
         thread.memory = store
         yield Place(thread, store, monkeypatch)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.001)
-
-
-async def soon(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.001)
 
 
 def test_he_gets_the_lock_without_a_task_of_his_own(place: Place) -> None:
@@ -235,6 +228,33 @@ def test_whoever_is_cancelled_before_the_lock_thread_hears_of_him_asks_for_nothi
     assert place.store.asked == []
 
 
+def test_whoever_is_cancelled_as_the_lock_thread_hears_of_him_asks_for_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, heard_of, gone = place.thread.runtime.registry, threading.Event(), threading.Event()
+    welcome = registry.welcome
+
+    def once_he_is_gone(*who: Any) -> bool:
+        heard_of.set()
+        assert gone.wait(10)
+        return welcome(*who)
+
+    monkeypatch.setattr(registry, "welcome", once_he_is_gone)
+
+    async def main() -> None:
+        waiting = asyncio.create_task(place.locks.acquire(LOCK))
+        await asyncio.to_thread(heard_of.wait, 10)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        gone.set()
+
+    asyncio.run(main())
+    place.thread.do(lambda: asyncio.sleep(0))  # he is welcome before that
+    eventually(lambda: place.lock.idle)
+    assert place.store.asked == []
+    assert place.thread.kinds()[3:] == ["waiting", "failed:CancelledError"]
+
+
 def test_others_who_come_while_he_waits_get_it_after_him(place: Place) -> None:
     order: list[str] = []
 
@@ -335,18 +355,6 @@ def test_a_client_that_closes_as_he_asks_refuses_him(place: Place, monkeypatch: 
     assert place.thread.leased() == set()
 
 
-def test_a_door_forgets_who_died_behind_it() -> None:
-    class Waiting:
-        def show_out(self) -> None: ...
-
-    door, waiting = Door(), Waiting()
-    door.enter(waiting)
-    assert len(door._running) == 1
-    del waiting
-    gc.collect()
-    assert not door._running
-
-
 def test_his_lock_is_remembered_as_the_one_used_last(place: Place) -> None:
     locks = LockClient()
     for name in ("other", LOCK):
@@ -367,6 +375,26 @@ def test_where_the_answer_comes_after_his_time_out_his_wait_ends(place: Place, m
         async with asyncio.timeout(10):
             with suppress(LockNotAcquired):
                 await place.locks.release(await waiting)
+        await soon(lambda: place.lock.idle)
+
+    asyncio.run(main())
+    assert place.thread.leased() == set()
+
+
+def test_an_answer_that_comes_after_his_time_out_does_not_bring_him_the_lock(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
+
+    async def main() -> None:
+        place.hold_up()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
+        await place.asking()
+        place.thread.push_clock(4.5)
+        place.let_one_go()
+        with pytest.raises((LockNotAcquired, StorageError)):
+            await waiting
+        place.let_go()
         await soon(lambda: place.lock.idle)
 
     asyncio.run(main())

@@ -17,6 +17,7 @@ import pytest
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.process import current
 from singleton.process.address import Address
+from singleton.process.answer import Answer
 from singleton.process.calls import Phase
 from singleton.process.lockloop import LockLoop
 from singleton.process.registry import Registry
@@ -190,6 +191,34 @@ async def test_a_cancellation_that_crosses_the_grant_on_its_way_gives_the_lock_b
     with pytest.raises(asyncio.CancelledError):
         await caller
     until(thread, free=LOCK)
+
+
+async def test_a_cancellation_that_crosses_an_error_on_its_way_is_not_replaced_by_it(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_its_way, waits = threading.Event(), threading.Event()
+    fail, wait = Answer.fail, Answer.wait
+
+    def late(self: Answer[None], error: BaseException) -> None:
+        on_its_way.set()
+        assert waits.wait(10)
+        fail(self, error)
+
+    def noted(self: Answer[None], timeout: float = -1) -> None:
+        waits.set()
+        wait(self, timeout)
+
+    async def refused(_: Registry) -> None:
+        raise SingletonError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Answer, "fail", late)
+        patch.setattr(Answer, "wait", noted)
+        calling = asyncio.create_task(thread.runtime.call_async(refused))
+        await asyncio.to_thread(on_its_way.wait, 10)
+        calling.cancel()
+        await asyncio.wait({calling})
+    assert calling.cancelled()
 
 
 async def test_whenever_a_cancellation_comes_no_lease_and_no_waiter_stays(thread: LockThread) -> None:

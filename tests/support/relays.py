@@ -1,0 +1,67 @@
+"""What the tests of the relay share: a store that counts, who waits in the relay, and waits for other threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from typing import TYPE_CHECKING, Any
+
+from singleton.stores.memory import MemoryLeaseStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from singleton.locking.relay import Relay
+    from tests.support.lock_thread import LockThread
+
+LOCK = "relayed"
+
+
+class CountingStore(MemoryLeaseStore):
+    """Counts what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def acquire(self, *args: Any) -> str:
+        self.asked.append("acquire")
+        return await super().acquire(*args)
+
+    async def release(self, *args: Any) -> None:
+        self.asked.append("release")
+        await super().release(*args)
+
+    async def write(self, *args: Any) -> str:
+        self.asked.append("write")
+        return await super().write(*args)
+
+
+def relay_of(thread: LockThread) -> Relay:
+    return next(lock.relay for lock in thread.runtime.registry._locks.values() if lock.name == LOCK)
+
+
+def running(thread: LockThread) -> int:
+    """Return how many wait in the relay."""
+    return len(relay_of(thread)._runners or ())
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait, on this thread, for something that other threads do."""
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.001)
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    """Wait, on a loop, for something that other threads do."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.001)
+
+
+def begun_outside(coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Begin a task that knows nothing of the block that it is begun in."""
+    return asyncio.create_task(coro, context=contextvars.Context())

@@ -1,0 +1,300 @@
+"""Callers of one process hand a lock on to one another, without the lock thread and without the storage.
+
+In the order in which they came, one at a time, and only while nothing is to be decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton.locking import relay
+from singleton.locking.section import Section
+from singleton.process.current import runtime
+from singleton.stores.memory import MemoryLeaseStore
+from tests.support.relays import LOCK, begun_outside, eventually, relay_of, running, soon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from singleton.base.hold import Hold
+    from singleton.process.registry import Registry
+    from tests.support.lock_thread import LockThread
+    from tests.support.relays import CountingStore
+
+
+class Hops:
+    """Counts what is begun on the lock thread."""
+
+    def __init__(self, thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number = 0
+        begin = thread.runtime._begun
+
+        def counted(coro: Any) -> asyncio.Task[Any]:
+            self.number += 1
+            return begin(coro)
+
+        monkeypatch.setattr(thread.runtime, "_begun", counted)
+
+
+def test_a_section_on_one_loop_costs_no_call_to_the_lock_thread_nor_to_the_storage(
+    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
+) -> None:
+    locks, hops = AsyncLockClient(), Hops(thread, monkeypatch)
+    tokens: list[int] = []
+
+    async def work() -> None:
+        while len(tokens) < 3000:  # so that nobody is alone at the end
+            async with locks.lock(LOCK) as hold:
+                tokens.append(hold.token or 0)
+
+    async def all_of_them() -> None:
+        async with locks.lock(LOCK):
+            tasks = [begun_outside(work()) for _ in range(10)]
+            await soon(lambda: running(thread) == 10)
+        await asyncio.wait(tasks)
+
+    asyncio.run(all_of_them())
+    assert 3000 <= len(tokens) < 3010
+    assert tokens == sorted(set(tokens))
+    assert hops.number <= 20, "one for each thousand sections, and for the first and the last of each task"
+    assert store.asked.count("acquire") <= 5
+    assert store.asked.count("write") <= 4, "a stamp for each thousand sections"
+    assert thread.leased() == set()
+
+
+def test_a_section_in_threads_costs_no_call_to_the_lock_thread_nor_to_the_storage(
+    thread: LockThread, store: CountingStore, monkeypatch: pytest.MonkeyPatch, forever: None
+) -> None:
+    locks, hops, tokens = LockClient(), Hops(thread, monkeypatch), []
+    together = threading.Barrier(4)
+
+    def work() -> None:
+        together.wait(10)
+        for _ in range(250):
+            with locks.lock(LOCK) as hold:
+                tokens.append(hold.token or 0)
+                eventually(lambda: running(thread) + len(relay_of(thread)._line) > 0 or len(tokens) > 900)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert len(tokens) == 1000
+    assert tokens == sorted(set(tokens))
+    assert hops.number <= 300
+    assert store.asked.count("write") <= 1 + store.asked.count("acquire")
+    assert thread.leased() == set()
+
+
+def test_runners_are_served_in_the_order_in_which_they_came_beside_those_on_the_lock_thread(thread: LockThread) -> None:
+    locks, served = AsyncLockClient(), []
+
+    async def one(number: int) -> None:
+        # A short time-out is the lock thread's affair.
+        async with locks.lock(LOCK, timeout=1.5 if number % 3 == 0 else None):
+            served.append(number)
+
+    async def all_of_them() -> None:
+        async with locks.lock(LOCK):
+            tasks = []
+            for number in range(9):
+                tasks.append(begun_outside(one(number)))
+                await soon(lambda: running(thread) + len(relay_of(thread)._line) == len(tasks))
+        await asyncio.gather(*tasks)
+
+    asyncio.run(all_of_them())
+    assert served == [*range(9)]
+
+
+def test_a_runner_who_is_on_his_way_into_the_line_is_not_overtaken(thread: LockThread, forever: None) -> None:
+    locks, order = AsyncLockClient(), list[str]()
+
+    async def use(who: str) -> None:
+        async with locks.lock(LOCK):
+            order.append(who)
+
+    async def main() -> None:
+        hold = await locks.acquire(LOCK)
+        assert isinstance(hold, Section)
+        tasks = []
+        for number, who in enumerate(("first", "second")):
+            tasks.append(begun_outside(use(who)))
+            await soon(lambda number=number: running(thread) == number + 1)  # type: ignore[misc]
+        waiting = relay_of(thread)._runners
+        assert waiting is not None
+        between = (waiting[0].since + waiting[1].since) / 2
+
+        async def sent_as_the_section_ends() -> bool:
+            relay_of(thread).look(between + relay._HERE)
+            return relay_of(thread).pass_on(hold) or not thread.runtime.registry.end(hold, list)
+
+        handed_on = await asyncio.to_thread(thread.do, sent_as_the_section_ends)
+        assert not handed_on, "that is decided on the lock thread, where the first one is known"
+        await locks.release(hold)
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert order == ["first", "second"]
+
+
+def test_a_runner_is_not_overtaken_by_who_stands_in_line_as_the_lease_is_lost(thread: LockThread) -> None:
+    locks, order = AsyncLockClient(), list[str]()
+
+    async def use(who: str, timeout: float | None) -> None:
+        async with locks.lock(LOCK, timeout=timeout):
+            order.append(who)
+
+    async def main() -> None:
+        hold = await locks.acquire(LOCK)
+        assert isinstance(hold, Section)
+        tasks = [begun_outside(use("a runner", None))]
+        await soon(lambda: running(thread) == 1)
+        tasks.append(begun_outside(use("in line", 1.9)))
+        await soon(lambda: len(relay_of(thread)._line) == 1)
+
+        async def lose() -> None:
+            hold.lease.lose("broken")
+
+        await asyncio.to_thread(thread.do, lose)
+        await locks.release(hold)
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert order == ["a runner", "in line"]
+
+
+def test_a_section_whose_state_is_still_to_be_written_is_not_handed_on_by_its_runner(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch, forever: None
+) -> None:
+    """Else the write would be done in the next section, whose lease is the same."""
+    locks, order = LockClient(), []
+    put = MemoryLeaseStore.put
+
+    async def noted_put(self: MemoryLeaseStore, *args: Any) -> str:
+        order.append("written")
+        return await put(self, *args)
+
+    monkeypatch.setattr(MemoryLeaseStore, "put", noted_put)
+
+    def follow() -> None:
+        with locks.lock(LOCK):
+            order.append("next")
+
+    with locks.lock(LOCK) as hold:
+        next_one = threading.Thread(target=follow)
+        next_one.start()
+        eventually(lambda: running(thread) == 1)
+        assert isinstance(hold, Section)
+        assert hold.fencing is not None
+        turn = hold.turn
+        in_order = hold.fencing._in_order()
+        runtime().call(lambda _: in_order.acquire())  # as another request for its blob has it
+        writer = threading.Thread(target=hold.state.write, args=(1,))
+        writer.start()
+        eventually(lambda: turn._uses == 1)
+
+        async def go_on(_: Registry) -> None:
+            in_order.release()
+
+        threading.Timer(0.1, runtime().call, args=(go_on,)).start()
+    for each in (next_one, writer):
+        each.join(10)
+    assert order == ["written", "next"]
+    with locks.lock(LOCK) as hold:
+        assert hold.state.read() == 1
+
+
+def test_after_the_handoff_window_the_lease_is_given_back_though_runners_wait(
+    thread: LockThread, store: CountingStore
+) -> None:
+    options = SingletonOptions(handoff_window=5, lock_acquisition_polling_interval=1)
+    locks, got = LockClient(options=options), []
+
+    def one() -> None:
+        with locks.lock(LOCK) as hold:
+            got.append(hold.lease_id)
+
+    with locks.lock(LOCK) as first:
+        waiting = threading.Thread(target=one)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        thread.push_clock(6)
+
+    def got_after_another_second() -> bool:
+        thread.push_clock(1)
+        return bool(got)
+
+    eventually(got_after_another_second)
+    waiting.join(10)
+    assert got[0] != first.lease_id
+
+
+def test_threads_and_loops_that_come_go_and_are_cancelled_exclude_one_another(thread: LockThread) -> None:
+    inside, tokens = [0], [0]
+    chance = random.Random(7)
+    plans = [[chance.random() for _ in range(60)] for _ in range(8)]
+
+    def enter(hold: Hold) -> None:
+        inside[0] += 1
+        assert inside[0] == 1
+        assert hold.token is not None
+        assert hold.token > tokens[0]
+        tokens[0] = hold.token
+        inside[0] -= 1
+
+    def in_a_thread(plan: list[float]) -> None:
+        locks = LockClient()
+        for each in plan:
+            with locks.lock(LOCK, timeout=None if each < 0.7 else 1.0 + 20 * each) as hold:
+                enter(hold)
+
+    async def use(locks: AsyncLockClient, each: float) -> None:
+        async with locks.lock(LOCK) as hold:
+            enter(hold)
+            if each < 0.2:
+                await asyncio.sleep(0)
+
+    async def on_a_loop(plan: list[float]) -> None:
+        locks = AsyncLockClient()
+        tasks = []
+        for each in plan:
+            tasks.append(asyncio.create_task(use(locks, each)))
+            await asyncio.sleep(0 if each < 0.8 else 0.001)
+            if each > 0.6:
+                tasks[int(each * len(tasks))].cancel()
+        done, _ = await asyncio.wait(tasks, timeout=60)
+        assert len(done) == len(tasks)
+        for task in done:
+            with suppress(asyncio.CancelledError):
+                task.result()
+
+    errors: list[BaseException] = []
+
+    def guarded(run: Callable[[], object]) -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - it is told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(lambda plan=plan: in_a_thread(plan),)) for plan in plans[:4]]
+    threads += [
+        threading.Thread(target=guarded, args=(lambda plan=plan: asyncio.run(on_a_loop(plan)),)) for plan in plans[4:]
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert not errors
+    assert not any(each.is_alive() for each in threads)
+    eventually(lambda: not thread.leased())
+    kinds = thread.kinds()
+    assert kinds.count("acquired") == kinds.count("released")
+    assert kinds.count("waiting") == kinds.count("acquired") + kinds.count("failed:CancelledError")
