@@ -88,8 +88,8 @@ class WaitLimit:
         Raises:
             LockNotAcquired: as ``acquire`` does; or the limit is reached, and the error says why and what to do.
         """
-        clock = asyncio.get_running_loop().time
-        began = clock() if since is None else since
+        loop = asyncio.get_running_loop()
+        began = loop.time() if since is None else since
         left = self.left(invocation, began)
         if left == math.inf or (wait is not None and wait <= left):
             return await acquire(registry, wait)
@@ -97,7 +97,7 @@ class WaitLimit:
         try:
             return await acquire(registry, max(0.0, left))
         except LockNotAcquired as error:
-            if clock() < ends - _A_MOMENT:
+            if loop.time() < ends - _A_MOMENT:
                 raise
             raise LockNotAcquired(
                 f"{error.message}. The wait ended here because {self._why()}. Raise functionTimeout, make the bodies "
@@ -180,8 +180,8 @@ class GuardAsk(Ask):
 
     async def go_on(self, registry: Registry, since: float | None) -> Hold:
         """Wait on the lock thread."""
-        clock = asyncio.get_running_loop().time
-        began = clock() if since is None else since
+        loop = asyncio.get_running_loop()
+        began = loop.time() if since is None else since
         if since is None:
             self.begin(registry)
         acquire = self._acquire or partial(self._in_line, since=since)
@@ -191,7 +191,7 @@ class GuardAsk(Ask):
             self._count_out()
             if self._others is not None:
                 self._others.number = registry.crowd.of(self.address.blob)
-                self._others.seconds = clock() - began
+                self._others.seconds = loop.time() - began
 
     def _in_line(self, registry: Registry, within: float | None, since: float | None) -> Coroutine[Any, Any, Hold]:
         return registry.acquire(self.address, timeout=within, owner=self.owner, since=since)

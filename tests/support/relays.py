@@ -38,13 +38,13 @@ class CountingStore(MemoryLeaseStore):
         return await super().write(*args)
 
 
-def relay_of(thread: LockThread) -> Relay:
-    return next(lock.relay for lock in thread.runtime.registry._locks.values() if lock.name == LOCK)
+def relay_of(thread: LockThread, name: str = LOCK) -> Relay:
+    return next(lock.relay for lock in thread.runtime.registry._locks.values() if lock.name == name)
 
 
-def running(thread: LockThread) -> int:
+def running(thread: LockThread, name: str = LOCK) -> int:
     """Return how many wait in the relay."""
-    return len(relay_of(thread)._runners or ())
+    return len(relay_of(thread, name)._runners or ())
 
 
 def eventually(condition: Callable[[], bool]) -> None:

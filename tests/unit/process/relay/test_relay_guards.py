@@ -1,0 +1,180 @@
+"""Guarded functions wait as runners do, and keep their own rules there: who is counted, and when a wait ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from singleton import LockNotAcquired
+from tests.support.lock_thread import Context, a_job, an_app, call
+from tests.support.relays import CountingStore, begun_outside, eventually, relay_of, running, soon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.lock_thread import LockThread
+
+pytestmark = pytest.mark.usefixtures("app")
+LOCK = "locks/app/job"
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    an_app(tmp_path, monkeypatch)
+    return tmp_path
+
+
+def function_timeout(app: Path, limit: str) -> None:
+    (app / "host.json").write_text(json.dumps({"version": "2.0", "functionTimeout": limit}))
+
+
+class Holding:
+    """An invocation of a job that is inside until it is told to end, and threads that invoke the job beside it."""
+
+    def __init__(self, thread: LockThread) -> None:
+        self.lock_thread = thread
+        self.refused: list[LockNotAcquired] = []
+        self._inside, self._end = threading.Event(), threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def body(self) -> None:
+        self._inside.set()
+        assert self._end.wait(20)
+
+    def begin(self, job: Callable[..., Any]) -> None:
+        self.beside(job, "holder")
+        assert self._inside.wait(10)
+
+    def beside(self, job: Callable[..., Any], owner: str) -> None:
+        self._threads.append(threading.Thread(target=self._call, args=(job, owner)))
+        self._threads[-1].start()
+
+    def _call(self, job: Callable[..., Any], owner: str) -> None:
+        try:
+            call(job, owner=owner)
+        except LockNotAcquired as error:
+            self.refused.append(error)
+
+    def end(self) -> None:
+        self._end.set()
+        for each in self._threads:
+            each.join(10)
+            assert not each.is_alive()
+
+    def now(self) -> float:
+        return self.lock_thread.runtime._loop.time()
+
+    def running(self) -> int:
+        return running(self.lock_thread, LOCK)
+
+    def in_line(self) -> int:
+        return len(relay_of(self.lock_thread, LOCK)._line)
+
+    def counted(self) -> int:
+        return sum(self.lock_thread.runtime.registry.crowd._waiting.values())
+
+
+@pytest.fixture
+def holding(thread: LockThread) -> Holding:
+    return Holding(thread)
+
+
+@pytest.mark.usefixtures("forever")
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_invocations_of_one_process_hand_their_lock_on_without_a_request(
+    holding: Holding, store: CountingStore, kind: str
+) -> None:
+    ran: list[str] = []
+    holding.begin(a_job("sync", holding.body))
+    store.asked.clear()
+    for owner in ("inv-2", "inv-3"):
+        holding.beside(a_job(kind, lambda: ran.append("body")), owner)
+    eventually(lambda: holding.running() == 2)
+    assert holding.counted() == 2
+    holding.end()
+    assert (len(ran), store.asked) == (2, ["release"])
+    assert holding.counted() == 0
+
+
+@pytest.mark.usefixtures("forever")
+@pytest.mark.parametrize(
+    "arguments",
+    [{"at_least": 0.01}, {"max_hold": 60}, {"layout": "dequeueable", "scope_id": "one"}, {"timeout": 1.9}],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_those_with_rules_of_the_lock_threads_wait_there(
+    holding: Holding, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("Dequeueable__Singleton__MinimumPollingIntervalInSeconds", "1")
+    job = a_job("sync", holding.body, **arguments)
+    holding.begin(job)
+    holding.beside(job, "inv-2")
+    eventually(lambda: holding.counted() == 1)
+    for relay in [lock.relay for lock in holding.lock_thread.runtime.registry._locks.values()]:
+        assert not relay._runners
+    holding.end()
+
+
+def test_a_time_out_counts_from_when_the_invocation_asked_and_not_from_when_it_moved(holding: Holding) -> None:
+    begun = holding.now()
+    holding.begin(a_job("sync", holding.body))
+    holding.beside(a_job("sync", timeout=10), "inv-2")
+    eventually(lambda: holding.running() == 1)
+    holding.lock_thread.push_clock(6)
+    eventually(lambda: holding.in_line() == 1)
+    holding.lock_thread.push_clock(5)
+    eventually(lambda: bool(holding.refused))
+    assert holding.now() - begun < 15
+    assert holding.counted() == 0
+    holding.end()
+
+
+def test_a_wait_that_moved_ends_before_function_timeout_and_not_sooner(app: Path, holding: Holding) -> None:
+    function_timeout(app, "00:00:20")
+    holding.begin(a_job("sync", holding.body))
+    holding.beside(a_job("sync"), "inv-2")
+    eventually(lambda: holding.running() == 1)
+    holding.lock_thread.push_clock(6)
+    eventually(lambda: holding.in_line() == 1)
+    holding.lock_thread.push_clock(5)
+    holding.lock_thread.do(lambda: asyncio.sleep(0.01))
+    assert holding.in_line() == 1
+    holding.lock_thread.push_clock(5)
+    eventually(lambda: bool(holding.refused))
+    assert holding.refused[0].reason == "functionTimeout"
+    holding.end()
+
+
+@pytest.mark.usefixtures("forever")
+def test_an_invocation_that_may_wait_for_less_than_two_seconds_is_no_runner(app: Path, holding: Holding) -> None:
+    function_timeout(app, "00:00:01")
+    holding.begin(a_job("sync", holding.body))
+    holding.beside(a_job("sync"), "inv-2")
+    eventually(lambda: bool(holding.refused))
+    assert holding.refused[0].reason == "functionTimeout"
+    holding.end()
+
+
+@pytest.mark.usefixtures("forever")
+def test_an_invocation_that_is_cancelled_as_a_runner_is_counted_out(thread: LockThread, holding: Holding) -> None:
+    async def both() -> None:
+        go_on = asyncio.Event()
+        first = asyncio.create_task(a_job("async", go_on.wait)(context=Context("holder")))
+        await soon(lambda: "body_started" in thread.kinds())
+        waiting = begun_outside(a_job("async")(context=Context("inv-2")))
+        await soon(lambda: holding.running() == 1)
+        assert holding.counted() == 1
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert holding.counted() == 0
+        go_on.set()
+        await first
+
+    asyncio.run(both())
+    assert thread.leased() == set()
+    assert thread.kinds().count("failed:CancelledError") == 1
