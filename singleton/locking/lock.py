@@ -318,7 +318,7 @@ class Lock:
             self._state.give_back()
             try:
                 if self._running() is None:
-                    self._state.given_back(await self._acquisition.give_back(lease))
+                    self._state.given_back(await self._acquisition.give_back(lease), used=section > 0)
                 else:
                     lease.lose("closed", quiet=self._is_kept)
                     await lease.stop()

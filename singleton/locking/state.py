@@ -161,9 +161,11 @@ class State:
         """The lease is being given back."""
         self._go(Doing.GIVING_BACK)
 
-    def given_back(self, free_since: float) -> None:
-        """Others can have it since then."""
-        self._free_since = self._given_back = free_since
+    def given_back(self, free_since: float, *, used: bool) -> None:
+        """Others can have it since then; ``used``: somebody here had it, which those hear who asked in vain."""
+        self._free_since = free_since
+        if used:
+            self._given_back = free_since
 
     def get_in_vain(self, since: float, free_since: float) -> None:
         """The lease was ours since then, and could not be used; others can have it since ``free_since``.

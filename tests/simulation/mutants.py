@@ -604,9 +604,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="given back with the body inside",
         file=LOCK,
         old="                if self._running() is None:\n"
-        "                    self._state.given_back(await self._acquisition.give_back(lease))\n",
+        "                    self._state.given_back(await self._acquisition.give_back(lease), used=section > 0)\n",
         new="                if True:\n"
-        "                    self._state.given_back(await self._acquisition.give_back(lease))\n",
+        "                    self._state.given_back(await self._acquisition.give_back(lease), used=section > 0)\n",
         breaks="a process that is told to stop lets others in before its body has ended (B10)",
     ),
     Mutant(
