@@ -118,7 +118,8 @@ class Network:
             rule(request, passage)
         self.on_send(request, passage)
         if passage.unsent is None and not passage.lost:
-            self._loop.later(passage.out, self._arrive, future, request, passage)
+            due = self._loop.now + passage.out
+            self._loop.set_timer(due, self._arrive, (future, request, passage), self._loop.nobody, None)
             for copy in range(1, passage.copies):
                 self._loop.later(passage.out + copy * passage.copy_delay, self._arrive, future, request, passage)
         else:
@@ -144,7 +145,13 @@ class Network:
         if failure is None and (passage.reply_lost or future.cancelled()):
             self.reached[f"{request.call} applied, reply lost"] += 1
         if not passage.reply_lost:
-            self._loop.later(passage.back, self._deliver, future, request, answer, passage.unread or failure)
+            self._loop.set_timer(
+                self._loop.now + passage.back,
+                self._deliver,
+                (future, request, answer, passage.unread or failure),
+                self._loop.nobody,
+                None,
+            )
         elif passage.reset:
             self._loop.later(passage.back, self._deliver, future, request, None, _reset())
         del failure, future  # its traceback has this frame: a cycle that reference counts never free

@@ -30,6 +30,7 @@ from asyncio import format_helpers
 from bisect import insort
 from collections import deque
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from simulator.virtual.time.machine import HOST, Callback, Timer
@@ -76,7 +77,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._order = 0
         self._tasks = Tasks()
         self._shuffle = shuffle
-        self._nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
+        self.nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
+        self.create_future = partial(asyncio.Future, loop=self)
         self._now_before, self._turns_before = start, 0
         self._look_up_at = _TURNS_A_LOOK
 
@@ -96,7 +98,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if context is None:
             context = copy_context()
         handle = Callback()
-        handle.callback, handle.args, handle.context, handle.machine = callback, args, context, context.get(HOST)
+        handle.callback, handle.args = callback, args
+        handle.context, handle.machine = context, context.get(HOST)
         self._ready.append(handle)
         return handle
 
@@ -110,7 +113,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             context = copy_context()
         machine = context.get(HOST)
         due = when if machine is None else machine.when(when, self.now)
-        return self._set(due, callback, args, context, machine)
+        return self.set_timer(due, callback, args, context, machine)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -120,17 +123,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             context = copy_context()
         machine, now = context.get(HOST), self.now
         due = now + delay if machine is None else machine.when(machine.reads(now) + delay, now)
-        return self._set(due, callback, args, context, machine)
+        return self.set_timer(due, callback, args, context, machine)
 
     def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, ``delay`` seconds of true time from now."""
-        self._set(self.now + delay, callback, args, self._nobody, None)
+        self.set_timer(self.now + delay, callback, args, self.nobody, None)
 
     def at(self, when: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, at ``when`` of true time."""
-        self._set(when, callback, args, self._nobody, None)
+        self.set_timer(when, callback, args, self.nobody, None)
 
-    def _set(
+    def set_timer(
         self,
         due: float,
         callback: Callable[..., object],
@@ -138,10 +141,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context,
         machine: Machine | None,
     ) -> Timer:
-        """Set a timer: in order if its time is near, else on its shelf."""
+        """Run the callback at ``due`` of true time: a timer in order if that is near, else on its shelf."""
         self._order = order = self._order - 1
         timer = Timer()
-        timer.callback, timer.args, timer.context, timer.machine = callback, args, context, machine
+        timer.callback, timer.args = callback, args
+        timer.context, timer.machine = context, machine
         if due < self._near_until:
             timer.shelf = None
             insort(self._near, (-due, order, timer))
@@ -170,10 +174,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready.extend(handles)
 
     # --- futures and tasks --------------------------------------------------------------------------------------------
-
-    def create_future(self) -> asyncio.Future[Any]:
-        """Make a future of this loop."""
-        return asyncio.Future(loop=self)
 
     def create_task(
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any
