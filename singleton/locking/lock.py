@@ -243,7 +243,7 @@ class Lock:
     async def _win(self) -> Lease | None:
         """Poll until this process has the lease, or nobody waits for it any more."""
         loop = asyncio.get_running_loop()
-        pause = self._timing.poll_min
+        pause, longest = self._timing.poll_min, self._timing.longest_pause
         try:
             if self._state.stand_aside():
                 await self.relay.into_line()
@@ -252,7 +252,7 @@ class Lock:
             self._state.begin()
             while (first := self.relay.first()) is not None:
                 speak_of(first.whose)
-                self._state.ask()
+                self._state.ask(loop.time())
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
@@ -267,7 +267,7 @@ class Lock:
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
                 await self._line.sleep_until(min(due, self.next_look))
-                pause = min(pause * 2, self._timing.longest_pause)
+                pause = min(pause * 2, longest)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:
