@@ -21,6 +21,7 @@ Deterministic: the running loop's clock, a seeded random source, and the store; 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from typing import TYPE_CHECKING
@@ -256,7 +257,8 @@ class Lock:
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
-                    _log.debug("lock %s: not acquired: %s", self.name, failure)
+                    if _log.isEnabledFor(logging.DEBUG):
+                        _log.debug("lock %s: not acquired: %s", self.name, failure)
                     if (in_vain := self._acquisition.in_vain) is not None:
                         self._state.get_in_vain(*in_vain)
                     await self.relay.into_line()
@@ -266,7 +268,7 @@ class Lock:
                     self._state.win()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
-                await self._line.sleep_until(min(due, self.next_look))
+                await self._line.sleep_until(due if self._takeover is None else min(due, self.next_look))
                 pause = min(pause * 2, longest)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
