@@ -119,7 +119,7 @@ class Network:
         self.on_send(request, passage)
         if passage.unsent is None and not passage.lost:
             due = self._loop.now + passage.out
-            self._loop.set_timer(due, self._arrive, (future, request, passage), self._loop.nobody, None)
+            self._loop.set_timer(due, (self._arrive, future, request, passage), self._loop.nobody, None)
             for copy in range(1, passage.copies):
                 self._loop.later(passage.out + copy * passage.copy_delay, self._arrive, future, request, passage)
         else:
@@ -147,8 +147,7 @@ class Network:
         if not passage.reply_lost:
             self._loop.set_timer(
                 self._loop.now + passage.back,
-                self._deliver,
-                (future, request, answer, passage.unread or failure),
+                (self._deliver, future, request, answer, passage.unread or failure),
                 self._loop.nobody,
                 None,
             )
