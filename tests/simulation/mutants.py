@@ -60,7 +60,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline ignored by the clock",
         file=LEASE,
-        old="        return self._loop.time() >= self.deadline\n",
+        old="        return now >= self._deadline or now >= self._touch_ends\n",
         new="        return False\n",
         breaks="a process that slept believes in its lease until a timer fires",
     ),
