@@ -107,12 +107,13 @@ class Acquisition:
                 try:
                     with Patience(self._turns.wheel, sent + _CALL):
                         etag = await self._store.acquire(self._name, self._id, round(self._period))
-                    break
                 except TimeoutError:
                     raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
                 except StoreFailure as failure:
                     if created or failure.meaning != "missing":
                         raise
+                else:
+                    break
                 made, created = await self._create(owner), True
                 if guess is not None:
                     guess.missing = made

@@ -30,24 +30,34 @@ SOON: Final = 0.4
 class Passage:
     """What the network does to one request. Rules change it; by default all goes well.
 
-    What is usual stands in the class, so that nobody has to set it for each request.
+    Attributes:
+        out, back: seconds that request and reply take.
+        unsent: raised on the machine instead of sending it.
+        unread: raised on the machine instead of reading the reply.
     """
 
-    lost = False
-    reply_lost = False
-    reset = False
-    copies = 1
-    copy_delay = 0.0
-    answer: StoreFailure | None = None
-    unsent: Exception | None = None
-    """Raised on the machine instead of sending it."""
-    unread: Exception | None = None
-    """Raised on the machine instead of reading the reply."""
+    __slots__ = (
+        "answer",
+        "back",
+        "copies",
+        "copy_delay",
+        "lost",
+        "out",
+        "reply_lost",
+        "reset",
+        "unread",
+        "unsent",
+    )
 
     def __init__(self, out: float, back: float) -> None:
-        """``out`` and ``back``: seconds that request and reply take."""
         self.out = out
         self.back = back
+        self.lost = self.reply_lost = self.reset = False
+        self.copies = 1
+        self.copy_delay = 0.0
+        self.answer: StoreFailure | None = None
+        self.unsent: Exception | None = None
+        self.unread: Exception | None = None
 
     @property
     def good(self) -> bool:

@@ -78,7 +78,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._tasks = Tasks()
         self._shuffle = shuffle
         self.nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
-        self.create_future = partial(asyncio.Future, loop=self)
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         self._now_before, self._turns_before = start, 0
         self._look_up_at = _TURNS_A_LOOK
 
