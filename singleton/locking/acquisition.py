@@ -99,6 +99,7 @@ class Acquisition:
         doubt, self._unknown, self.in_vain = self._unknown, True, None
         guess, self._guess, created = self._guess, None, False
         began = sent = loop.time()  # the lease's clock starts before the request is sent (B4)
+        etag = ""
         try:
             if guess is not None and guess.missing:
                 guess.missing, created = await self._create(owner), True
@@ -124,6 +125,7 @@ class Acquisition:
         return await self._stamped(self._leased(sent), etag, owner, began)
 
     async def _stamped(self, lease: Lease, etag: str, owner: str, began: float) -> Lease:
+        """Stamp a lease that was granted to an attempt which began then; give it back where that fails."""
         try:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)

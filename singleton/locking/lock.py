@@ -257,13 +257,13 @@ class Lock:
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
-                    if _log.isEnabledFor(logging.DEBUG):
+                    if _log.logger.isEnabledFor(logging.DEBUG):
                         _log.debug("lock %s: not acquired: %s", self.name, failure)
                     if (in_vain := self._acquisition.in_vain) is not None:
                         self._state.get_in_vain(*in_vain)
                     await self.relay.into_line()
                     self._line.judge(failure)
-                    asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)
+                    asked_to_wait = min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0
                 else:
                     self._state.win()
                     return lease
