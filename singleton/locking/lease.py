@@ -128,7 +128,8 @@ class Lease:
 
     def overdue(self) -> bool:
         """Tell from any thread whether the deadline has passed, even if the loop had no chance to notice."""
-        return self._loop.time() >= self.deadline
+        now = self._loop.time()
+        return now >= self._deadline or now >= self._touch_ends
 
     def alive(self) -> bool:
         """Tell whether the lease is certainly still this process's."""
@@ -255,7 +256,7 @@ class Lease:
     async def ask(self) -> float:
         """Renew at half the period (W-69); after a failure, sooner and sooner (W-71, and never later than that)."""
         sent = self._loop.time()
-        if self.lost is not None or sent >= self.deadline:
+        if self.lost is not None or sent >= self._deadline or sent >= self._touch_ends:
             return math.inf
         before, self._sent = self._sent, sent
         try:

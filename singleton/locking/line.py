@@ -216,25 +216,21 @@ class Line:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
                 return  # nobody has asked for it yet, and later is too late
-            if await self._somebody_leaves(loop, min(due, last_look) if now < last_look else due):
-                return
+            self._waking = loop.create_future()
+            timer = loop.call_at(min(due, last_look) if now < last_look else due, self._wake, True)  # noqa: FBT003 - nobody left
+            try:
+                if await self._waking:
+                    return
+            finally:
+                timer.cancel()
 
     async def wait_for(self, done: asyncio.Future[None]) -> None:
         """Wait for this, but no longer than anybody waits."""
         done.add_done_callback(lambda _: self._wake())
         loop = asyncio.get_running_loop()
         while self.first() is not None and not done.done():
-            await self._somebody_leaves(loop)
-
-    async def _somebody_leaves(self, loop: asyncio.AbstractEventLoop, until: float = math.inf) -> bool:
-        """Wait until somebody leaves, but not past this time by the loop's clock; tell whether that has come."""
-        self._waking = loop.create_future()
-        timer = None if until == math.inf else loop.call_at(until, self._wake, True)  # noqa: FBT003 - nobody left
-        try:
-            return await self._waking
-        finally:
-            if timer is not None:
-                timer.cancel()
+            self._waking = loop.create_future()
+            await self._waking
 
     def _wake(self, timed_out: bool = False) -> None:  # noqa: FBT001, FBT002 - called by a timer
         if self._waking is not None and not self._waking.done():
@@ -268,8 +264,10 @@ class Line:
 
     def _tell_single_attempts(self, why: str) -> None:
         """Say why to those who asked once: as a rule there are none, and no error is made."""
-        if any(waiter.once for waiter in self._waiters):
-            self.end_single_attempts(self._not_acquired(why))
+        for waiter in self._waiters:
+            if waiter.once:
+                self.end_single_attempts(self._not_acquired(why))
+                return
 
     def end_single_attempts(self, error: SingletonError) -> None:
         """End the waits of those who asked once."""

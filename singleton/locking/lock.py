@@ -21,6 +21,7 @@ Deterministic: the running loop's clock, a seeded random source, and the store; 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from typing import TYPE_CHECKING
@@ -243,7 +244,7 @@ class Lock:
     async def _win(self) -> Lease | None:
         """Poll until this process has the lease, or nobody waits for it any more."""
         loop = asyncio.get_running_loop()
-        pause = self._timing.poll_min
+        pause, longest = self._timing.poll_min, self._timing.longest_pause
         try:
             if self._state.stand_aside():
                 await self.relay.into_line()
@@ -252,22 +253,23 @@ class Lock:
             self._state.begin()
             while (first := self.relay.first()) is not None:
                 speak_of(first.whose)
-                self._state.ask()
+                self._state.ask(loop.time())
                 try:
                     lease = await (self._takeover or self._acquisition).ask(first.owner)
                 except StoreFailure as failure:
-                    _log.debug("lock %s: not acquired: %s", self.name, failure)
+                    if _log.logger.isEnabledFor(logging.DEBUG):
+                        _log.debug("lock %s: not acquired: %s", self.name, failure)
                     if (in_vain := self._acquisition.in_vain) is not None:
                         self._state.get_in_vain(*in_vain)
                     await self.relay.into_line()
                     self._line.judge(failure)
-                    asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)
+                    asked_to_wait = min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0
                 else:
                     self._state.win()
                     return lease
                 due = loop.time() + max(pause * self._rng.uniform(0.5, 1.0), asked_to_wait)
-                await self._line.sleep_until(min(due, self.next_look))
-                pause = min(pause * 2, self._timing.longest_pause)
+                await self._line.sleep_until(due if self._takeover is None else min(due, self.next_look))
+                pause = min(pause * 2, longest)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, every wait ends
             self._break_down(error)
         finally:

@@ -209,7 +209,8 @@ class Relay:
         """Have those who wait here before it is open stand in line, where they are told what is known."""
         if self._runners:
             self.close()
-        await self.next()
+        if self._moving:
+            await self.next()
 
     async def next(self) -> Waiter | Runner | None:
         """Return who is next, as ``first``, with all those in line who are on their way there."""

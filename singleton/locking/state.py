@@ -119,9 +119,9 @@ class State:
         if self.doing is not Doing.TROUBLE:
             self._go(Doing.ASKING)
 
-    def ask(self) -> None:
+    def ask(self, now: float) -> None:
         """Send a request. What the last answer said is still what is known."""
-        self.asked = _now()
+        self.asked = now
 
     def answer(self) -> None:
         """The storage gives a usable answer."""
@@ -134,7 +134,7 @@ class State:
         if self.doing is not Doing.TAKEN:  # each poll but the first finds it so
             self.answer()
             self._go(Doing.TAKEN)
-        self.see_taken()
+        self._seen_taken = asyncio.get_running_loop().time()
 
     def fail(self, trouble: SingletonError) -> bool:
         """The storage gives no usable answer; tell whether it has gone without one for too long."""

@@ -124,7 +124,10 @@ class Wheel:
         before = what.ticket
         if not before:
             self._watched += 1
-        number = self._add(what, when)
+        self._made = what.ticket = number = self._made + 1
+        heappush(self._tickets, (when, number, what))
+        if len(self._tickets) > 2 * self._watched + _FEW:
+            self._drop_those_of_nobody()
         if self._turning:
             return
         if when < self._set_for:
@@ -145,14 +148,9 @@ class Wheel:
         """Tell whether something else may have to be looked at by now."""
         return bool(self._tickets) and self._tickets[0][0] <= now
 
-    def _add(self, what: Watched, when: float) -> int:
-        self._made = what.ticket = number = self._made + 1
-        tickets = self._tickets
-        heappush(tickets, (when, number, what))
-        if len(tickets) > 2 * self._watched + _FEW:
-            tickets[:] = [each for each in tickets if each[1] == each[2].ticket]
-            heapify(tickets)
-        return number
+    def _drop_those_of_nobody(self) -> None:
+        self._tickets[:] = [each for each in self._tickets if each[1] == each[2].ticket]
+        heapify(self._tickets)
 
     def _set_for_earliest(self) -> None:
         """Set the timer for the earliest ticket that is somebody's."""
@@ -191,7 +189,8 @@ class Wheel:
                 self._watched -= 1
                 if (again := what.look(now)) < math.inf:
                     self._watched += 1
-                    self._add(what, again)
+                    self._made = what.ticket = number = self._made + 1
+                    heappush(tickets, (again, number, what))
             self._after(now)
         finally:  # where one of them raises, the others get their look next
             self._turning = False

@@ -7,6 +7,7 @@ there. Known differences of the Azurite emulator (facts A-1…A-4) are the emula
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import math
 import re
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_as_guid = functools.lru_cache(maxsize=4096)(_GUID.fullmatch)
+"""Who waits asks again and again with the same id."""
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ class MemoryLeaseStore:
         now = self._begin("acquire")
         if not (15 <= duration <= 60 or duration == -1):
             raise StoreFailure(400, "InvalidHeaderValue", f"lease duration {duration}: 15 to 60 s, or -1 without end")
-        if not _GUID.fullmatch(lease_id):
+        if not _as_guid(lease_id):
             raise StoreFailure(400, "InvalidHeaderValue", f"lease id {lease_id[:40]!r} is no GUID")
         blob = self._blob(name)
         state = blob.state(now)

@@ -49,9 +49,14 @@ class StoreFailure(Exception):
     Attributes:
         status: HTTP status, or None when no answer came.
         code: the service's error code, or None.
+        meaning: what this answer says about the lease. held: somebody else has it. lost: it isn't ours any more.
+            changed: the blob has another ETag than was asked for. missing, deleting: its blob or container is. denied:
+            credentials or permissions. refused: the request can't ever work. transient: unknown; ask again.
         retry_after: seconds that the service asked us to wait, or None.
         at: the service's clock as it answered, seconds since 1970, or None.
     """
+
+    __slots__ = ("at", "code", "detail", "meaning", "retry_after", "status")
 
     def __init__(
         self,
@@ -61,37 +66,18 @@ class StoreFailure(Exception):
         retry_after: float | None = None,
         at: float | None = None,
     ) -> None:
-        super().__init__(status, code, detail, retry_after, at)
+        self.args = (status, code, detail, retry_after, at)
         self.status = status
         self.code = code
         self.detail = detail
         self.retry_after = retry_after
         self.at = at
+        self.meaning: Meaning = _BY_CODE.get(code) or _by_status(status, code)
 
     def __str__(self) -> str:
         if self.status is None:
             return self.detail or "no answer"
         return " ".join(part for part in (str(self.status), self.code, self.detail) if part)
-
-    @property
-    def meaning(self) -> Meaning:
-        """What this answer says about the lease.
-
-        held: somebody else has it. lost: it isn't ours any more. changed: the blob has another ETag than was asked for.
-        missing, deleting: its blob or container is. denied: credentials or permissions. refused: the request can't ever
-        work. transient: unknown; ask again.
-        """
-        if (meaning := _BY_CODE.get(self.code)) is not None:
-            return meaning
-        if self.status in (401, 403):
-            return "denied"
-        if self.status == 404:
-            return "missing"
-        if self.status == 409 and not self.code:
-            return "held"
-        if self.status is not None and 400 <= self.status < 500 and self.status not in (408, 429):
-            return "refused"
-        return "transient"
 
     @property
     def loss(self) -> LossReason | None:
@@ -112,6 +98,19 @@ async def within(seconds: float, request: Awaitable[_T]) -> _T:
             return await request
     except TimeoutError:
         raise StoreFailure(detail=f"no answer within {seconds:g} s") from None
+
+
+def _by_status(status: int | None, code: str | None) -> Meaning:
+    """Say what an answer means whose code does not tell."""
+    if status in (401, 403):
+        return "denied"
+    if status == 404:
+        return "missing"
+    if status == 409 and not code:
+        return "held"
+    if status is not None and 400 <= status < 500 and status not in (408, 429):
+        return "refused"
+    return "transient"
 
 
 _BY_CODE: Final[Mapping[str | None, Meaning]] = {

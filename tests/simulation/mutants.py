@@ -60,15 +60,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline ignored by the clock",
         file=LEASE,
-        old="        return self._loop.time() >= self.deadline\n",
+        old="        return now >= self._deadline or now >= self._touch_ends\n",
         new="        return False\n",
         breaks="a process that slept believes in its lease until a timer fires",
     ),
     Mutant(
         name="deadline counted from the acquire's reply",
         file=ACQUISITION,
-        old="return self._leased(sent), etag",
-        new="return self._leased(asyncio.get_running_loop().time()), etag",
+        old="self._stamped(self._leased(sent), etag",
+        new="self._stamped(self._leased(loop.time()), etag",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(
@@ -332,8 +332,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="missing blob not made",
         file=ACQUISITION,
-        old='                if created or failure.meaning != "missing":\n                    raise\n',
-        new="                raise\n",
+        old='                    if created or failure.meaning != "missing":\n                        raise\n',
+        new="                    raise\n",
         breaks="a lock that was never used can't be acquired",
     ),
     Mutant(
@@ -368,29 +368,29 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="403 read as contention",
         file=PROTOCOL,
-        old='            return "denied"\n',
-        new='            return "held"\n',
+        old='        return "denied"\n',
+        new='        return "held"\n',
         breaks="a caller without access waits for ever, or skips (B12)",
     ),
     Mutant(
         name="403 read as transient",
         file=PROTOCOL,
-        old='            return "denied"\n',
-        new='            return "transient"\n',
+        old='        return "denied"\n',
+        new='        return "transient"\n',
         breaks="a caller without access waits for a minute before it is told",
     ),
     Mutant(
         name="503 read as contention",
         file=PROTOCOL,
-        old="        if self.status == 409 and not self.code:\n",
-        new="        if self.status in (409, 503) and not self.code:\n",
+        old="    if status == 409 and not code:\n",
+        new="    if status in (409, 503) and not code:\n",
         breaks="a timer is skipped although nobody has the lock",
     ),
     Mutant(
         name="no answer read as contention",
         file=PROTOCOL,
-        old="        if self.status == 409 and not self.code:\n",
-        new="        if self.status in (409, None) and not self.code:\n",
+        old="    if status == 409 and not code:\n",
+        new="    if status in (409, None) and not code:\n",
         breaks="a timer is skipped although nobody has the lock",
     ),
     Mutant(
@@ -417,8 +417,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="500 read as a denial",
         file=PROTOCOL,
-        old="        if self.status in (401, 403):",
-        new="        if self.status in (401, 403, 500):",
+        old="    if status in (401, 403):",
+        new="    if status in (401, 403, 500):",
         breaks="trouble that would pass ends all waits",
     ),
     # --- tokens ---
@@ -545,15 +545,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="once is again and again",
         file=LINE,
-        old="            if waiter.once:\n",
-        new="            if False:\n",
+        old="            if waiter.once:\n                waiter.refuse",
+        new="            if False:\n                waiter.refuse",
         breaks="a timer that should skip waits",
     ),
     Mutant(
         name="contention for everybody",
         file=LINE,
-        old="            if waiter.once:\n",
-        new="            if waiter:\n",
+        old="            if waiter.once:\n                waiter.refuse",
+        new="            if waiter:\n                waiter.refuse",
         breaks="a caller that should wait is refused",
     ),
     Mutant(
@@ -589,14 +589,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="polling without pause",
         file=LOCK,
-        old="                pause = min(pause * 2, self._timing.longest_pause)\n",
+        old="                pause = min(pause * 2, longest)\n",
         new="                pause = self._timing.poll_min / 10\n",
         breaks="waiters flood the service",
     ),
     Mutant(
         name="polls ever more seldom",
         file=LOCK,
-        old="                pause = min(pause * 2, self._timing.longest_pause)\n",
+        old="                pause = min(pause * 2, longest)\n",
         new="                pause *= 2\n",
         breaks="nobody asks for a free lock",
     ),

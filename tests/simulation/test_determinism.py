@@ -68,7 +68,7 @@ def test_nothing_outside_hosts_sets_a_variable_that_all_of_it_would_see(workload
     world = World(planned.seed, planned.hosts, planned.faults)
     start_workload(workload, world)
     world.run()
-    assert len(world.loop._nobody) == 0
+    assert len(world.loop.nobody) == 0
 
 
 @pytest.mark.process

@@ -19,8 +19,8 @@ BUGS = {
     "starved": Mutant(
         "after an attempt without an answer nobody asks again",
         "locking.lock",
-        "                    asked_to_wait = min(failure.retry_after or 0.0, self._timing.poll_max)\n",
-        "                    asked_to_wait = 1e6 if failure.status is None else 0.0\n",
+        "min(failure.retry_after, self._timing.poll_max) if failure.retry_after else 0.0",
+        "1e6 if failure.status is None else 0.0",
     ),
     "does not close": Mutant(
         "closing waits for somebody who never comes",

@@ -38,20 +38,13 @@ class SteppedLoop(VirtualLoop):
         self._victim = self.create_task(begin(), name="victim")
         return self._victim
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> Callback:
-        return super().call_soon(self._counted, callback, *args, context=context)
+    def call_soon(self, *call: Any, context: contextvars.Context | None = None) -> Callback:  # type: ignore[override]
+        return super().call_soon(self._counted, *call, context=context)
 
-    def _set(
-        self,
-        due: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context,
-        machine: Machine | None,
+    def set_timer(
+        self, due: float, call: tuple[Any, ...], context: contextvars.Context, machine: Machine | None
     ) -> Timer:
-        return super()._set(due, self._counted, (callback, *args), context, machine)
+        return super().set_timer(due, (self._counted, *call), context, machine)
 
     def _counted(self, callback: Callable[..., object], *args: Any) -> None:
         callback(*args)

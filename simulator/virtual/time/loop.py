@@ -30,6 +30,7 @@ from asyncio import format_helpers
 from bisect import insort
 from collections import deque
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from simulator.virtual.time.machine import HOST, Callback, Timer
@@ -76,7 +77,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._order = 0
         self._tasks = Tasks()
         self._shuffle = shuffle
-        self._nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
+        self.nobody = contextvars.Context()  # one for all: code outside hosts may set no variable
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         self._now_before, self._turns_before = start, 0
         self._look_up_at = _TURNS_A_LOOK
 
@@ -89,59 +91,52 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # --- callbacks ----------------------------------------------------------------------------------------------------
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> Callback:
-        """Run the callback after those that are ready."""
+    def call_soon(self, *call: Any, context: contextvars.Context | None = None) -> Callback:  # type: ignore[override]
+        """Run the callback with its arguments after those that are ready."""
         if context is None:
             context = copy_context()
         handle = Callback()
-        handle.callback, handle.args, handle.context, handle.machine = callback, args, context, context.get(HOST)
+        handle.call, handle.context, handle.machine = call, context, context.get(HOST)
         self._ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, when: float, *call: Any, context: contextvars.Context | None = None
     ) -> Timer:
         """Run the callback at ``when`` by the current host's clock; those for one time in the order of the calls."""
         if context is None:
             context = copy_context()
         machine = context.get(HOST)
         due = when if machine is None else machine.when(when, self.now)
-        return self._set(due, callback, args, context, machine)
+        return self.set_timer(due, call, context, machine)
 
     def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, delay: float, *call: Any, context: contextvars.Context | None = None
     ) -> Timer:
         """Run the callback ``delay`` seconds from now."""
         if context is None:
             context = copy_context()
         machine, now = context.get(HOST), self.now
         due = now + delay if machine is None else machine.when(machine.reads(now) + delay, now)
-        return self._set(due, callback, args, context, machine)
+        return self.set_timer(due, call, context, machine)
 
     def later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, ``delay`` seconds of true time from now."""
-        self._set(self.now + delay, callback, args, self._nobody, None)
+        self.set_timer(self.now + delay, (callback, *args), self.nobody, None)
 
     def at(self, when: float, callback: Callable[..., object], *args: object) -> None:
         """Run the callback outside all hosts, at ``when`` of true time."""
-        self._set(when, callback, args, self._nobody, None)
+        self.set_timer(when, (callback, *args), self.nobody, None)
 
-    def _set(
-        self,
-        due: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context,
-        machine: Machine | None,
+    def set_timer(
+        self, due: float, call: tuple[Any, ...], context: contextvars.Context, machine: Machine | None
     ) -> Timer:
-        """Set a timer: in order if its time is near, else on its shelf."""
+        """Run the callback at ``due`` of true time: a timer in order if that is near, else on its shelf."""
         self._order = order = self._order - 1
         timer = Timer()
-        timer.callback, timer.args, timer.context, timer.machine = callback, args, context, machine
+        timer.call, timer.context, timer.machine = call, context, machine
         if due < self._near_until:
             timer.shelf = None
             insort(self._near, (-due, order, timer))
@@ -170,10 +165,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready.extend(handles)
 
     # --- futures and tasks --------------------------------------------------------------------------------------------
-
-    def create_future(self) -> asyncio.Future[Any]:
-        """Make a future of this loop."""
-        return asyncio.Future(loop=self)
 
     def create_task(
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any
@@ -234,7 +225,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 handle = first()
             elif timers:
                 minus_due, _, handle = timers.pop()
-                if handle.callback is None:
+                if not handle.call:
                     continue
                 if minus_due < -self.now:
                     self.now = -minus_due
@@ -246,17 +237,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             else:
                 self._next_shelf()
                 continue
-            callback, machine = handle.callback, handle.machine
+            call, machine = handle.call, handle.machine
             try:
-                if callback is not None and (machine is None or machine.steady or machine.may_run(handle)):
+                if call and (machine is None or machine.steady or machine.may_run(handle)):
                     self.turns += 1
-                    handle.context.run(callback, *handle.args)
+                    handle.context.run(*call)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # noqa: BLE001 - as every loop does
                 self._report(error, handle)
             finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
-                del handle, callback
+                del handle, call
 
     def _make_ready(self) -> None:
         """Make ready, after what is, the timers that are due now."""
@@ -265,7 +256,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._next_shelf()
         while timers and timers[-1][0] >= minus_now:
             timer = timers.pop()[2]
-            if timer.callback is not None:
+            if timer.call:
                 self._ready.append(timer)
 
     def _look_up(self) -> None:
@@ -279,7 +270,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _report(self, error: BaseException, handle: Callback) -> None:
         """Keep what a callback raised, in asyncio's words."""
-        called = format_helpers._format_callback_source(handle.callback, handle.args)  # noqa: SLF001
+        called = format_helpers._format_callback_source(handle.call[0], handle.call[1:])  # noqa: SLF001
         self.call_exception_handler({"message": f"Exception in callback {called}", "exception": error})
 
     def _any_hosts_next(self) -> Callback:

@@ -33,20 +33,20 @@ class Callback:
     Its loop fills it in: a call of an ``__init__`` would cost as much as all the rest.
     """
 
-    __slots__ = ("args", "callback", "context", "machine")
+    __slots__ = ("call", "context", "machine")
 
-    callback: Callable[..., object] | None
-    args: tuple[Any, ...]
+    call: tuple[Any, ...]
+    """What to call, and with what; empty: it was cancelled. One tuple, as ``Context.run`` takes it."""
     context: contextvars.Context
     machine: Machine | None
 
     def cancel(self) -> None:
         """Never run; drop at once all that would have run, and where."""
-        self.callback, self.args, self.context = None, (), _NOWHERE
+        self.call, self.context = (), _NOWHERE
 
     def cancelled(self) -> bool:
         """Tell whether it was cancelled."""
-        return self.callback is None
+        return not self.call
 
 
 class Timer(Callback):
@@ -62,7 +62,7 @@ class Timer(Callback):
 
     def cancel(self) -> None:
         """As for each callback; and the loop drops it."""
-        self.callback, self.args, self.context = None, (), _NOWHERE
+        self.call, self.context = (), _NOWHERE
         if self.shelf is not None:
             self.shelf.pop(self, None)
             self.shelf = None

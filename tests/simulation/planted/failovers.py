@@ -230,8 +230,8 @@ FAILOVERS: tuple[Mutant, ...] = (
     Mutant(
         name="next look not in time",
         file=LOCK,
-        old="                await self._line.sleep_until(min(due, self.next_look))\n",
-        new="                await self._line.sleep_until(due + self._timing.poll_max)\n",
+        old="sleep_until(due if self._takeover is None else min(due, self.next_look))\n",
+        new="sleep_until(due + self._timing.poll_max)\n",
         breaks="the lock of a dead holder is acquired late",
     ),
     Mutant(
