@@ -95,37 +95,13 @@ class Acquisition:
             StoreFailure: the lease is not ours, or was given back because stamping failed (B6), or took so long that
                 the hold would be over soon.
         """
-        loop = asyncio.get_running_loop()
-        doubt, self._unknown, self.in_vain = self._unknown, True, None
-        guess, self._guess, created = self._guess, None, False
-        began = sent = loop.time()  # the lease's clock starts before the request is sent (B4)
-        etag = ""
+        doubt, began = self._unknown, asyncio.get_running_loop().time()
+        self._unknown, self.in_vain = True, None
         try:
-            if guess is not None and guess.missing:
-                guess.missing, created = await self._create(owner), True
-                sent = loop.time()
-            while True:
-                try:
-                    with Patience(self._turns.wheel, sent + _CALL):
-                        etag = await self._store.acquire(self._name, self._id, round(self._period))
-                except TimeoutError:
-                    raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
-                except StoreFailure as failure:
-                    if created or failure.meaning != "missing":
-                        raise
-                else:
-                    break
-                made, created = await self._create(owner), True
-                if guess is not None:
-                    guess.missing = made
-                sent = loop.time()
+            lease, etag = await self._acquire(owner)
         except StoreFailure as failure:
             self._unknown = doubt or failure.meaning == "transient"
             raise
-        return await self._stamped(self._leased(sent), etag, owner, began)
-
-    async def _stamped(self, lease: Lease, etag: str, owner: str, began: float) -> Lease:
-        """Stamp a lease that was granted to an attempt which began then; give it back where that fails."""
         try:
             if (fencing := self._fencing) is not None:
                 await self._stamp(fencing, lease, etag, owner)
@@ -188,6 +164,30 @@ class Acquisition:
             done = await self._release(lease.id)
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
+
+    async def _acquire(self, owner: str) -> tuple[Lease, str]:
+        """Ask for the lease, and make its blob where that is missing, once.
+
+        The lease's clock starts before the request is sent (B4).
+        """
+        guess, self._guess, created = self._guess, None, False
+        if guess is not None and guess.missing:
+            guess.missing, created = await self._create(owner), True
+        while True:
+            sent = asyncio.get_running_loop().time()
+            try:
+                with Patience(self._turns.wheel, sent + _CALL):
+                    etag = await self._store.acquire(self._name, self._id, round(self._period))
+            except TimeoutError:
+                raise StoreFailure(detail=f"no answer within {_CALL:g} s") from None
+            except StoreFailure as failure:
+                if created or failure.meaning != "missing":
+                    raise
+            else:
+                return self._leased(sent), etag
+            made, created = await self._create(owner), True
+            if guess is not None:
+                guess.missing = made
 
     async def _create(self, owner: str) -> bool:
         """Make the blob; tell whether it was missing."""

@@ -134,7 +134,7 @@ class State:
         if self.doing is not Doing.TAKEN:  # each poll but the first finds it so
             self.answer()
             self._go(Doing.TAKEN)
-        self._seen_taken = asyncio.get_running_loop().time()
+        self.see_taken()
 
     def fail(self, trouble: SingletonError) -> bool:
         """The storage gives no usable answer; tell whether it has gone without one for too long."""

@@ -67,8 +67,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="deadline counted from the acquire's reply",
         file=ACQUISITION,
-        old="self._stamped(self._leased(sent), etag",
-        new="self._stamped(self._leased(loop.time()), etag",
+        old="return self._leased(sent), etag",
+        new="return self._leased(asyncio.get_running_loop().time()), etag",
         breaks="the deadline is later than the service's by the time that the reply took",
     ),
     Mutant(
@@ -332,8 +332,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="missing blob not made",
         file=ACQUISITION,
-        old='                    if created or failure.meaning != "missing":\n                        raise\n',
-        new="                    raise\n",
+        old='                if created or failure.meaning != "missing":\n                    raise\n',
+        new="                raise\n",
         breaks="a lock that was never used can't be acquired",
     ),
     Mutant(

@@ -156,8 +156,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a new id for each request",
-        "doubt, self._unknown, self.in_vain = self._unknown, True, None\n",
-        "doubt, self._unknown, self.in_vain = self._unknown, True, None\n        self._id = self._new_id()\n",
+        "self._unknown, self.in_vain = True, None\n",
+        "self._unknown, self.in_vain = True, None\n        self._id = self._new_id()\n",
         unknown.test_a_lost_acquire_reply_is_asked_again_with_the_same_id_and_held,
     ),
     acquisition(
