@@ -56,8 +56,6 @@ class StoreFailure(Exception):
         at: the service's clock as it answered, seconds since 1970, or None.
     """
 
-    __slots__ = ("at", "code", "detail", "meaning", "retry_after", "status")
-
     def __init__(
         self,
         status: int | None = None,
@@ -66,7 +64,7 @@ class StoreFailure(Exception):
         retry_after: float | None = None,
         at: float | None = None,
     ) -> None:
-        self.args = (status, code, detail, retry_after, at)
+        super().__init__(status, code, detail, retry_after, at)
         self.status = status
         self.code = code
         self.detail = detail

@@ -141,11 +141,20 @@ def test_a_failure_reads_as_what_the_service_said() -> None:
     assert str(StoreFailure(detail="ConnectionRefusedError")) == "ConnectionRefusedError"
 
 
-@pytest.mark.parametrize("clone", [copy.copy, lambda failure: pickle.loads(pickle.dumps(failure))])  # noqa: S301 - ours
+def _as_tblib(failure: StoreFailure) -> StoreFailure:
+    """Copy as tblib does, which Dask installs for all exceptions of a process: ``__init__`` is not called."""
+    again = StoreFailure.__new__(StoreFailure)
+    again.args = failure.args
+    again.__dict__.update(failure.__dict__)
+    return again
+
+
+@pytest.mark.parametrize("clone", [copy.copy, lambda failure: pickle.loads(pickle.dumps(failure)), _as_tblib])  # noqa: S301 - ours
 def test_a_failure_survives_copying(clone: object) -> None:
     assert callable(clone)
     failure = clone(StoreFailure(503, "ServerBusy", "slow down", 4.0))
     assert (failure.status, failure.code, failure.detail, failure.retry_after) == (503, "ServerBusy", "slow down", 4.0)
+    assert failure.meaning == "transient"
 
 
 def test_whatever_else_a_store_raises_says_nothing_about_the_lease() -> None:
