@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from singleton.base.errors import LockNotAcquired
 from singleton.base.naming import current
 from singleton.base.timespan import host_json_timespan
-from singleton.process.running import SHORTEST, Ask
+from singleton.process.running import Ask
 from singleton.settings.durations import in_words
 from singleton.settings.functiontimeout import FunctionTimeout, function_timeout
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.naming import Invocation
     from singleton.process.address import Address
-    from singleton.process.crowd import Waiting
+    from singleton.process.crowd import Crowd, Waiting
     from singleton.process.registry import Registry
 
 _T = TypeVar("_T")
@@ -130,7 +130,7 @@ class WaitLimit:
 class GuardAsk(Ask):
     """Asks for the lock of an invocation, which waits no longer than it may last, nor as one too many."""
 
-    __slots__ = ("_acquire", "_counted_by", "_invocation", "_limit", "_most", "_others")
+    __slots__ = ("_acquire", "_crowd", "_invocation", "_limit", "_most", "_others")
 
     def __init__(
         self,
@@ -160,13 +160,13 @@ class GuardAsk(Ask):
         self._most = most
         self._others = others
         self._invocation = current()
-        self._counted_by: Registry | None = None
+        self._crowd: Crowd | None = None
 
-    def may_run(self, now: float) -> bool:
-        """See ``Ask.may_run``."""
-        if self._acquire is not None or not super().may_run(now):
-            return False
-        return self._limit.left(self._invocation, now) >= SHORTEST
+    def patience(self, now: float) -> float:
+        """See ``Ask.patience``. With a time-out it asks on the lock thread: at its end a policy may skip the body."""
+        if self._acquire is not None or self.timeout is not None:
+            return 0.0
+        return self._limit.left(self._invocation, now)
 
     def begin(self, registry: Registry) -> None:
         """Count who waits.
@@ -175,8 +175,8 @@ class GuardAsk(Ask):
             LockNotAcquired: too many wait already.
         """
         if self.timeout != 0:
-            registry.crowd.come(self.address.blob, self.owner, self._most)
-            self._counted_by = registry
+            self._crowd = registry.crowd
+            self._crowd.come(self.address.blob, self, self.owner, self._most)
 
     async def go_on(self, registry: Registry, since: float | None) -> Hold:
         """Wait on the lock thread."""
@@ -206,7 +206,10 @@ class GuardAsk(Ask):
         del error
         self._count_out()
 
+    def returned(self) -> None:
+        """Count him out, if whoever should have done so was interrupted."""
+        self._count_out()
+
     def _count_out(self) -> None:
-        registry, self._counted_by = self._counted_by, None
-        if registry is not None:
-            registry.crowd.go(self.address.blob)
+        if self._crowd is not None:
+            self._crowd.go(self.address.blob, self)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import math
 from collections import deque
 from contextlib import suppress
@@ -177,6 +178,9 @@ class Relay:
             hold.lost.finish()
             for context, each in told:
                 context.run(each)
+            if _log.logger.isEnabledFor(logging.DEBUG):
+                _log.debug("lock %s: released", self._name)
+                runner.context.run(_log.debug, "lock %s: acquired", self._name)
         finally:
             for runner in claimed:
                 if following is None:  # this thread was interrupted

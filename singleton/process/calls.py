@@ -18,7 +18,7 @@ from singleton.base.naming import noted, speaking_of
 from singleton.locking.section import CLOSED, Section
 from singleton.process.answer import Answer
 from singleton.process.reentry import asking, is_inside
-from singleton.process.running import Ask, Runner
+from singleton.process.running import SHORTEST, Ask, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -71,7 +71,7 @@ class Calls:
             raise
         finally:
             for runner in running:
-                runner.leave_door()
+                runner.returned()
 
     async def call_async(self, work: Callable[[Registry], Coroutine[Any, Any, _T]]) -> _T:
         """Run ``work`` on the lock thread, and await what it returns; holds that nobody takes are released."""
@@ -85,7 +85,7 @@ class Calls:
             raise
         finally:
             for runner in running:
-                runner.leave_door()
+                runner.returned()
 
     def release(self, hold: Hold) -> None:
         """Release from a thread. A hold of a closed lock thread, or of a parent process, has nothing to release."""
@@ -147,14 +147,15 @@ class Calls:
     def _runs(self, ask: Ask, answer: Answer[Any], running: list[Runner]) -> bool:
         """Have the caller wait as a runner, if this process uses the lock, or used it, and he is not inside himself."""
         now = self._loop.time()
-        lock = self.registry.known(ask.address) if ask.may_run(now) else None
+        patience = ask.patience(now)
+        lock = self.registry.known(ask.address) if patience >= SHORTEST else None
         if lock is None or self.phase is not Phase.OPEN:
             return False
         relay = lock.relay
         is_open = relay.is_open
         if is_inside(relay.turn) if is_open else relay.is_passed_by:
             return False
-        runner = Runner(ask, answer, now, relay, self._ask_again)
+        runner = Runner(ask, answer, now, patience, relay, self._ask_again)
         running.append(runner)
         ask.begin(self.registry)
         runner.enter_door()

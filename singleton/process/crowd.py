@@ -37,14 +37,14 @@ class Crowd:
     """Those invocations of one process that wait. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Blob, int] = {}
+        self._waiting: dict[Blob, set[object]] = {}
         self._mutex = new_mutex()
 
     def of(self, blob: Blob) -> int:
         """Return how many wait for this lock."""
-        return self._waiting.get(blob, 0)
+        return len(self._waiting.get(blob, ()))
 
-    def come(self, blob: Blob, owner: str, most: int | None) -> None:
+    def come(self, blob: Blob, who: object, owner: str, most: int | None) -> None:
         """Count who begins to wait for this lock, until ``go``.
 
         Raises:
@@ -53,7 +53,7 @@ class Crowd:
         with self._mutex:
             waiting = self.of(blob)
             if most is None or waiting < most:
-                self._waiting[blob] = waiting + 1
+                self._waiting.setdefault(blob, set()).add(who)
                 return
         raise LockNotAcquired(
             f"lock {blob[1]!r} was not waited for: {waiting} invocations of this process wait for it already, and "
@@ -63,11 +63,15 @@ class Crowd:
             reason=_FULL,
         )
 
-    def go(self, blob: Blob) -> None:
-        """Count out who waits no more."""
+    def go(self, blob: Blob, who: object) -> None:
+        """Count out who waits no more; once more changes nothing."""
         with self._mutex:
-            left = self._waiting[blob] - 1
-            if left:
-                self._waiting[blob] = left
-            else:
-                del self._waiting[blob]
+            waiting = self._waiting.get(blob)
+            if waiting is not None:
+                waiting.discard(who)
+                if not waiting:
+                    del self._waiting[blob]
+
+    def forget(self) -> None:
+        """Count nobody in a forked child: the thread that had the mutex is not there."""
+        self._waiting, self._mutex = {}, new_mutex()

@@ -218,7 +218,8 @@ class Registry:
         task.add_done_callback(self._companions.discard)
 
     def forget(self) -> None:
-        """Hand nothing on in a forked child."""
+        """Hand nothing on, and count nobody, in a forked child."""
+        self.crowd.forget()
         for lock in self._locks.values():
             lock.relay.forget()
 

@@ -48,10 +48,10 @@ class Ask:
         self.timeout = timeout
         self.door = door
 
-    def may_run(self, now: float) -> bool:
-        """Tell whether it may wait as a runner, from now on by the lock thread's clock."""
+    def patience(self, now: float) -> float:
+        """Return for how many seconds it may wait as a runner, by the lock thread's clock; 0: not at all."""
         del now
-        return self.timeout is None or self.timeout >= SHORTEST
+        return math.inf if self.timeout is None else self.timeout
 
     def __call__(self, registry: Registry) -> Coroutine[Any, Any, Hold]:
         """Do it all on the lock thread."""
@@ -69,6 +69,9 @@ class Ask:
 
     def failed(self, error: BaseException) -> None:
         """Tell that a runner goes away."""
+
+    def returned(self) -> None:
+        """Hear that the call of a runner ends, however that is."""
 
 
 class Runner:
@@ -94,6 +97,7 @@ class Runner:
         ask: Ask,
         answer: Answer[Any],
         since: float,
+        patience: float,
         relay: Relay,
         again: Callable[[Runner], None],
     ) -> None:
@@ -101,7 +105,7 @@ class Runner:
         self.answer = answer
         self.owner = ask.owner
         self.since = since
-        self.deadline = since + (math.inf if ask.timeout is None else ask.timeout)
+        self.deadline = since + patience
         self.whose = whose()
         self.caller = this_caller()
         self.context = contextvars.copy_context()
@@ -152,8 +156,9 @@ class Runner:
         if self._end.acquire(blocking=False):
             self.context.run(self.ask.failed, asyncio.CancelledError())
 
-    def leave_door(self) -> None:
-        """Stand behind the door no longer."""
+    def returned(self) -> None:
+        """His call ends: he stands behind the door no longer."""
+        self.ask.returned()
         if self.ask.door is not None:
             self.ask.door.leave(self)
 

@@ -53,7 +53,7 @@ async def how_it_ended(*calls: Any) -> list[str]:
 
 
 def waiting(host: InlineHost) -> int:
-    return sum(host.registry.crowd._waiting.values())
+    return sum(map(len, host.registry.crowd._waiting.values()))
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
