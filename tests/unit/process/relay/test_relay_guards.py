@@ -68,9 +68,6 @@ class Holding:
             each.join(10)
             assert not each.is_alive()
 
-    def now(self) -> float:
-        return self.lock_thread.runtime._loop.time()
-
     def running(self) -> int:
         return running(self.lock_thread, LOCK)
 

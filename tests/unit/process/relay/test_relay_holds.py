@@ -154,8 +154,8 @@ def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(
     assert [event.owner for event in thread.events if event.kind == "lost"] == ["second"]
 
 
-def test_a_second_release_of_a_hold_that_was_handed_on_leaves_the_next_one_alone(thread: LockThread) -> None:
-    locks = LockClient()
+def handed_on(thread: LockThread, locks: LockClient) -> tuple[Hold, list[Hold]]:
+    """Return a hold that a runner was waiting behind, after its release; and in a list, alone, that of the runner."""
     got: list[Hold] = []
     first = locks.acquire(LOCK)
     waiting = threading.Thread(target=lambda: got.append(locks.acquire(LOCK)))
@@ -163,6 +163,12 @@ def test_a_second_release_of_a_hold_that_was_handed_on_leaves_the_next_one_alone
     eventually(lambda: running(thread) == 1)
     locks.release(first)
     waiting.join(10)
+    return first, got
+
+
+def test_a_second_release_of_a_hold_that_was_handed_on_leaves_the_next_one_alone(thread: LockThread) -> None:
+    locks = LockClient()
+    first, got = handed_on(thread, locks)
     locks.release(first)
     assert not got[0].lost.ended
     assert first.lost.ended
@@ -173,14 +179,7 @@ def test_a_second_release_of_a_hold_that_was_handed_on_leaves_the_next_one_alone
 
 
 def test_a_runners_hold_that_is_dropped_is_given_back(thread: LockThread) -> None:
-    locks = LockClient()
-    got: list[Hold] = []
-    first = locks.acquire(LOCK)
-    waiting = threading.Thread(target=lambda: got.append(locks.acquire(LOCK)))
-    waiting.start()
-    eventually(lambda: running(thread) == 1)
-    locks.release(first)
-    waiting.join(10)
+    _, got = handed_on(thread, LockClient())
     got.clear()
     gc.collect()
     eventually(lambda: not thread.leased())
