@@ -42,12 +42,12 @@ def _run(path: Path) -> int:
     except HostError as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
-    from simulator.host.process import Host
+    from simulator.host.process import STOPS, Host
 
     parent = config.parent or os.getppid()
     with Journal(config.journal, config.name) as journal:
         host = Host(config, journal)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOPS:
             signal.signal(number, lambda *_: host.stop())
         host.start()
         _end_with(parent)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 DRAIN: Final = 10.0
 """Seconds that bodies get when the host is told to stop (H-89)."""
+STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+"""Signals that tell a host to stop."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +79,14 @@ class Host:
             self._write("host_stopping")
             self._stop_asked.set()
 
+    def _hear_signals(self) -> None:
+        """Have signals wake up the loop: one that comes as it goes to sleep, or to another thread, would wait for it."""
+        with suppress(NotImplementedError):  # on Windows; there they wake it up as it is
+            for number in STOPS:
+                self._loop.add_signal_handler(number, self._ask)
+
     async def _live(self) -> int:
+        self._hear_signals()
         preparing = asyncio.create_task(self._workers.prepared())
         stopped = asyncio.create_task(self._stop_asked.wait())
         await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)

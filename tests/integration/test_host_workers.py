@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
+import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from simulator.checks.verdict import judge
 from tests.integration.hosts import Queue, RunningHost, hosts, seen, wait_until, write_app
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_wait_that_outlives_the_functions_time_limit_kills_the_holder_and_a_bystander(
@@ -122,6 +124,20 @@ def test_a_host_that_is_told_to_stop_while_it_reads_the_app_stops(tmp_path: Path
     try:
         host.wait_for("worker_started")
         host.running.terminate()
+        assert host.running.wait(10) == 0
+    finally:
+        host.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a signal for one thread is sent with tgkill")
+def test_a_host_hears_of_a_stop_though_another_thread_gets_the_signal(tmp_path: Path, connection_string: str) -> None:
+    host = RunningHost(write_app(tmp_path / "app", "time.sleep(60)"), connection_string, tmp_path).start()
+    try:
+        host.wait_for("worker_started")
+        tasks = Path(f"/proc/{host.running.pid}/task")
+        wait_until(lambda: len(list(tasks.iterdir())) > 3)  # those that hear its worker: its loop sleeps now
+        newest = max(int(each.name) for each in tasks.iterdir())
+        assert ctypes.CDLL(None).tgkill(host.running.pid, newest, signal.SIGTERM) == 0
         assert host.running.wait(10) == 0
     finally:
         host.close()

@@ -48,7 +48,11 @@ class SlowStore(MemoryLeaseStore):
     async def acquire(self, *args: Any) -> str:
         self.asked.append(("acquire", time.monotonic()))
         if self.may_answer is not None:
-            await self.may_answer.wait()
+            try:
+                await self.may_answer.wait()
+            except asyncio.CancelledError:
+                self.asked.append(("given up", time.monotonic()))
+                raise
         if self.raises:
             raise self.raises.pop(0)
         return await super().acquire(*args)
@@ -192,10 +196,11 @@ def test_while_the_answer_takes_long_he_goes_into_line_and_his_time_out_is_kept(
         place.hold_up()
         waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
         await place.asking()
-        place.thread.push_clock(2)
-        await soon(lambda: len(place.lock._line) > 0)
+        place.thread.push_clock(1.5)
+        await soon(lambda: len(place.lock._line) > 0 or place.store.count("given up") > 0)
+        assert not place.store.count("given up"), "only then all stand in line"
         assert not waiting.done()
-        place.thread.push_clock(2.5)
+        place.thread.push_clock(3)
         with pytest.raises(StorageError):
             await waiting
         place.let_go()
