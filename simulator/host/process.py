@@ -80,7 +80,7 @@ class Host:
             self._stop_asked.set()
 
     def _hear_signals(self) -> None:
-        """Have signals wake up the loop: one that comes as it goes to sleep, or to another thread, would wait for it."""
+        """Have signals wake the loop: one that comes as it goes to sleep, or to another thread, would wait for it."""
         with suppress(NotImplementedError):  # on Windows; there they wake it up as it is
             for number in STOPS:
                 self._loop.add_signal_handler(number, self._ask)
