@@ -23,6 +23,17 @@ def busy(policy: str) -> Story:
     return story
 
 
+def test_deliveries_whose_replies_were_lost_may_poison_a_message_without_an_invocation() -> None:
+    story = good_story()
+    story.sent(6, "m9")
+    story.received(9, "host-1", "m9", 6)
+    story.add(9.5, "host-1", "message_poisoned", queue="orders", id="m9")
+    verdict = judge(story.end(30))
+    assert verdict.verdict == "holds", verdict.reasons
+    said = "1 message poisoned from 'orders' by deliveries that never reached a host, which count all the same"
+    assert said in verdict.notes
+
+
 def test_messages_that_ran_once_are_completed() -> None:
     messages = judge(good_story().end(30)).messages
     assert (messages.sent, messages.completed, messages.redelivered) == (4, 4, 1)
