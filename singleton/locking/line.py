@@ -103,8 +103,8 @@ class Runner(Protocol):
     def give(self, hold: Section) -> None:
         """End his wait with this hold. He was claimed."""
 
-    def drop(self) -> None:
-        """End his wait with an error, whether he was claimed or not: who should give it to him was interrupted."""
+    def drop(self) -> bool:
+        """End his wait with an error, claimed or not: who should give it to him was interrupted. False: it was over."""
 
     def move(self) -> None:
         """Have him ask on the lock thread, for which he may have been claimed by nobody."""
@@ -158,7 +158,7 @@ class Line:
         """Stand in line until a hold is granted; ``serve`` sees to it that somebody asks. See ``Lock.acquire``."""
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
-        if timeout == 0 and (self.state.ours or (self.first() is not None and self.state.in_use)):
+        if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
             raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
         loop = asyncio.get_running_loop()
         now = loop.time() if since is None else since
@@ -306,7 +306,7 @@ class Line:
             elsewhere: only what the service said of others counts.
         """
         state = self.state
-        in_use = state.was_in_use_since(since) or state.ours or (state.in_use and behind)
+        in_use = state.was_in_use_since(since) or state.used_here or (state.in_use and behind)
         if elsewhere:
             in_use = state.was_taken_since(since)
         if state.trouble is not None or not in_use:

@@ -299,6 +299,7 @@ class Lock:
                 if not self.relay.takes(waiter):
                     continue
                 section += 1
+                self._state.use()
                 self._settle()
                 speak_of(waiter.whose)
                 hold = self.relay.begin(waiter, lease)
@@ -320,7 +321,7 @@ class Lock:
             self._state.give_back()
             try:
                 if self._running() is None:
-                    self._state.given_back(await self._acquisition.give_back(lease), used=section > 0)
+                    self._state.given_back(await self._acquisition.give_back(lease))
                 else:
                     lease.lose("closed", quiet=self._is_kept)
                     await lease.stop()

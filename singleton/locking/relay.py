@@ -183,11 +183,21 @@ class Relay:
                 runner.context.run(_log.debug, "lock %s: acquired", self._name)
         finally:
             for runner in claimed:
-                if following is None:  # this thread was interrupted
-                    runner.drop()
-                else:
-                    runner.give(following)
+                try:
+                    if following is not None:
+                        runner.give(following)
+                except BaseException:
+                    self._interrupted(runner, following)
+                    raise
+                if following is None:
+                    self._interrupted(runner, None)
         return True
+
+    def _interrupted(self, runner: Runner, hold: Section | None) -> None:
+        """This thread was interrupted before it gave this hold to the runner: end his wait, and the section."""
+        if runner.drop() and hold is not None:
+            with suppress(RuntimeError):  # its loop is closed: the lease lapses
+                self._loop.call_soon_threadsafe(hold.end)
 
     def collected(self, lock: str, turn: Turn, lost: LossSignal) -> None:
         """The hold of a runner was collected."""

@@ -83,6 +83,7 @@ class State:
         "_seen_taken",
         "_stood_behind",
         "_timing",
+        "_used",
         "_what",
         "asked",
         "doing",
@@ -100,6 +101,7 @@ class State:
         self._run_since = -math.inf
         self._free_since = self._given_back = -math.inf
         self._free = 0.0
+        self._used = False
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
@@ -155,16 +157,21 @@ class State:
             self._run_since, self._free = _now(), 0.0
         else:
             self._free += self._free_now
+        self._used = False
         self._go(Doing.HELD)
+
+    def use(self) -> None:
+        """Somebody here gets it, under the lease that is ours."""
+        self._used = True
 
     def give_back(self) -> None:
         """The lease is being given back."""
         self._go(Doing.GIVING_BACK)
 
-    def given_back(self, free_since: float, *, used: bool) -> None:
-        """Others can have it since then; ``used``: somebody here had it, which those hear who asked in vain."""
+    def given_back(self, free_since: float) -> None:
+        """Others can have it since then. Where somebody here had it, those who asked in vain hear that."""
         self._free_since = free_since
-        if used:
+        if self._used:
             self._given_back = free_since
 
     def get_in_vain(self, since: float, free_since: float) -> None:
@@ -205,6 +212,14 @@ class State:
     def ours(self) -> bool:
         """Tell whether this process has the lease."""
         return self.doing in _OURS
+
+    @property
+    def used_here(self) -> bool:
+        """Tell whether somebody of this process has it, or had it under the lease that is ours still.
+
+        A lease that came too late for who asked has been of use to nobody, and is no evidence.
+        """
+        return self.doing is Doing.BEHIND or (self.ours and self._used)
 
     @property
     def in_use(self) -> bool:

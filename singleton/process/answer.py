@@ -48,6 +48,11 @@ class Answer(Generic[_T]):
             self._end(concurrent.futures.CancelledError())
         return self.cancelled
 
+    @property
+    def open(self) -> bool:
+        """Tell whether whoever claimed it has still to answer."""
+        return not (self._is_done or self.cancelled)
+
     def give(self, value: _T) -> None:
         """Answer. It was claimed."""
         self._value = value

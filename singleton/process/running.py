@@ -180,14 +180,16 @@ class Runner:
         if self.answer.claim():
             self.answer.fail(error)
 
-    def drop(self) -> None:
-        """End his wait with an error, whether he was claimed or not; not if he has gone."""
+    def drop(self) -> bool:
+        """End his wait with an error, whether he was claimed or not; False: he has gone, or has his answer."""
         name = self.ask.address.name
         error = SingletonError(f"lock {name!r} was not handed on: whoever released it was interrupted", lock=name)
         self.answer.claim()
-        if not self.answer.cancelled:
+        if self.answer.open:
             self.context.run(self.ask.failed, error)
             self.answer.fail(error)
+            return True
+        return False
 
     def move(self) -> None:
         """Have him ask on the lock thread, which tells what becomes of him; not if he has gone."""

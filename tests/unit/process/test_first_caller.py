@@ -43,6 +43,7 @@ class SlowStore(MemoryLeaseStore):
         super().__init__()
         self.asked: list[tuple[str, float]] = []
         self.may_answer: asyncio.Event | None = None
+        self.may_release: asyncio.Event | None = None
         self.raises: list[BaseException] = []
 
     async def acquire(self, *args: Any) -> str:
@@ -59,6 +60,8 @@ class SlowStore(MemoryLeaseStore):
 
     async def release(self, *args: Any) -> None:
         self.asked.append(("release", time.monotonic()))
+        if self.may_release is not None:
+            await self.may_release.wait()
         await super().release(*args)
 
     def count(self, what: str) -> int:
@@ -408,6 +411,37 @@ def test_an_answer_that_comes_after_his_time_out_does_not_bring_him_the_lock_and
         with pytest.raises(StorageUnavailable):
             await waiting
         place.let_go()
+        await soon(lambda: place.lock.idle)
+
+    asyncio.run(main())
+    assert place.thread.leased() == set()
+
+
+def test_a_lease_that_came_too_late_is_no_contention_either_while_it_is_being_given_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
+
+    async def main() -> None:
+        place.hold_up()
+        place.store.may_release = asyncio.Event()
+        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
+        await place.asking()
+        place.thread.push_clock(4.5)
+        place.let_one_go()
+        with pytest.raises(StorageUnavailable):
+            await waiting
+        assert place.store.count("release") == 1
+
+        async def once() -> None:
+            async with place.locks.try_lock(LOCK) as hold:
+                assert hold is not None
+
+        trying = asyncio.create_task(once())
+        await soon(lambda: len(place.lock._line) == 1)
+        place.thread.runtime._loop.call_soon_threadsafe(place.store.may_release.set)
+        place.let_go()
+        await trying
         await soon(lambda: place.lock.idle)
 
     asyncio.run(main())
