@@ -604,16 +604,16 @@ MUTANTS: tuple[Mutant, ...] = (
         name="given back with the body inside",
         file=LOCK,
         old="                if self._running() is None:\n"
-        "                    self._state.given_back(await self._acquisition.give_back(lease), used=section > 0)\n",
+        "                    self._state.given_back(await self._acquisition.give_back(lease))\n",
         new="                if True:\n"
-        "                    self._state.given_back(await self._acquisition.give_back(lease), used=section > 0)\n",
+        "                    self._state.given_back(await self._acquisition.give_back(lease))\n",
         breaks="a process that is told to stop lets others in before its body has ended (B10)",
     ),
     Mutant(
         name="ended holds not settled",
         file=LOCK,
-        old="                section += 1\n                self._settle()\n",
-        new="                section += 1\n",
+        old="                self._state.use()\n                self._settle()\n",
+        new="                self._state.use()\n",
         breaks="a release that handed the lease on never returns",
     ),
     Mutant(
