@@ -50,7 +50,7 @@ _SHELVES_A_SECOND = 8
 _TURNS_A_LOOK = 1_000_000
 """Callbacks between two checks of garbage, and of whether time moves."""
 
-_MOST_TURNS = 5_000_000
+_MOST_TURNS = 2_000_000
 """Callbacks at one instant after which time counts as standing still."""
 
 

@@ -148,7 +148,8 @@ def test_after_a_no_he_stands_in_line_and_his_next_request_comes_after_the_pause
 
         waiting = asyncio.create_task(wait())
         await place.asking()
-        await soon(lambda: len(place.lock._line) == 1)
+        await soon(lambda: len(place.lock._line) == 1 or place.store.count("acquire") > 2)
+        assert len(place.lock._line) == 1, "he asks on where he is"
         assert not place.lock.relay._runners
         await soon(lambda: place.store.count("acquire") >= 2)
         place.thread.given_back_by_the_other(LOCK)
