@@ -25,7 +25,7 @@ def checked_options(options: object, failover: Seconds | None) -> SingletonOptio
     if not isinstance(options, SingletonOptions):
         raise ConfigurationError(f"options is a value of type {type(options).__name__}: give SingletonOptions(…)")
     if failover is not None:
-        options = options.replace(failover=failover or None)
+        options = options.replace(failover=failover)
     if options.container == "azure-webjobs-hosts":
         refuse_failover(options, f"container={options.container!r}, where .NET hosts have their locks")
     return options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import filled, section
@@ -79,7 +80,7 @@ class SingletonOptions:
             from 1 second to 7 days. Deferred messages come back in no particular order.
         failover: after how many seconds of silence another process may take the lock, from 2 to 10, instead of waiting
             for the lease to run out. The holder then writes on the lock's blob three times in that time. It needs
-            fencing tokens. None: off.
+            fencing tokens. None or 0: off.
         fencing_tokens: number the sections and record their owners, for one more storage call each.
         cancel_on_loss: cancel an async body when its lock is lost.
         container: the blob container that has the locks; other layouts than ``default`` have one of their own.
@@ -198,6 +199,8 @@ _NAMES: Final = tuple(field.name for field in fields(SingletonOptions))
 def _checked(name: str, value: object, label: str, shown: str | None = None) -> object:
     """Return the option's value if it is allowed; ``label`` is what errors call it."""
     if value is None and name in (*_MAY_BE_NONE, "host_id", "renewal_interval", "failover"):
+        return None
+    if name == "failover" and not isinstance(value, bool) and value in (0, timedelta(0)):
         return None
     if name in DURATIONS:
         return DURATIONS[name].check(value, label, shown)

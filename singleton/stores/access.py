@@ -150,10 +150,6 @@ class Signature:
         """See ``Access.aclose``."""
 
 
-class NoToken(Exception):
-    """What a credential said as it gave no token."""
-
-
 class Token:
     """Sends a token along, from a credential of azure-core's kind for asyncio.
 
@@ -227,10 +223,7 @@ class Token:
 
 
 def _without_frames(failure: StoreFailure) -> StoreFailure:
-    """Return the failure anew, with the words of its cause where they are azure-core's, which are made to be shown."""
-    from azure.core.exceptions import AzureError
-
+    """Return the failure anew, with the words of its cause."""
     bare = StoreFailure(failure.status, None, f"the credential gave no token: {failure.detail}")
-    if isinstance(cause := failure.__cause__, AzureError):
-        bare.__cause__ = NoToken(f"{type(cause).__name__}: {cause}")
+    bare.__cause__ = failure.__cause__
     return bare

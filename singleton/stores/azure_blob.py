@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singleton.stores.logs import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
-from singleton.stores.replies import clock, clock_trouble, seconds
+from singleton.stores.replies import clock, seconds, trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -22,6 +23,16 @@ _T = TypeVar("_T")
 
 _CLIENTS = 256
 """Blob clients kept: making one takes half a millisecond, keeping one 35 kB."""
+_QUERY = re.compile(r"\?[^\s'\"<>]*|\bsig=[^\s'\"<>&]*", re.IGNORECASE)
+_TWO_SIGNATURES = "AUTHORIZATION header"
+_NETRC = ": ~/.netrc has an entry for the storage's host, and the SDK reads it; remove that, or set http to 'direct'"
+
+
+class Said(Exception):
+    """What an error of azure-core said, without what a request's URL has behind its path: a signature may be in it."""
+
+    def __init__(self, error: AzureError) -> None:
+        super().__init__(f"{type(error).__name__}: {_QUERY.sub('', str(error))}")
 
 
 class AzureBlobLeaseStore:
@@ -198,15 +209,20 @@ def if_it_is(etag: str | None) -> dict[str, Any]:
 
 
 async def judged(request: Awaitable[_T]) -> _T:
-    """Await a request of the SDK; turn each of its errors into a ``StoreFailure``."""
+    """Await a request of the SDK; turn each of its errors into a ``StoreFailure``.
+
+    Its cause is what they ``Said``: whoever prints an error prints what it came from, and what it was raised beside.
+    """
     from azure.core.exceptions import AzureError
 
     try:
         return await request
     except AzureError as error:
-        raise _failure(error) from error
-    except Exception as error:  # an OSError, or a ValueError over an answer that makes no sense
-        raise StoreFailure(detail=type(error).__name__) from error
+        failure = _failure(error)
+        failure.__cause__ = Said(error)
+    except Exception as error:  # noqa: BLE001 - an OSError, or a ValueError over an answer that makes no sense
+        failure = StoreFailure(detail=f"{type(error).__name__}{_NETRC if _TWO_SIGNATURES in str(error) else ''}")
+    raise failure
 
 
 async def done(request: Awaitable[object], *codes: str) -> None:
@@ -230,7 +246,7 @@ def _failure(error: AzureError) -> StoreFailure:
     code = getattr(error, "error_code", None) or headers.get("x-ms-error-code")
     code = str(getattr(code, "value", code)) if code else None
     at = clock(headers)
-    return StoreFailure(status, code, clock_trouble(status, at), seconds(headers.get("Retry-After")), at)
+    return StoreFailure(status, code, trouble(status, at), seconds(headers.get("Retry-After")), at)
 
 
 def _unanswered(error: AzureError) -> str:

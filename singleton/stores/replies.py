@@ -46,8 +46,13 @@ def seconds(retry_after: str | None) -> float | None:
     return read if math.isfinite(read) and read >= 0 else None
 
 
-def clock_trouble(status: int | None, at: float | None) -> str:
-    """Say so if a request was refused, and this machine's clock is so wrong that it can be why; else nothing."""
+def trouble(status: int, at: float | None) -> str:
+    """Say what a status does not: that a redirect is not followed, or that the clock is why a request was refused.
+
+    That can be so where this machine's clock is too wrong. Else nothing is said.
+    """
+    if 300 <= status < 400:
+        return "a redirect, which is not followed"
     if status != 403 or at is None:
         return ""
     off = time.time() - at

@@ -22,7 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from singleton.stores.access import Request
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.replies import clock, clock_trouble, seconds
+from singleton.stores.replies import clock, seconds, trouble
 from singleton.stores.sending.connections import Connections, Unanswered
 
 if TYPE_CHECKING:
@@ -156,7 +156,4 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> StoreFailu
     if not code and (found := _CODE.search(body)) is not None:
         code = found[1].decode()
     at = clock(headers)
-    detail = clock_trouble(status, at)
-    if 300 <= status < 400:
-        detail = "a redirect, which is not followed"
-    return StoreFailure(status, code, detail, seconds(headers.get("Retry-After")), at)
+    return StoreFailure(status, code, trouble(status, at), seconds(headers.get("Retry-After")), at)

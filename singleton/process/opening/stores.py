@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from singleton.process.opening.identity import open_credential
 from singleton.settings.given import GivenAccount, GivenClients
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from singleton.stores.direct_blob import DirectBlobStore
 
     Account: TypeAlias = StorageAccount | GivenAccount | GivenClients
+
+_ONCE: Final[dict[str, Any]] = {"retry_total": 0, "permit_redirects": False}
+"""Options of the SDK's clients: each request is sent once, and to nobody else."""
 
 
 def open_container(
@@ -58,7 +61,7 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
     from azure.storage.blob.aio import BlobServiceClient
 
     _load_the_rest_of_the_sdk()
-    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
+    options = {**_ONCE, "logger": quiet_logger(), **transport}
     own = None
     if isinstance(account, GivenAccount):
         service = BlobServiceClient(account.endpoint, credential=account.credential, **options)
@@ -79,7 +82,7 @@ def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMe
     from singleton.stores.azure_queue import AzureMessageStore
 
     _load_the_rest_of_the_sdk()
-    options: dict[str, Any] = {"retry_total": 0, "logger": quiet_logger(), **transport}
+    options = {**_ONCE, "logger": quiet_logger(), **transport}
     if account.connection_string is not None:
         return AzureMessageStore(QueueClient.from_connection_string(account.connection_string, queue, **options))
     credential = open_credential(account.credential) if account.credential is not None else None

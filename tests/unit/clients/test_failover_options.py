@@ -46,7 +46,7 @@ def test_it_takes_two_to_ten_seconds(value: Any) -> None:
     assert SingletonOptions(failover=value).failover == declared(failover=value)
 
 
-@pytest.mark.parametrize("value", [1.9, 10.1, -1, float("nan"), True, "2"])
+@pytest.mark.parametrize("value", [1.9, 10.1, -1, float("nan"), True, False, "2"])
 def test_other_values_are_refused_with_the_range(value: Any) -> None:
     for given in (lambda: SingletonOptions(failover=value), lambda: declared(failover=value)):
         with pytest.raises(ConfigurationError, match=r"failover is .*2 to 10"):
@@ -58,6 +58,15 @@ def test_host_json_turns_it_on_and_a_function_may_turn_it_off(tmp_path: Path) ->
     assert load_options(tmp_path, {}).failover == 3
     assert ON.replace(failover=None).failover is None
     assert declared(failover=0) is None
+
+
+def test_zero_turns_it_off_wherever_it_can_be_turned_on(tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text(json.dumps({"singleton": {"failover": "00:00:03"}}))
+    off = {"AzureFunctionsJobHost__singleton__failover": "00:00:00"}
+    assert load_options(tmp_path, off).failover is None
+    for nothing in (0, 0.0, timedelta(0)):
+        assert ON.replace(failover=nothing).failover is None
+        assert SingletonOptions(failover=nothing, fencing_tokens=False).failover is None
 
 
 def test_it_needs_fencing_tokens() -> None:

@@ -113,6 +113,23 @@ async def test_with_a_signature_each_request_is_the_same(call: str) -> None:
     assert found["direct"] == found["sdk"]
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("call", ["acquire", "read"])
+async def test_neither_follows_a_redirect(call: str, status: int) -> None:
+    async with ScriptedServer(Answer(201, LEASED)) as elsewhere:
+        there = elsewhere.connection_string.partition("BlobEndpoint=")[2].partition(";")[0]
+        for http in ("direct", "sdk"):
+            async with ScriptedServer(Answer(status, {"Location": f"{there}/locks/job?comp=lease"})) as server:
+                account = StorageAccount(server.connection_string)
+                store: Any = (open_container if http == "direct" else open_through_sdk)(account, "locks")
+                async with aclosing(store):
+                    with pytest.raises(StoreFailure, match="a redirect, which is not followed") as caught:
+                        await ASKS[call](store, "job")
+                assert (caught.value.status, caught.value.meaning) == (status, "transient")
+                assert len(server.requests) == 1
+        assert elsewhere.requests == []
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     name=st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\\/"), min_size=1, max_size=12),

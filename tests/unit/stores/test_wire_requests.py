@@ -11,9 +11,13 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.core.credentials import AccessToken
 
-from singleton.process.opening.stores import open_container
+from singleton.process.opening.direct import way_to
+from singleton.process.opening.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
+from singleton.settings.given import GivenAccount
+from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.sending.connections import Unanswered
 from singleton.stores.wire import proxy_for
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from singleton.stores.azure_blob import AzureBlobLeaseStore
-    from singleton.stores.direct_blob import DirectBlobStore
 
 MINE = LEASED["x-ms-lease-id"]
 SIGNED = "sv=2021-12-02&sig=c2VjcmV0LXNpZ25hdHVyZQ%3D%3D"
@@ -203,6 +206,30 @@ async def test_a_refusal_says_if_this_machine_s_clock_can_be_the_reason(
     assert told in said if told else "clock" not in said
 
 
+async def test_after_a_token_was_not_known_the_next_request_has_another() -> None:
+    class Tokens:
+        given = 0
+
+        async def get_token(self, *_: str, **__: Any) -> AccessToken:
+            self.given += 1
+            return AccessToken(f"token-{self.given}", int(time.time()) + 3600)
+
+    async with ScriptedServer(error(401, "InvalidAuthenticationInfo"), ACQUIRED) as server:
+        endpoint = StorageAccount(server.connection_string).endpoint
+        store = DirectBlobStore(way_to(GivenAccount(endpoint, Tokens()), lambda _: None), "locks")
+        with pytest.raises(StoreFailure) as caught:
+            await store.acquire("job", MINE, 15)
+        assert caught.value.meaning == "denied"
+        await store.acquire("job", MINE, 15)
+        await store.acquire("job", MINE, 15)
+        await store.aclose()
+    assert [headers["authorization"] for _, headers in server.requests] == [
+        "Bearer token-1",
+        "Bearer token-2",
+        "Bearer token-2",
+    ]
+
+
 # --- the environment --------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +240,18 @@ async def test_a_netrc_file_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     async with answering(ACQUIRED) as (store, server):
         await store.acquire("job", MINE, 15)
         assert server.requests[0][1]["authorization"].startswith("SharedKey made:")
+
+
+async def test_where_the_sdk_reads_a_netrc_file_its_error_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("default login somebody password something\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    async with ScriptedServer(ACQUIRED) as server:
+        store = open_through_sdk(StorageAccount(server.connection_string), "locks")
+        with pytest.raises(StoreFailure, match=r"~/\.netrc has an entry .* set http to 'direct'"):
+            await store.acquire("job", MINE, 15)
+        await store.aclose()
 
 
 async def test_requests_go_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:

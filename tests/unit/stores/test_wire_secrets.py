@@ -15,9 +15,11 @@ from azure.core.exceptions import ClientAuthenticationError
 
 from singleton.base.errors import ConfigurationError
 from singleton.process.opening.direct import way_to
+from singleton.process.opening.stores import open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.settings.given import GivenAccount
 from singleton.stores.access import Request, Token
+from singleton.stores.azure_blob import Said
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure, within
 from singleton.stores.wire import Wire
@@ -108,6 +110,18 @@ async def test_a_failure_shows_nothing_secret(way: str, answer: str) -> None:
         assert_nothing_secret(await failure_of(store.acquire("job", MINE, 15)))
         sent = server.requests[0][1].get("authorization", server.targets[0])
         assert SECRET in sent or sent.startswith("SharedKey made:")
+
+
+@pytest.mark.parametrize("answer", sorted({*ANSWERS} - {"not the service's"}))  # which the SDK believes
+async def test_nor_does_what_is_printed_of_a_failure_of_the_sdk(answer: str) -> None:
+    """It shows the request's URL in errors of its own, and of aiohttp's."""
+    async with ScriptedServer(ANSWERS[answer]) as server:
+        given = StorageAccount(account_url=f"{StorageAccount(server.connection_string).endpoint}?sv=1&sig={SECRET}")
+        async with aclosing(open_through_sdk(given, "locks")) as store:
+            failure = await failure_of(store.acquire("job", MINE, 15))
+        assert SECRET in server.targets[0]
+    assert {type(each) for each in all_beneath(failure)} <= {StoreFailure, Said}
+    assert SECRET not in "".join(TracebackException.from_exception(failure).format())
 
 
 @pytest.mark.parametrize("way", WAYS)

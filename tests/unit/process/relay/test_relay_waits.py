@@ -127,9 +127,7 @@ def test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once(thr
     asyncio.run(both())
 
 
-@pytest.mark.parametrize(
-    ("where", "what"), [(relay.Relay, "_relayed"), (Runner, "give"), (Answer, "give")]
-)
+@pytest.mark.parametrize(("where", "what"), [(relay.Relay, "_relayed"), (Runner, "give"), (Answer, "give")])
 def test_whoever_is_to_get_it_hears_of_that_when_the_thread_that_hands_it_on_is_interrupted(
     thread: LockThread, monkeypatch: pytest.MonkeyPatch, where: type, what: str
 ) -> None:

@@ -18,6 +18,7 @@ from tests.unit.stores.sending.test_connections import saying
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.direct_blob import DirectBlobStore
@@ -53,6 +54,14 @@ async def answering(environment: pytest.MonkeyPatch, *answers: Answer) -> AsyncI
         assert server._server is not None
         async with through(server._server.sockets[0].getsockname()[1], environment) as store:
             yield store, server
+
+
+async def test_a_netrc_file_changes_nothing(tmp_path: Path, environment: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("default login somebody password something\n")
+    environment.setenv("NETRC", str(tmp_path / "netrc"))
+    async with answering(environment, ACQUIRED) as (store, server):
+        await store.acquire("job", MINE, 15)
+        assert server.requests[0][1]["authorization"].startswith("SharedKey orders:")
 
 
 async def test_a_request_that_got_no_answer_on_a_connection_used_before_is_not_sent_again(
