@@ -543,9 +543,11 @@ async def test_what_an_attempt_read_is_known_to_the_next_whatever_else_the_proce
     job = Address(place, NAME, Timing(failover=F))
     with pytest.raises(LockNotAcquired):
         await registry.acquire(job, timeout=0, owner="")
-    for number in range(20):
-        await release(await registry.acquire(Address(place, f"other-{number}", Timing()), timeout=0, owner=""))
-    await asyncio.sleep(SILENT + 1.0)
+    for when in ("before it may be found silent", "after that"):
+        for number in range(20):
+            other_job = Address(place, f"{when}-{number}", Timing())
+            await release(await registry.acquire(other_job, timeout=0, owner=""))
+        await asyncio.sleep(SILENT + 1.0)
     await release(await registry.acquire(job, timeout=0, owner=""))
     await asyncio.sleep(100.0)
     for number in range(20):
