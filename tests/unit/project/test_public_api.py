@@ -22,6 +22,7 @@ from singleton import LockClient, SingletonError, SingletonOptions, StorageError
 from singleton.base import errors
 from singleton.process.opening.stores import open_container
 from singleton.settings.connection import resolve_blob_account
+from singleton.stores.protocol import StoreFailure
 from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:
@@ -200,15 +201,16 @@ def failures(account: StorageAccount, http: Literal["direct", "sdk"]) -> list[Ba
     return found
 
 
-def test_the_sdks_error_is_kept_as_the_cause() -> None:
+def test_what_the_sdk_said_is_kept_as_the_cause_without_signatures() -> None:
     async def fail() -> str:
-        raise HttpResponseError("the SDK's")
+        raise HttpResponseError(f"the SDK's: https://orders.blob.core.windows.net/locks/a?{SIGNED} of a server")
 
     from singleton.stores.azure_blob import judged
 
-    with pytest.raises(Exception, match="HttpResponseError") as caught:
+    with pytest.raises(StoreFailure, match="HttpResponseError") as caught:
         asyncio.run(judged(fail()))
-    assert isinstance(caught.value.__cause__, HttpResponseError)
+    said = "HttpResponseError: the SDK's: https://orders.blob.core.windows.net/locks/a of a server"
+    assert str(caught.value.__cause__) == said
 
 
 @pytest.mark.parametrize(
