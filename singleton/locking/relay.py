@@ -162,7 +162,7 @@ class Relay:
     def pass_on(self, hold: Section) -> bool:
         """End this section, and begin that of the first runner; False: it is to be ended on the lock thread."""
         claimed: list[Runner] = []
-        following = None
+        turn = following = None
         try:
             with self.mutex:
                 turn, lease = self._turn, self._lease
@@ -184,17 +184,17 @@ class Relay:
         finally:
             for runner in claimed:
                 try:
-                    if following is not None:
+                    if following is None or turn is None or not turn.is_of(following.lost):
+                        runner.drop()  # this thread was interrupted before the turn was his
+                    else:
                         runner.give(following)
                 except BaseException:
                     self._interrupted(runner, following)
                     raise
-                if following is None:
-                    self._interrupted(runner, None)
         return True
 
     def _interrupted(self, runner: Runner, hold: Section | None) -> None:
-        """This thread was interrupted before it gave this hold to the runner: end his wait, and the section."""
+        """This thread was interrupted as it gave this hold to the runner: end his wait, and the section."""
         if runner.drop() and hold is not None:
             with suppress(RuntimeError):  # its loop is closed: the lease lapses
                 self._loop.call_soon_threadsafe(hold.end)

@@ -135,9 +135,12 @@ class Turn:
             await self._waiting
 
     def follow(self, lost: LossSignal, about: About, context: contextvars.Context) -> Told:
-        """Go over to the next hold; return what is to be called as the last is settled. Under the mutex."""
-        told, self._told = self._told, ()
-        self.lost, self._about, self.context, self._began = lost, about, context, self._loop.time()
+        """Go over to the next hold; return what is to be called as the last is settled. Under the mutex.
+
+        At once: whoever is interrupted has done all of it, or nothing.
+        """
+        told, began = self._told, self._loop.time()
+        self.lost, self._about, self.context, self._began, self._told = lost, about, context, began, ()
         return told
 
     def begin_use(self, lost: LossSignal) -> bool:

@@ -68,6 +68,11 @@ class Answer(Generic[_T]):
         if self._is_done:
             self._call_all()
 
+    def tell(self) -> None:
+        """Call those of whom an interrupt has kept whoever answered."""
+        if self._is_done:
+            self._call_all()
+
     def wait(self, timeout: float = -1) -> None:
         """Block until it is done; or for so many seconds, at most."""
         if not self._is_done and self._waited_for.acquire(timeout=timeout):

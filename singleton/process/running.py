@@ -189,6 +189,7 @@ class Runner:
             self.context.run(self.ask.failed, error)
             self.answer.fail(error)
             return True
+        self.answer.tell()
         return False
 
     def move(self) -> None:

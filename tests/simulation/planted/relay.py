@@ -63,8 +63,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a loss is told to who ran first",
         file="singleton/locking/section.py",
-        old="        self.lost, self._about, self.context, self._began = lost,",
-        new="        _, self._about, self.context, self._began = lost,",
+        old="        self.lost, self._about, self.context, self._began, self._told = lost,",
+        new="        _, self._about, self.context, self._began, self._told = lost,",
         breaks="a runner is not told of the loss of its hold",
     ),
     Mutant(

@@ -11,6 +11,7 @@ import pytest
 from singleton import AsyncLockClient, LockClient, LockEvent, SingletonError, subscribe
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.locking import relay
+from singleton.locking.section import Turn
 from singleton.process.answer import Answer
 from singleton.process.running import Runner
 from tests.support.relays import LOCK, begun_outside, eventually, relay_of, running, soon
@@ -153,6 +154,62 @@ def test_whoever_is_to_get_it_hears_of_that_when_the_thread_that_hands_it_on_is_
     waiting.join(10)
     assert "interrupted" in str(heard[0])
     assert "failed:SingletonError" in thread.kinds() or where is Answer, "of what he has acquired he hears no more"
+    locks.release(hold)
+    with locks.lock(LOCK, timeout=5):
+        pass
+
+
+def test_who_awaits_it_wakes_up_though_the_thread_that_gave_it_to_him_was_interrupted(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, call_all, calls = LockClient(), Answer._call_all, list[Answer]()
+
+    def interrupted_once(self: Answer) -> None:
+        calls.append(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        call_all(self)
+
+    async def wait() -> None:
+        async with AsyncLockClient().lock(LOCK):
+            pass
+
+    hold = locks.acquire(LOCK)
+    waiting = threading.Thread(target=lambda: asyncio.run(wait()))
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Answer, "_call_all", interrupted_once)
+        with pytest.raises(KeyboardInterrupt):
+            locks.release(hold)
+        waiting.join(10)
+    assert not waiting.is_alive()
+    eventually(lambda: thread.leased() == set())
+
+
+def test_while_the_turn_is_not_his_he_is_not_given_it(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks, heard = LockClient(), list[BaseException]()
+
+    def wait() -> None:
+        try:
+            locks.acquire(LOCK)
+        except SingletonError as error:
+            heard.append(error)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    hold = locks.acquire(LOCK)
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Turn, "follow", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            locks.release(hold)
+    waiting.join(10)
+    assert "interrupted" in str(heard[0])
+    assert not hold.over
     locks.release(hold)
     with locks.lock(LOCK, timeout=5):
         pass
