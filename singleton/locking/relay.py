@@ -307,6 +307,9 @@ class Relay:
         return now + _LOOK if again else math.inf
 
     def _watch(self) -> None:
+        """Look at how long they wait. Only now that is noted: whoever was to ask for it may have been interrupted."""
+        with self.mutex:
+            self._watched = True
         self._wheel.look_at(self, asyncio.get_running_loop().time() + _LOOK)
 
     # --- under the mutex ----------------------------------------------------------------------------------------------
@@ -317,8 +320,7 @@ class Relay:
             self._runners = deque()
         self._runners.append(runner)
         self._joined = True
-        watched, self._watched = self._watched, True
-        return watched
+        return self._watched
 
     def _goes_on(self, turn: Turn, lease: Lease) -> bool:
         """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""

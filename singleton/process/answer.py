@@ -110,13 +110,17 @@ class Answer(Generic[_T]):
             self._call_all()
 
     def _call_all(self) -> None:
-        """Call each once, on whichever of two threads comes first."""
+        """Call each once, on whichever of two threads comes first; one that is interrupted may be called again."""
         while True:
             try:
                 callback = self._callbacks.pop(0)
             except IndexError:
                 return
-            callback()
+            try:
+                callback()
+            except BaseException:
+                self._callbacks.append(callback)
+                raise
 
 
 class _Waking:

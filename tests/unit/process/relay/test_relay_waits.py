@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -162,9 +163,9 @@ def test_whoever_is_to_get_it_hears_of_that_when_the_thread_that_hands_it_on_is_
 def test_who_awaits_it_wakes_up_though_the_thread_that_gave_it_to_him_was_interrupted(
     thread: LockThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locks, call_all, calls = LockClient(), Answer._call_all, list[Answer]()
+    locks, call_all, calls = LockClient(), Answer._call_all, list[Answer[Any]]()
 
-    def interrupted_once(self: Answer) -> None:
+    def interrupted_once(self: Answer[Any]) -> None:
         calls.append(self)
         if len(calls) == 1:
             raise KeyboardInterrupt
@@ -185,6 +186,35 @@ def test_who_awaits_it_wakes_up_though_the_thread_that_gave_it_to_him_was_interr
         waiting.join(10)
     assert not waiting.is_alive()
     eventually(lambda: thread.leased() == set())
+
+
+def test_who_is_interrupted_as_he_joins_leaves_the_time_outs_of_others_as_they_are(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks, told = LockClient(), list[BaseException]()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def late() -> None:
+        try:
+            locks.acquire(LOCK, timeout=5)
+        except LockNotAcquired as error:
+            told.append(error)
+
+    with locks.lock(LOCK):
+        with monkeypatch.context() as patch:
+            patch.setattr(thread.runtime._loop, "call_soon_threadsafe", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                contextvars.Context().run(locks.acquire, LOCK)
+        waiting = threading.Thread(target=late)
+        waiting.start()
+        eventually(lambda: running(thread) > 0)
+        thread.push_clock(2)
+        eventually(lambda: len(relay_of(thread)._line) == 1)
+        thread.push_clock(3.5)
+        waiting.join(10)
+    assert told
 
 
 def test_while_the_turn_is_not_his_he_is_not_given_it(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +239,7 @@ def test_while_the_turn_is_not_his_he_is_not_given_it(thread: LockThread, monkey
             locks.release(hold)
     waiting.join(10)
     assert "interrupted" in str(heard[0])
-    assert not hold.over
+    assert not hold.lost.is_set()
     locks.release(hold)
     with locks.lock(LOCK, timeout=5):
         pass
