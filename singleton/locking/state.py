@@ -49,7 +49,7 @@ class Doing(enum.Enum):
 
 
 _OURS: Final = frozenset({Doing.BEHIND, Doing.HELD, Doing.GIVING_BACK})
-_IN_USE: Final = _OURS | {Doing.ASIDE, Doing.TAKEN}
+_OTHERS: Final = frozenset({Doing.ASIDE, Doing.TAKEN})
 _LATER: Final = frozenset({Doing.ASIDE, Doing.BEHIND})
 _TRYING: Final = frozenset({Doing.ASKING, Doing.TAKEN, Doing.TROUBLE})
 _MOVES: Final = {
@@ -224,7 +224,7 @@ class State:
     @property
     def in_use(self) -> bool:
         """Tell whether it is known to be in use, here or elsewhere."""
-        return self.doing in _IN_USE
+        return self.doing in _OTHERS or self.used_here
 
     def was_taken_since(self, since: float) -> bool:
         """Tell whether the service has said, then or later, that somebody else has it."""

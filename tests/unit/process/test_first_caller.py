@@ -438,11 +438,19 @@ def test_a_lease_that_came_too_late_is_no_contention_either_while_it_is_being_gi
             async with place.locks.try_lock(LOCK) as hold:
                 assert hold is not None
 
-        trying = asyncio.create_task(once())
+        async def late() -> None:
+            with pytest.raises(StorageUnavailable):
+                await place.locks.acquire(LOCK, timeout=1)
+
+        trying = [asyncio.create_task(once())]
         await soon(lambda: len(place.lock._line) == 1)
+        trying.append(asyncio.create_task(late()))
+        await soon(lambda: len(place.lock._line) == 2)
+        place.thread.push_clock(1.5)
+        await trying.pop()
         place.thread.runtime._loop.call_soon_threadsafe(place.store.may_release.set)
         place.let_go()
-        await trying
+        await trying.pop()
         await soon(lambda: place.lock.idle)
 
     asyncio.run(main())
