@@ -12,5 +12,8 @@ Mutex: TypeAlias = "AbstractContextManager[object]"
 
 
 def new_mutex() -> Mutex:
-    """Return a mutex that nobody has."""
-    return threading.Lock()
+    """Return a mutex that nobody has. A thread that has it may take it again.
+
+    Garbage may be collected while somebody has it, and what is abandoned then may give back what it held.
+    """
+    return threading.RLock()

@@ -44,8 +44,6 @@ _HERE: Final = 1.0
 """Seconds that a runner waits here before he asks on the lock thread."""
 _LOOK: Final = 0.5
 """Seconds between two looks at how long they have waited."""
-_INTO_LINE: Final = 2
-"""Rounds of the loop that a runner takes into the line: his task begins in one, and stands in line in the next."""
 
 
 class Relayed(Section):
@@ -154,10 +152,7 @@ class Relay:
     def leave(self, runner: Runner) -> bool:
         """Wait no longer; False: he did not wait here any more."""
         with self.mutex:
-            if self._runners and runner in self._runners:
-                self._runners.remove(runner)
-                return True
-            return False
+            return self._take_out(runner)
 
     def pass_on(self, hold: Section) -> bool:
         """End this section, and begin that of the first runner; False: it is to be ended on the lock thread."""
@@ -195,8 +190,8 @@ class Relay:
 
     def _interrupted(self, runner: Runner, hold: Section | None) -> None:
         """This thread was interrupted as it gave this hold to the runner: end his wait, and the section."""
-        if runner.drop() and hold is not None:
-            with suppress(RuntimeError):  # its loop is closed: the lease lapses
+        with suppress(RuntimeError):  # its loop is closed: the lease lapses
+            if runner.drop() and hold is not None:
                 self._loop.call_soon_threadsafe(hold.end)
 
     def collected(self, lock: str, turn: Turn, lost: LossSignal) -> None:
@@ -228,9 +223,10 @@ class Relay:
 
     async def next(self) -> Waiter | Runner | None:
         """Return who is next, as ``first``, with all those in line who are on their way there."""
-        moving, self._moving = self._moving, False
-        for _ in range(_INTO_LINE if moving else 0):
-            await asyncio.sleep(0)
+        while self._moving:  # others may be moved meanwhile
+            self._moving = False
+            await asyncio.sleep(0)  # in this round of the loop their tasks begin,
+            await asyncio.sleep(0)  # and in this one they stand in line
         return self.first()
 
     def first(self) -> Waiter | Runner | None:
@@ -253,8 +249,7 @@ class Relay:
             return False
         if late:
             first.move()
-            return False
-        return first.claim()
+        return not late and first.claim()
 
     def begin(self, first: Waiter | Runner, lease: Lease) -> Section:
         """Begin the section of who was taken, in a turn of its own."""
@@ -307,7 +302,7 @@ class Relay:
         return now + _LOOK if again else math.inf
 
     def _watch(self) -> None:
-        """Look at how long they wait. Only now that is noted: whoever was to ask for it may have been interrupted."""
+        """Look at how long they wait; noted only now, as whoever was to ask for that may have been interrupted."""
         with self.mutex:
             self._watched = True
         self._wheel.look_at(self, asyncio.get_running_loop().time() + _LOOK)
@@ -322,6 +317,13 @@ class Relay:
         self._joined = True
         return self._watched
 
+    def _take_out(self, runner: Runner) -> bool:
+        """Have him wait here no longer; False: he did not, or has left in this very moment."""
+        with suppress(ValueError):
+            (self._runners or deque()).remove(runner)
+            return True
+        return False
+
     def _goes_on(self, turn: Turn, lease: Lease) -> bool:
         """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""
         return lease.alive() and self._loop.time() < self._until and not self.spent and not turn.in_use
@@ -334,8 +336,7 @@ class Relay:
             if runner.since > oldest or now >= runner.deadline:
                 return
             claimed.append(runner)  # before all else: an interrupt may come at any moment
-            self._runners.popleft()
-            if runner.claim():
+            if self._take_out(runner) and runner.claim():
                 return
             claimed.clear()
 

@@ -135,11 +135,8 @@ class Turn:
             await self._waiting
 
     def follow(self, lost: LossSignal, about: About, context: contextvars.Context) -> Told:
-        """Go over to the next hold; return what is to be called as the last is settled. Under the mutex.
-
-        At once: whoever is interrupted has done all of it, or nothing.
-        """
-        told, began = self._told, self._loop.time()
+        """Go over to the next hold, at once; return what is to be called as the last is settled. Under the mutex."""
+        told, began = self._told, self._loop.time()  # first, as an interrupt may come with a call
         self.lost, self._about, self.context, self._began, self._told = lost, about, context, began, ()
         return told
 
@@ -279,12 +276,12 @@ class Section(Hold):
         *,
         mutex: Mutex | None = None,
     ) -> None:
+        self._dropped: Dropped | None = None
         super().__init__(lock, owner=owner, token=token, lease=lease)
         self.lease = lease
         self.turn = turn or Turn(self.lost, self.about, mutex or new_mutex())
         self.hand_on: Callable[[Section], bool] | None = None
         self.fencing: FencingCounter | None = None
-        self._dropped: Dropped | None = None
 
     def __del__(self) -> None:
         """Its caller let go of it (M-37). It runs anywhere, so it takes no lock of ours."""

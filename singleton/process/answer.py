@@ -105,7 +105,8 @@ class Answer(Generic[_T]):
     def _end(self, error: BaseException | None) -> None:
         self._error = error
         self._is_done = True
-        self._waited_for.release()
+        with contextlib.suppress(RuntimeError):  # ended twice, where an interrupt let two decide
+            self._waited_for.release()
         if self._callbacks:
             self._call_all()
 

@@ -9,6 +9,7 @@ import asyncio
 import random
 import threading
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
@@ -298,3 +299,77 @@ def test_threads_and_loops_that_come_go_and_are_cancelled_exclude_one_another(th
     kinds = thread.kinds()
     assert kinds.count("acquired") == kinds.count("released")
     assert kinds.count("waiting") == kinds.count("acquired") + kinds.count("failed:CancelledError")
+
+
+def test_a_runner_who_is_moved_while_another_is_on_his_way_into_the_line_is_not_overtaken(
+    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "_HERE", 1e9)
+    locks, order = AsyncLockClient(), list[str]()
+
+    async def use(who: str) -> None:
+        async with locks.lock(LOCK):
+            order.append(who)
+
+    async def main() -> None:
+        hold, tasks = await locks.acquire(LOCK), list[asyncio.Task[None]]()
+        for number, who in enumerate(("gone", "first", "second"), 1):
+            tasks.append(begun_outside(use(who)))
+            await soon(lambda number=number: running(thread) == number)  # type: ignore[misc]
+            await asyncio.sleep(0.01)
+        queue = relay_of(thread)
+        came = [runner.since for runner in queue._runners or ()]
+
+        def move(number: int) -> None:
+            queue.look((came[number] + came[number + 1]) / 2 + 1e9)
+
+        async def move_who_goes() -> None:
+            move(0)
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        async def end() -> None:
+            thread.runtime.registry.end(hold, lambda: None)  # who hands out wakes in the next round
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: loop.call_soon(lambda: move(1)))
+
+        await asyncio.to_thread(thread.do, move_who_goes)
+        tasks[0].cancel()
+        await asyncio.wait({tasks[0]})
+        await soon(lambda: len(queue._line) == 0)
+        await asyncio.to_thread(thread.do, end)
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert order == ["first", "second"]
+
+
+def test_of_a_hold_that_was_handed_on_it_is_known_whose_it_is_since_when_and_how_long_he_waited(
+    thread: LockThread,
+) -> None:
+    locks = AsyncLockClient()
+
+    async def main() -> None:
+        first = await locks.acquire(LOCK, owner="early")
+        got: list[Hold] = []
+
+        async def late() -> None:
+            got.append(await locks.acquire(LOCK, owner="late"))
+
+        waiting = begun_outside(late())
+        await soon(lambda: running(thread) == 1)
+        thread.push_clock(0.4)
+        before = datetime.now(UTC)
+        await locks.release(first)
+        await waiting
+        (second,) = got
+        assert isinstance(second, Section)
+        assert second.waited >= 0.4
+        assert second.lease.owner == "late"
+        holder = second.turn.holder
+        assert (holder.owner, holder.token) == ("late", second.token)
+        assert holder.since is not None
+        assert holder.since >= before
+        await locks.release(second)
+
+    asyncio.run(main())

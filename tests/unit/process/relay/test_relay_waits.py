@@ -217,6 +217,32 @@ def test_who_is_interrupted_as_he_joins_leaves_the_time_outs_of_others_as_they_a
     assert told
 
 
+def test_who_has_the_mutex_can_close_the_client_of_a_runner(thread: LockThread) -> None:
+    """As a signal handler does, or what is collected in that moment."""
+    locks, closed = LockClient(), list[BaseException]()
+
+    def wait() -> None:
+        try:
+            locks.acquire(LOCK)
+        except LockClosed as error:
+            closed.append(error)
+
+    def close() -> None:
+        with relay_of(thread).mutex:
+            locks.close()
+
+    with LockClient().lock(LOCK):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        eventually(lambda: running(thread) == 1)
+        closing = threading.Thread(target=close, daemon=True)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive(), "it waits for itself"
+        waiting.join(10)
+    assert closed
+
+
 def test_while_the_turn_is_not_his_he_is_not_given_it(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
     locks, heard = LockClient(), list[BaseException]()
 
