@@ -105,8 +105,10 @@ class Answer(Generic[_T]):
     def _end(self, error: BaseException | None) -> None:
         self._error = error
         self._is_done = True
-        with contextlib.suppress(RuntimeError):  # ended twice, where an interrupt let two decide
+        try:  # noqa: SIM105 - an interrupt may come with each call, so there is none in between
             self._waited_for.release()
+        except RuntimeError:  # ended twice, where an interrupt let two decide
+            pass
         if self._callbacks:
             self._call_all()
 
