@@ -82,6 +82,11 @@ async def test_a_host_whose_storage_fails_in_every_way_goes_on_and_loses_no_mess
                 await asyncio.sleep(0.3)
             proxy.reset_connections()  # what hangs fails now
             assert rule.matched
+        with proxy.fault(everything, TROUBLES[0]):  # until it hits a request for messages, which may not have been
+            for _ in range(PATIENCE):
+                if fleet.events("queue_unreachable"):
+                    break
+                await asyncio.sleep(0.1)
         for _ in range(PATIENCE):
             if not (await queue.get_queue_properties()).approximate_message_count:
                 break
