@@ -179,8 +179,8 @@ def test_who_awaits_it_wakes_up_though_the_thread_that_gave_it_to_him_was_interr
     waiting = threading.Thread(target=lambda: asyncio.run(wait()))
     waiting.start()
     eventually(lambda: running(thread) == 1)
-    (runner,) = relay_of(thread)._runners or ()
-    eventually(lambda: len(cast("Any", runner).answer._callbacks) > 0)  # he is to be woken
+    (runner,) = cast("list[Runner]", relay_of(thread)._runners)
+    eventually(lambda: len(runner.answer._callbacks) > 0)  # he is to be woken
     with monkeypatch.context() as patch:
         patch.setattr(Answer, "_call_all", interrupted_once)
         with pytest.raises(KeyboardInterrupt):
