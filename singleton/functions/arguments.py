@@ -189,8 +189,6 @@ class Arguments:
         changes: dict[str, object] = {**given}
         if given.get("listener_lock_recovery_polling_interval") == math.inf:
             changes["listener_lock_recovery_polling_interval"] = None
-        if "failover" in given:
-            changes["failover"] = given["failover"]
         return options.replace(**changes) if changes else options
 
 

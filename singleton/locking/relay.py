@@ -319,10 +319,10 @@ class Relay:
 
     def _take_out(self, runner: Runner) -> bool:
         """Have him wait here no longer; False: he did not, or has left in this very moment."""
-        with suppress(ValueError):
-            (self._runners or deque()).remove(runner)
-            return True
-        return False
+        if not self._runners or runner not in self._runners:
+            return False
+        self._runners.remove(runner)
+        return True
 
     def _goes_on(self, turn: Turn, lease: Lease) -> bool:
         """Tell whether one more section may begin without the lock thread, which joins what uses the lock's blob."""

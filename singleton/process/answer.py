@@ -65,11 +65,10 @@ class Answer(Generic[_T]):
     def when_done(self, callback: Callable[[], object]) -> None:
         """Call this when it is decided, and answered or cancelled, on whichever thread that happens; it may be now."""
         self._callbacks.append(callback)
-        if self._is_done:
-            self._call_all()
+        self.tell()
 
     def tell(self) -> None:
-        """Call those of whom an interrupt has kept whoever answered."""
+        """Where it is done, call those who were not yet, as whoever came late, or was kept from it by an interrupt."""
         if self._is_done:
             self._call_all()
 

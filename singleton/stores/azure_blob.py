@@ -24,7 +24,9 @@ _T = TypeVar("_T")
 _CLIENTS = 256
 """Blob clients kept: making one takes half a millisecond, keeping one 35 kB."""
 _QUERY = re.compile(r"\?[^\s'\"<>]*|\bsig=[^\s'\"<>&]*", re.IGNORECASE)
+"""What a URL has behind its path, and a signature wherever it stands."""
 _TWO_SIGNATURES = "AUTHORIZATION header"
+"""In what aiohttp says where it finds credentials of its own, as in ``~/.netrc``, for a request that is signed."""
 _NETRC = ": ~/.netrc has an entry for the storage's host, and the SDK reads it; remove that, or set http to 'direct'"
 
 

@@ -47,9 +47,9 @@ def seconds(retry_after: str | None) -> float | None:
 
 
 def trouble(status: int, at: float | None) -> str:
-    """Say what a status does not: that a redirect is not followed, or that the clock is why a request was refused.
+    """Say of an error what its status does not; as a rule nothing.
 
-    That can be so where this machine's clock is too wrong. Else nothing is said.
+    A redirect is not followed; and a request is refused if this machine's clock is too wrong.
     """
     if 300 <= status < 400:
         return "a redirect, which is not followed"

@@ -84,8 +84,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a runner who goes away keeps his place",
         file="singleton/locking/relay.py",
-        old="            (self._runners or deque()).remove(runner)\n",
-        new="",
+        old="        self._runners.remove(runner)\n        return True\n",
+        new="        return True\n",
         breaks="a cancelled runner blocks the runners behind it",
     ),
     Mutant(

@@ -111,6 +111,16 @@ class Place:
         """Wait until a request is under way."""
         await soon(lambda: self.store.count("acquire") > 0)
 
+    async def answers_too_late(self) -> None:
+        """Have somebody wait for an answer that comes after his time-out; all others wait until ``let_go``."""
+        self.hold_up()
+        waiting = asyncio.create_task(self.locks.acquire(LOCK, timeout=4))
+        await self.asking()
+        self.thread.push_clock(4.5)
+        self.let_one_go()
+        with pytest.raises(StorageUnavailable):
+            await waiting
+
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
@@ -404,13 +414,7 @@ def test_an_answer_that_comes_after_his_time_out_does_not_bring_him_the_lock_and
     monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
 
     async def main() -> None:
-        place.hold_up()
-        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
-        await place.asking()
-        place.thread.push_clock(4.5)
-        place.let_one_go()
-        with pytest.raises(StorageUnavailable):
-            await waiting
+        await place.answers_too_late()
         place.let_go()
         await soon(lambda: place.lock.idle)
 
@@ -424,14 +428,8 @@ def test_a_lease_that_came_too_late_is_no_contention_either_while_it_is_being_gi
     monkeypatch.setattr(Relay, "look", lambda *_: math.inf)
 
     async def main() -> None:
-        place.hold_up()
         place.store.may_release = asyncio.Event()
-        waiting = asyncio.create_task(place.locks.acquire(LOCK, timeout=4))
-        await place.asking()
-        place.thread.push_clock(4.5)
-        place.let_one_go()
-        with pytest.raises(StorageUnavailable):
-            await waiting
+        await place.answers_too_late()
         assert place.store.count("release") == 1
 
         async def once() -> None:

@@ -117,7 +117,7 @@ async def test_with_a_signature_each_request_is_the_same(call: str) -> None:
 @pytest.mark.parametrize("call", ["acquire", "read"])
 async def test_neither_follows_a_redirect(call: str, status: int) -> None:
     async with ScriptedServer(Answer(201, LEASED)) as elsewhere:
-        there = elsewhere.connection_string.partition("BlobEndpoint=")[2].partition(";")[0]
+        there = StorageAccount(elsewhere.connection_string).endpoint
         for http in ("direct", "sdk"):
             async with ScriptedServer(Answer(status, {"Location": f"{there}/locks/job?comp=lease"})) as server:
                 account = StorageAccount(server.connection_string)

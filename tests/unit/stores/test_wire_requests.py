@@ -11,7 +11,6 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from azure.core.credentials import AccessToken
 
 from singleton.process.opening.direct import way_to
 from singleton.process.opening.stores import open_container, open_through_sdk
@@ -22,6 +21,7 @@ from singleton.stores.protocol import StoreFailure
 from singleton.stores.sending.connections import Unanswered
 from singleton.stores.wire import proxy_for
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer, error
+from tests.unit.stores.test_access import Credential
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -207,16 +207,12 @@ async def test_a_refusal_says_if_this_machine_s_clock_can_be_the_reason(
 
 
 async def test_after_a_token_was_not_known_the_next_request_has_another() -> None:
-    class Tokens:
-        given = 0
-
-        async def get_token(self, *_: str, **__: Any) -> AccessToken:
-            self.given += 1
-            return AccessToken(f"token-{self.given}", int(time.time()) + 3600)
-
+    in_an_hour = time.time() + 3600
     async with ScriptedServer(error(401, "InvalidAuthenticationInfo"), ACQUIRED) as server:
         endpoint = StorageAccount(server.connection_string).endpoint
-        store = DirectBlobStore(way_to(GivenAccount(endpoint, Tokens()), lambda _: None), "locks")
+        store = DirectBlobStore(
+            way_to(GivenAccount(endpoint, Credential(in_an_hour, in_an_hour)), lambda _: None), "locks"
+        )
         with pytest.raises(StoreFailure) as caught:
             await store.acquire("job", MINE, 15)
         assert caught.value.meaning == "denied"
@@ -224,9 +220,9 @@ async def test_after_a_token_was_not_known_the_next_request_has_another() -> Non
         await store.acquire("job", MINE, 15)
         await store.aclose()
     assert [headers["authorization"] for _, headers in server.requests] == [
-        "Bearer token-1",
-        "Bearer token-2",
-        "Bearer token-2",
+        "Bearer token 1",
+        "Bearer token 2",
+        "Bearer token 2",
     ]
 
 

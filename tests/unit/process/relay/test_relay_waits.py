@@ -129,7 +129,9 @@ def test_who_asks_again_inside_a_hold_that_was_handed_to_him_is_told_at_once(thr
     asyncio.run(both())
 
 
-@pytest.mark.parametrize(("where", "what"), [(relay.Relay, "_relayed"), (Runner, "give"), (Answer, "give")])
+@pytest.mark.parametrize(
+    ("where", "what"), [(relay.Relay, "_relayed"), (Turn, "follow"), (Runner, "give"), (Answer, "give")]
+)
 def test_whoever_is_to_get_it_hears_of_that_when_the_thread_that_hands_it_on_is_interrupted(
     thread: LockThread, monkeypatch: pytest.MonkeyPatch, where: type, what: str
 ) -> None:
@@ -154,6 +156,7 @@ def test_whoever_is_to_get_it_hears_of_that_when_the_thread_that_hands_it_on_is_
             locks.release(hold)
     waiting.join(10)
     assert "interrupted" in str(heard[0])
+    assert not hold.lost.is_set()
     assert "failed:SingletonError" in thread.kinds() or where is Answer, "of what he has acquired he hears no more"
     locks.release(hold)
     with locks.lock(LOCK, timeout=5):
@@ -243,34 +246,6 @@ def test_who_has_the_mutex_can_close_the_client_of_a_runner(thread: LockThread) 
         assert not closing.is_alive(), "it waits for itself"
         waiting.join(10)
     assert closed
-
-
-def test_while_the_turn_is_not_his_he_is_not_given_it(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    locks, heard = LockClient(), list[BaseException]()
-
-    def wait() -> None:
-        try:
-            locks.acquire(LOCK)
-        except SingletonError as error:
-            heard.append(error)
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    hold = locks.acquire(LOCK)
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    eventually(lambda: running(thread) == 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(Turn, "follow", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            locks.release(hold)
-    waiting.join(10)
-    assert "interrupted" in str(heard[0])
-    assert not hold.lost.is_set()
-    locks.release(hold)
-    with locks.lock(LOCK, timeout=5):
-        pass
 
 
 def test_a_listener_that_raises_a_cancellation_holds_nobody_up(thread: LockThread) -> None:
