@@ -14,26 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, as_told
-from singleton.base.naming import current
-from singleton.base.timespan import format_timespan
 from singleton.locking.acquisition import storage_error
-from singleton.locking.section import Section, closed_error
+from singleton.locking.section import closed_error
 from singleton.locking.state import Doing, State
+from singleton.locking.waiter import Waiter
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    import contextvars
     from collections.abc import Callable, Iterator
 
     from singleton.base.hold import Hold
     from singleton.base.holder import Holder
-    from singleton.base.naming import Invocation
+    from singleton.locking.section import Section
     from singleton.locking.timing import Timing
 
 _TRY_ONCE: Final = 10.0
@@ -44,70 +39,6 @@ HERE: Final = "in use here"
 """The reason of an error that tells of no other process."""
 _OURS: Final = "it is in use by this process"
 _SILENCE: Final = StoreFailure(detail="no answer yet")
-
-
-@dataclass(slots=True, eq=False)
-class Waiter:
-    """Somebody in line. ``once``: it asks once, instead of waiting."""
-
-    owner: str
-    since: float
-    deadline: float
-    once: bool
-    granted: asyncio.Future[None]
-    whose: Invocation | None = field(default_factory=current)
-    """In whose name what happens to it is logged."""
-    hold: Section | None = None
-    """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
-
-    @property
-    def within(self) -> str:
-        """Its time-out, as WebJobs writes it: ``within 0:00:05`` (W-65)."""
-        return "at once" if self.once else f"within {format_timespan(self.deadline - self.since)}"
-
-    def give(self, hold: Section) -> None:
-        """End the wait with this hold."""
-        hold.waited = asyncio.get_running_loop().time() - self.since
-        self.hold = hold
-        self.granted.set_result(None)
-
-    def take(self) -> Section:
-        """Return the hold that was granted, once."""
-        hold, self.hold = self.hold, None
-        assert hold is not None
-        return hold
-
-    def refuse(self, error: SingletonError) -> None:
-        """End the wait with an error of its own, unless it has ended."""
-        if not self.granted.done():
-            self.granted.set_exception(error.another(self.owner))
-
-
-class Runner(Protocol):
-    """A caller that waits for the lock on its own thread or loop.
-
-    Attributes:
-        owner, since, deadline, whose: as those of a ``Waiter``.
-        context: in which its events are reported.
-    """
-
-    owner: str
-    since: float
-    deadline: float
-    whose: Invocation | None
-    context: contextvars.Context
-
-    def claim(self) -> bool:
-        """Decide that he gets the hold, once; False: he has gone."""
-
-    def give(self, hold: Section) -> None:
-        """End his wait with this hold. He was claimed."""
-
-    def drop(self) -> bool:
-        """End his wait with an error, claimed or not: who should give it to him was interrupted. False: it was over."""
-
-    def move(self) -> None:
-        """Have him ask on the lock thread, for which he may have been claimed by nobody."""
 
 
 class Line:
@@ -122,7 +53,19 @@ class Line:
         try_once: seconds for which a single attempt stands in line, at most; infinite: until it is told.
     """
 
-    __slots__ = ("_holder", "_kind", "_name", "_taken", "_try_once", "_waiters", "_waking", "closed", "state")
+    __slots__ = (
+        "_first",
+        "_holder",
+        "_kind",
+        "_last",
+        "_loop",
+        "_name",
+        "_taken",
+        "_try_once",
+        "_waking",
+        "closed",
+        "state",
+    )
 
     def __init__(
         self,
@@ -141,14 +84,20 @@ class Line:
         self._taken = taken
         self._holder = holder
         self._try_once = try_once
-        self._waiters: OrderedDict[Waiter, None] = OrderedDict()
+        self._first: Waiter | None = None
+        self._last: Waiter | None = None
         self._waking: asyncio.Future[bool] | None = None
+        self._loop: asyncio.AbstractEventLoop
 
-    def __len__(self) -> int:
-        return len(self._waiters)
+    def __bool__(self) -> bool:
+        """Tell from any thread whether anybody stands in line."""
+        return self._first is not None
 
     def __iter__(self) -> Iterator[Waiter]:
-        return iter(self._waiters)
+        each = self._first
+        while each is not None:
+            yield each
+            each = each.behind
 
     # --- for the caller -----------------------------------------------------------------------------------------------
 
@@ -160,7 +109,7 @@ class Line:
             raise closed_error(self._kind, self._name, owner)
         if timeout == 0 and (self.state.used_here or (self.first() is not None and self.state.in_use)):
             raise self._not_acquired(self._taken if self.state.doing is Doing.TAKEN else _OURS, owner=owner)
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         now = loop.time() if since is None else since
         limit = math.inf if timeout is None else timeout or self._try_once
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
@@ -177,47 +126,65 @@ class Line:
         finally:
             if alarm is not None:
                 alarm.cancel()
-            self._waiters.pop(waiter, None)
+            self._leave(waiter)
             self._wake()
 
     def _stand(self, waiter: Waiter) -> None:
         """Take a place in line: at its end, but before those who came later and were here sooner."""
-        later = [*takewhile(lambda each: each.since > waiter.since, reversed(self._waiters))]
-        self._waiters[waiter] = None
-        for each in reversed(later):
-            self._waiters.move_to_end(each)
+        ahead = self._last
+        while ahead is not None and ahead.since > waiter.since:
+            ahead = ahead.ahead
+        behind = self._first if ahead is None else ahead.behind
+        waiter.stands = True
+        self._follow(ahead, waiter)
+        self._follow(waiter, behind)
+
+    def _leave(self, waiter: Waiter) -> None:
+        """Give up the place in line, if it was not taken from him."""
+        if waiter.stands:
+            waiter.stands = False
+            self._follow(waiter.ahead, waiter.behind)
+            waiter.ahead = waiter.behind = None
+
+    def _follow(self, ahead: Waiter | None, behind: Waiter | None) -> None:
+        """Have one stand behind the other; nobody: the one is the first, or the other the last."""
+        if ahead is None:
+            self._first = behind
+        else:
+            ahead.behind = behind
+        if behind is None:
+            self._last = ahead
+        else:
+            behind.ahead = ahead
 
     # --- for who serves -----------------------------------------------------------------------------------------------
 
     def first(self) -> Waiter | None:
         """Return the first in line who still waits."""
-        while (first := next(iter(self._waiters), None)) is not None and first.granted.done():
-            del self._waiters[first]
+        while (first := self._first) is not None and first.granted.done():
+            self._leave(first)
         return first
 
     def oldest(self) -> float:
         """Return from any thread since when the first in line has waited; infinite: nobody does."""
-        try:
-            return next((each.since for each in self._waiters), math.inf)
-        except RuntimeError:  # the line changes in this moment
-            return -math.inf
+        first = self._first
+        return math.inf if first is None else first.since
 
     def grant(self, waiter: Waiter, hold: Section) -> None:
         """End this wait with a hold."""
-        del self._waiters[waiter]
-        if not self._waiters:
-            self._waiters.clear()  # else it keeps its memory, and each lock that is held has a line
+        self._leave(waiter)
         waiter.give(hold)
 
     async def sleep_until(self, due: float) -> None:
         """Wait, but not past the last look of the first in line, and no longer than anybody waits."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         while (first := self.first()) is not None and (now := loop.time()) < due:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
                 return  # nobody has asked for it yet, and later is too late
             self._waking = loop.create_future()
-            timer = loop.call_at(min(due, last_look) if now < last_look else due, self._wake, True)  # noqa: FBT003 - nobody left
+            when = last_look if now < last_look < due else due
+            timer = loop.call_at(when, self._wake, True)  # noqa: FBT003 - nobody left
             try:
                 if await self._waking:
                     return
@@ -227,9 +194,8 @@ class Line:
     async def wait_for(self, done: asyncio.Future[None]) -> None:
         """Wait for this, but no longer than anybody waits."""
         done.add_done_callback(lambda _: self._wake())
-        loop = asyncio.get_running_loop()
         while self.first() is not None and not done.done():
-            self._waking = loop.create_future()
+            self._waking = self._loop.create_future()
             await self._waking
 
     def _wake(self, timed_out: bool = False) -> None:  # noqa: FBT001, FBT002 - called by a timer
@@ -264,20 +230,20 @@ class Line:
 
     def _tell_single_attempts(self, why: str) -> None:
         """Say why to those who asked once: as a rule there are none, and no error is made."""
-        for waiter in self._waiters:
+        for waiter in self:
             if waiter.once:
                 self.end_single_attempts(self._not_acquired(why))
                 return
 
     def end_single_attempts(self, error: SingletonError) -> None:
         """End the waits of those who asked once."""
-        for waiter in tuple(self._waiters):
+        for waiter in tuple(self):
             if waiter.once:
                 waiter.refuse(error)
 
     def refuse_all(self, error: SingletonError) -> None:
         """End all waits."""
-        for waiter in tuple(self._waiters):
+        for waiter in tuple(self):
             waiter.refuse(error)
 
     def close(self) -> None:

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason, Stamp
     from singleton.locking.acquisition import Guess
     from singleton.locking.lease import Lease
-    from singleton.locking.line import Runner
     from singleton.locking.timing import Timing
+    from singleton.locking.waiter import Runner
 
 _CLOSE = 5.0
 """Seconds that closing waits for requests under way."""

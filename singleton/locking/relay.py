@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.mutex import new_mutex
 from singleton.base.naming import log as _log
-from singleton.locking.line import Waiter
 from singleton.locking.section import Section, Turn
+from singleton.locking.waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import LossSignal
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
-    from singleton.locking.line import Line, Runner
+    from singleton.locking.line import Line
+    from singleton.locking.waiter import Runner
     from singleton.locking.wheel import Wheel
 
 _HERE: Final = 1.0
@@ -66,7 +67,6 @@ class Relay:
     """Those who wait for one lock where they asked for it, and who runs. Open while the lock thread has the lease.
 
     Args:
-        name: of the lock.
         line: of those who wait on the lock thread.
         fencing: counts tokens; None: there are none.
         dropped: called on the lock thread when a runner's hold was dropped.

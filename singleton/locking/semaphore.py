@@ -62,7 +62,7 @@ class Semaphore:
     @property
     def idle(self) -> bool:
         """Tell whether nobody here waits for it."""
-        return not len(self._line) and not self._ending and self._server is None
+        return not self._line and not self._ending and self._server is None
 
     @property
     def forgettable(self) -> bool:

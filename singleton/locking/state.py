@@ -79,6 +79,7 @@ class State:
         "_free",
         "_free_since",
         "_given_back",
+        "_loop",
         "_run_since",
         "_seen_taken",
         "_stood_behind",
@@ -92,6 +93,7 @@ class State:
     def __init__(self, what: str, timing: Timing) -> None:
         self.doing = Doing.IDLE
         self.asked = -math.inf
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: SingletonError | None = None
         self._what = what
         self._timing = timing
@@ -107,7 +109,7 @@ class State:
 
     def stand_aside(self) -> bool:
         """After its run, leave the lock to other processes: for callers here it is in use. Tell if that takes time."""
-        if not self.had_its_run or _now() >= self.aside_until:
+        if not self.had_its_run or self._now() >= self.aside_until:
             return False
         self._go(Doing.ASIDE)
         return True
@@ -145,16 +147,16 @@ class State:
                 *("%s: storage fails (%s); trying again", self._what, trouble.reason),
                 extra={**self._fields, "cause": trouble.reason},
             )
-            self._failing_since = _now()
+            self._failing_since = self._now()
         self._go(Doing.TROUBLE)
         self._failure = trouble
-        return _now() - self._failing_since >= _PATIENCE
+        return self._now() - self._failing_since >= _PATIENCE
 
     def win(self) -> None:
         """The lease is ours; a run of our own begins, unless others had no turn since the last."""
         self.answer()
         if self._others_had_theirs:
-            self._run_since, self._free = _now(), 0.0
+            self._run_since, self._free = self._now(), 0.0
         else:
             self._free += self._free_now
         self._used = False
@@ -188,7 +190,7 @@ class State:
 
     def see_taken(self) -> None:
         """Note that somebody else has it, or a part of it: evidence for those who wait now."""
-        self._seen_taken = _now()
+        self._seen_taken = self._now()
 
     @property
     def _fields(self) -> dict[str, object]:
@@ -198,7 +200,7 @@ class State:
     def _go(self, to: Doing) -> None:
         assert to in _MOVES[self.doing], f"{self._what}: from {self.doing.value} to {to.value}"
         if self.doing is Doing.BEHIND:
-            self._stood_behind = _now()
+            self._stood_behind = self._now()
         self.doing = to
 
     # --- what follows -------------------------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ class State:
     @property
     def had_its_run(self) -> bool:
         """Tell whether our run is over: this process has had the lock for so long that others should get their turn."""
-        return _now() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
+        return self._now() - self._run_since >= self._timing.handoff_window and not self._others_had_theirs
 
     @property
     def run_ends(self) -> float:
@@ -249,18 +251,20 @@ class State:
         """Tell whether others could have had the lock since our run began: by asking once, or most of the time."""
         if self.ours:
             return False
-        return _now() >= self.aside_until or self._free + self._free_now >= _MOSTLY * (_now() - self._run_since)
+        now = self._now()
+        return now >= self.aside_until or self._free + self._free_now >= _MOSTLY * (now - self._run_since)
 
     @property
     def _free_now(self) -> float:
         """For how long others can have it by now."""
-        return max(0.0, _now() - self._free_since)
+        return max(0.0, self._now() - self._free_since)
 
     @property
     def aside_until(self) -> float:
         """When every waiter elsewhere has polled once since the lock became free."""
         return self._free_since + self._timing.poll_max * _TURN
 
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+    def _now(self) -> float:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()

@@ -13,8 +13,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.naming import log as _log
-from singleton.locking.suspicion import Suspicion
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
+from singleton.stores.suspicion import Suspicion
 
 if TYPE_CHECKING:
     from singleton.locking.acquisition import Acquisition

@@ -89,7 +89,8 @@ class Duty:
     def begin(self, now: float) -> None:
         """Make the request."""
         self.number = 0
-        of, loop = self.of, asyncio.get_running_loop()
+        of, loop = self.of, self._turns.wheel.loop
+        assert loop is not None
         self.task = loop.create_task(self._once(), name=of.task_name, context=of.context.copy())
         self.ends = of.limit(now)
 

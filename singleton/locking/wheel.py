@@ -80,7 +80,7 @@ class Wheel:
     Attributes:
         late: seconds by which it came too late of late: so busy is the loop, or its machine. Half of that is forgotten
             at each turn, and in each second.
-        loop: on which it is used, as soon as it has set a timer.
+        loop: on which it is used, as soon as it has been.
     """
 
     __slots__ = (
@@ -114,6 +114,12 @@ class Wheel:
     def __len__(self) -> int:
         """Return how many have a ticket."""
         return self._watched
+
+    def now(self) -> float:
+        """Return the time by the loop's clock; to ask which loop runs costs a system call (Python 3.11)."""
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
+        return self.loop.time()
 
     def look_at(self, what: Watched, when: float) -> None:
         """Look at this then, and not at the time that was named before.

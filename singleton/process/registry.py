@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from singleton.base.errors import SingletonError
     from singleton.base.hold import Hold
-    from singleton.locking.line import Runner
+    from singleton.locking.waiter import Runner
     from singleton.process.address import Address
     from singleton.process.closing import Keeper
     from singleton.process.door import Door

@@ -26,7 +26,7 @@ LOCK = "singleton/locking/lock.py"
 LINE = "singleton/locking/line.py"
 _UNSTAMPED = """\
         except BaseException:
-            self.in_vain = began, await self.give_back(lease)
+            self.in_vain = sent, await self.give_back(lease)
             raise
 """
 STATE = "singleton/locking/state.py"
@@ -318,7 +318,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="not stamped, not given back",
         file=ACQUISITION,
-        old="            self.in_vain = began, await self.give_back(lease)\n            raise\n",
+        old="            self.in_vain = sent, await self.give_back(lease)\n            raise\n",
         new="            raise\n",
         breaks="a lease whose stamping failed is renewed for ever (B6)",
     ),
@@ -477,8 +477,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="waiter's wake-up lost",
         file=LINE,
-        old="            self._waiters.pop(waiter, None)\n            self._wake()\n",
-        new="            self._waiters.pop(waiter, None)\n",
+        old="            self._leave(waiter)\n            self._wake()\n",
+        new="            self._leave(waiter)\n",
         breaks="the next caller waits for a poll that was meant for a caller that left",
         by=("tests/unit/locking/test_lock_timeouts.py",),
         why="a caller that asks once must come within a poll of the last one that left: worlds show it too seldom",
@@ -531,8 +531,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="last come, first served",
         file=LINE,
-        old="        while (first := next(iter(self._waiters), None)) is not None and first.granted.done():\n",
-        new="        while (first := next(reversed(self._waiters), None)) is not None and first.granted.done():\n",
+        old="        while (first := self._first) is not None and first.granted.done():\n",
+        new="        while (first := self._last) is not None and first.granted.done():\n",
         breaks="the first waiter is served last",
     ),
     Mutant(
@@ -566,7 +566,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="endless patience",
         file=STATE,
-        old="        return _now() - self._failing_since >= _PATIENCE\n",
+        old="        return self._now() - self._failing_since >= _PATIENCE\n",
         new="        return False\n",
         breaks="storage without an answer is waited for for ever",
     ),

@@ -36,28 +36,16 @@ class Passage:
         unread: raised on the machine instead of reading the reply.
     """
 
-    __slots__ = (
-        "answer",
-        "back",
-        "copies",
-        "copy_delay",
-        "lost",
-        "out",
-        "reply_lost",
-        "reset",
-        "unread",
-        "unsent",
-    )
+    lost = reply_lost = reset = False
+    copies = 1
+    copy_delay = 0.0
+    answer: StoreFailure | None = None
+    unsent: Exception | None = None
+    unread: Exception | None = None
 
     def __init__(self, out: float, back: float) -> None:
         self.out = out
         self.back = back
-        self.lost = self.reply_lost = self.reset = False
-        self.copies = 1
-        self.copy_delay = 0.0
-        self.answer: StoreFailure | None = None
-        self.unsent: Exception | None = None
-        self.unread: Exception | None = None
 
     @property
     def good(self) -> bool:

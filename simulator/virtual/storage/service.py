@@ -78,10 +78,6 @@ class Service(MemoryLeaseStore):
             if call not in _READS:
                 self._note(machine, call, name, args)
             return done.value
-        except StoreFailure:
-            if call not in _READS:
-                self._note(machine, call, name, args, done=False)
-            raise
         raise AssertionError(f"{call}: a request of the in-memory service waited for something")
 
     def operate(self, call: str, name: str) -> None:
@@ -168,7 +164,8 @@ class Service(MemoryLeaseStore):
         self.calls[call] += 1
         return self._loop.now
 
-    def _note(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...], *, done: bool = True) -> None:
+    def _note(self, machine: Machine | None, call: str, name: str, args: tuple[Any, ...]) -> None:
+        """Take what a request has changed; one that fails changes nothing."""
         current, blob, now = self._tenures.get(name), self._blobs.get(name), self._loop.now
         if call == "create":
             self._made[name] = int(now)
@@ -176,12 +173,12 @@ class Service(MemoryLeaseStore):
         if current is not None and (leased is None or leased.lease_id != current.lease_id):
             self._end(name, self._ending(current, call, machine), machine)
             current = None
-        if leased is not None and done:
+        if leased is not None:
             if current is None:
                 self._begin_tenure(Tenure(name, leased.lease_id or "", machine, now, leased.expires))
             else:
                 current.expires = leased.expires
-        if call in ("write", "put") and done:
+        if call in ("write", "put"):
             self.on_epoch(name, int(args[1].get(EPOCH_KEY, "0")), machine)
 
     def _begin_tenure(self, tenure: Tenure) -> None:
@@ -229,15 +226,13 @@ class NetworkStore:
     _closed: Callable[[], None] = lambda: None
     _is_closed: bool = False
 
-    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
+    def acquire(self, name: str, lease_id: str, duration: int) -> asyncio.Future[str]:
         """See ``LeaseStore.acquire``."""
-        etag: str = await self._request("acquire", name, (lease_id, duration), lease_id)
-        return etag
+        return self._request("acquire", name, (lease_id, duration), lease_id)
 
-    async def renew(self, name: str, lease_id: str) -> str:
+    def renew(self, name: str, lease_id: str) -> asyncio.Future[str]:
         """See ``LeaseStore.renew``."""
-        replied: str = await self._request("renew", name, (lease_id,), lease_id)
-        return replied
+        return self._request("renew", name, (lease_id,), lease_id)
 
     async def release(self, name: str, lease_id: str) -> None:
         """See ``LeaseStore.release``."""

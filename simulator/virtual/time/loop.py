@@ -201,53 +201,60 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _run_until(self, done: Callable[[], bool]) -> None:
-        """Run one round: all timers that are due, then all ready callbacks, except those that machines keep.
+        """Run rounds until the end has come."""
+        while not self._run_rounds(done):
+            pass
 
-        Most rounds have one timer and nothing else: it is run without becoming ready first.
+    def _run_rounds(self, done: Callable[[], bool]) -> bool:
+        """Run rounds: all timers that are due, then all ready callbacks, except those that machines keep.
+
+        Most rounds have one timer and nothing else: it is run without becoming ready first. Only what is ready can
+        bring the end. Return whether that has come: not if a callback has raised an error.
         """
-        ready, timers, first = self._ready, self._near, self._ready.popleft
-        if self._shuffle is not None:
-            first = self._any_hosts_next
-        left = 0  # of this round
-        while True:
-            if left:
-                left -= 1
-                handle = first()
-            elif done():
-                return
-            elif self.turns >= self._look_up_at:
-                self._look_up()
-                continue
-            elif ready:
-                if (timers and timers[-1][0] >= -self.now) or self.now >= self._near_until:
+        ready, timers, turns = self._ready, self._near, self.turns
+        first = ready.popleft if self._shuffle is None else self._any_hosts_next
+        handle: Callback | None = None
+        try:
+            while not done():
+                if turns >= self._look_up_at:
+                    self._look_up(turns)
+                if ready and ((timers and timers[-1][0] >= -self.now) or self.now >= self._near_until):
                     self._make_ready()
-                left = len(ready) - 1
-                handle = first()
-            elif timers:
-                minus_due, _, handle = timers.pop()
-                if not handle.call:
-                    continue
-                if minus_due < -self.now:
-                    self.now = -minus_due
-                if (timers and timers[-1][0] >= -self.now) or self.now >= self._near_until:
-                    ready.append(handle)
-                    self._make_ready()
-                    left = len(ready) - 1
+                for _ in range(len(ready)):
                     handle = first()
-            else:
-                self._next_shelf()
-                continue
-            call, machine = handle.call, handle.machine
-            try:
-                if call and (machine is None or machine.steady or machine.may_run(handle)):
-                    self.turns += 1
-                    handle.context.run(*call)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # noqa: BLE001 - as every loop does
-                self._report(error, handle)
-            finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
-                del handle, call
+                    machine = handle.machine
+                    if handle.call and (machine is None or machine.steady or machine.may_run(handle)):
+                        turns += 1
+                        handle.context.run(*handle.call)
+                if done():
+                    return True
+                while not ready and turns < self._look_up_at:
+                    if not timers:
+                        self._next_shelf()
+                        continue
+                    minus_due, _, handle = timers.pop()
+                    if not handle.call:
+                        continue
+                    late = minus_due > -self.now
+                    if not late:
+                        self.now = -minus_due
+                    if late or (timers and timers[-1][0] == minus_due):
+                        ready.append(handle)
+                        self._make_ready()
+                        break
+                    machine = handle.machine
+                    if machine is None or machine.steady or machine.may_run(handle):
+                        turns += 1
+                        handle.context.run(*handle.call)
+        except (SystemExit, KeyboardInterrupt, Deadlock):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as every loop does
+            assert handle is not None
+            self._report(error, handle)
+            return False
+        finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
+            self.turns, handle = turns, None
+        return True
 
     def _make_ready(self) -> None:
         """Make ready, after what is, the timers that are due now."""
@@ -259,13 +266,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if timer.call:
                 self._ready.append(timer)
 
-    def _look_up(self) -> None:
+    def _look_up(self, turns: int) -> None:
         """Now and then: collect young garbage, and see whether time still moves."""
-        self._look_up_at = self.turns + _TURNS_A_LOOK
+        self._look_up_at = turns + _TURNS_A_LOOK
         gc.collect(0)
         if self.now > self._now_before:
-            self._now_before, self._turns_before = self.now, self.turns
-        elif self.turns - self._turns_before > _MOST_TURNS:
+            self._now_before, self._turns_before = self.now, turns
+        elif turns - self._turns_before > _MOST_TURNS:
             raise Deadlock(f"time stands still at {self.now:.3f} s; busy: {[*self.leftover_tasks()]}")
 
     def _report(self, error: BaseException, handle: Callback) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.planted.mutant import Mutant
 
 MARK = "singleton/stores/mark.py"
-SUSPICION = "singleton/locking/suspicion.py"
+SUSPICION = "singleton/stores/suspicion.py"
 TAKEOVER = "singleton/locking/takeover.py"
 TOUCH = "singleton/locking/touch.py"
 FENCING = "singleton/locking/fencing.py"

@@ -108,8 +108,8 @@ RELAY: tuple[Mutant, ...] = (
     Mutant(
         name="a runner is late where he moved",
         file="singleton/locking/line.py",
-        old="            self._waiters.move_to_end(each)",
-        new="            pass",
+        old="while ahead is not None and ahead.since > waiter.since:",
+        new="while False:",
         breaks="a runner that asks on the lock thread is behind callers that came later",
         among="crowd",
     ),

@@ -214,7 +214,7 @@ def test_who_is_handed_the_lease_of_another_invocation_is_told_of_its_loss(
 def waiting(thread: LockThread) -> Callable[[], Any]:
     async def count() -> int:
         (lock,) = thread.runtime.registry._locks.values()
-        return len(lock._line)
+        return len([*lock._line])
 
     return count
 

@@ -232,7 +232,7 @@ def test_the_end_of_a_clients_block_closes_it() -> None:
 def queued(thread: LockThread, lock: str, number: int) -> None:
     """Wait until so many wait in line for the lock."""
     end = time.monotonic() + 5
-    while sum(len(each._line) for each in thread.runtime.registry._locks.values() if each.name == lock) < number:
+    while sum(len([*each._line]) for each in thread.runtime.registry._locks.values() if each.name == lock) < number:
         assert time.monotonic() < end
         time.sleep(0.001)
 

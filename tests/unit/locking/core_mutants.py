@@ -182,7 +182,7 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "a lease kept whose stamp failed",
-        "            self.in_vain = began, await self.give_back(lease)\n            raise",
+        "            self.in_vain = sent, await self.give_back(lease)\n            raise",
         "            raise",
         partial(release.test_a_lease_whose_stamp_failed_is_given_back, "write", answered(403)),
     ),
@@ -206,8 +206,8 @@ OTHERS: list[Killed] = [
     ),
     line(
         "last come, first served",
-        "next(iter(self._waiters), None)",
-        "next(reversed(self._waiters), None)",
+        "(first := self._first)",
+        "(first := self._last)",
         queue.test_waiters_of_a_process_are_served_in_the_order_in_which_they_came,
     ),
     lock(
@@ -286,8 +286,8 @@ OTHERS: list[Killed] = [
     ),
     line(
         "those who leave wake nobody",
-        "            self._waiters.pop(waiter, None)\n            self._wake()",
-        "            self._waiters.pop(waiter, None)",
+        "            self._leave(waiter)\n            self._wake()",
+        "            self._leave(waiter)",
         cancel.test_waiters_that_leave_end_the_polling,
     ),
     (

@@ -17,7 +17,6 @@ from singleton.base.errors import LockNotAcquired
 from singleton.locking.holder import holder
 from singleton.locking.lease import Lease
 from singleton.locking.lock import Lock, release
-from singleton.locking.suspicion import Suspicion
 from singleton.locking.timing import Timing
 from singleton.process.address import Address
 from singleton.process.registry import Registry
@@ -26,6 +25,7 @@ from singleton.settings.place import Place
 from singleton.stores.mark import MARK_KEY, read_mark
 from singleton.stores.memory import MemoryLeaseStore
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
+from singleton.stores.suspicion import Suspicion
 from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import (
     NAME,

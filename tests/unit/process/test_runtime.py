@@ -295,7 +295,7 @@ def test_closing_refuses_those_who_wait_and_tells_those_who_hold(thread: LockThr
     hold = acquire(thread)
     with ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(acquire, thread) for _ in range(5)]
-        while len(thread.runtime.registry._locks[address()]._line) < 5:
+        while len([*thread.runtime.registry._locks[address()]._line]) < 5:
             time.sleep(0.001)
         thread.runtime.close()
         wait(waiting, timeout=5)

@@ -72,7 +72,7 @@ class Holding:
         return running(self.lock_thread, LOCK)
 
     def in_line(self) -> int:
-        return len(relay_of(self.lock_thread, LOCK)._line)
+        return len([*relay_of(self.lock_thread, LOCK)._line])
 
     def counted(self) -> int:
         return sum(map(len, self.lock_thread.runtime.registry.crowd._waiting.values()))

@@ -34,7 +34,7 @@ def test_a_runner_times_out_when_his_time_is_over_with_the_words_of_the_line(thr
         waiting.start()
         eventually(lambda: running(thread) == 1)
         thread.push_clock(2)
-        eventually(lambda: len(relay_of(thread)._line) == 1)
+        eventually(lambda: len([*relay_of(thread)._line]) == 1)
         thread.push_clock(3.5)
         waiting.join(10)
         assert told
@@ -216,7 +216,7 @@ def test_who_is_interrupted_as_he_joins_leaves_the_time_outs_of_others_as_they_a
         waiting.start()
         eventually(lambda: running(thread) > 0)
         thread.push_clock(2)
-        eventually(lambda: len(relay_of(thread)._line) == 1)
+        eventually(lambda: len([*relay_of(thread)._line]) == 1)
         thread.push_clock(3.5)
         waiting.join(10)
     assert told
