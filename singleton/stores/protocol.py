@@ -147,13 +147,13 @@ class BlobState:
 class LeaseStore(Protocol):
     """Leases on named blobs. Every method may raise ``StoreFailure``; none waits longer than its caller lets it."""
 
-    def acquire(self, name: str, lease_id: str, duration: int) -> Awaitable[str]:
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """Take the lease for ``duration`` seconds (15 to 60) under our own id; return the blob's ETag.
 
         Asking again with the same id while it holds succeeds and restarts the clock.
         """
 
-    def renew(self, name: str, lease_id: str) -> Awaitable[str]:
+    async def renew(self, name: str, lease_id: str) -> str:
         """Restart the lease's clock; return the id *in the reply*, which the caller compares with its own (A-1)."""
 
     async def release(self, name: str, lease_id: str) -> None:

@@ -226,13 +226,15 @@ class NetworkStore:
     _closed: Callable[[], None] = lambda: None
     _is_closed: bool = False
 
-    def acquire(self, name: str, lease_id: str, duration: int) -> asyncio.Future[str]:
+    async def acquire(self, name: str, lease_id: str, duration: int) -> str:
         """See ``LeaseStore.acquire``."""
-        return self._request("acquire", name, (lease_id, duration), lease_id)
+        etag: str = await self._request("acquire", name, (lease_id, duration), lease_id)
+        return etag
 
-    def renew(self, name: str, lease_id: str) -> asyncio.Future[str]:
+    async def renew(self, name: str, lease_id: str) -> str:
         """See ``LeaseStore.renew``."""
-        return self._request("renew", name, (lease_id,), lease_id)
+        replied: str = await self._request("renew", name, (lease_id,), lease_id)
+        return replied
 
     async def release(self, name: str, lease_id: str) -> None:
         """See ``LeaseStore.release``."""
