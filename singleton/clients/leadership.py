@@ -58,7 +58,7 @@ class Leadership:
         self._guard = threading.Lock()
         self._hold: Hold | None = None
         self._over: SingletonError | None = None
-        self._waiting: set[concurrent.futures.Future[Hold]] = set()
+        self._waiting: dict[concurrent.futures.Future[Hold], None] = {}
         self._process = 0
         self._crossing: Crossing | None = None
         self._campaign: Campaign | None = None
@@ -85,7 +85,7 @@ class Leadership:
                 raise
             return None
         finally:
-            self._waiting.discard(waiting)
+            self._waiting.pop(waiting, None)
 
     def __await__(self) -> Generator[Any, None, Hold]:
         return self._wait_async().__await__()
@@ -95,7 +95,7 @@ class Leadership:
         try:
             return from_now_on(await asyncio.wrap_future(waiting))
         finally:
-            self._waiting.discard(waiting)
+            self._waiting.pop(waiting, None)
 
     def start(self) -> None:
         """Begin to try, on the lock thread."""
@@ -155,7 +155,7 @@ class Leadership:
             if (hold := self.hold) is not None:
                 waiting.set_result(hold)
             else:
-                self._waiting.add(waiting)
+                self._waiting[waiting] = None
         return waiting
 
     # --- on the lock thread -------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Leadership:
 
     def _answer(self, answer: Callable[[concurrent.futures.Future[Hold]], None]) -> None:
         with self._guard:
-            waiting, self._waiting = self._waiting, set()
+            waiting, self._waiting = self._waiting, {}
         for each in waiting:
             if each.set_running_or_notify_cancel():
                 answer(each)

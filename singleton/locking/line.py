@@ -142,8 +142,8 @@ class Line:
     def _leave(self, waiter: Waiter) -> None:
         """Give up the place in line, if it was not taken from him."""
         if waiter.stands:
-            waiter.stands = False
             self._follow(waiter.ahead, waiter.behind)
+            waiter.stands = False
             waiter.ahead = waiter.behind = None
 
     def _follow(self, ahead: Waiter | None, behind: Waiter | None) -> None:
@@ -177,14 +177,13 @@ class Line:
 
     async def sleep_until(self, due: float) -> None:
         """Wait, but not past the last look of the first in line, and no longer than anybody waits."""
-        loop = self._loop
-        while (first := self.first()) is not None and (now := loop.time()) < due:
+        while (first := self.first()) is not None and (now := self._loop.time()) < due:
             last_look = now if first.once else first.deadline - _LAST_LOOK
             if now >= last_look and first.since > self.state.asked:
                 return  # nobody has asked for it yet, and later is too late
-            self._waking = loop.create_future()
+            self._waking = self._loop.create_future()
             when = last_look if now < last_look < due else due
-            timer = loop.call_at(when, self._wake, True)  # noqa: FBT003 - nobody left
+            timer = self._loop.call_at(when, self._wake, True)  # noqa: FBT003 - nobody left
             try:
                 if await self._waking:
                     return

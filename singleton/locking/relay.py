@@ -67,7 +67,7 @@ class Relay:
     """Those who wait for one lock where they asked for it, and who runs. Open while the lock thread has the lease.
 
     Args:
-        line: of those who wait on the lock thread.
+        name, line: of the lock, and of those who wait on the lock thread.
         fencing: counts tokens; None: there are none.
         dropped: called on the lock thread when a runner's hold was dropped.
         wheel: says when to look at how long they have waited.

@@ -30,8 +30,8 @@ class Waiter:
     """In whose name what happens to it is logged."""
     hold: Section | None = None
     """What was granted, until the caller takes it: from then on nobody here may keep it alive (M-37)."""
-    ahead: Waiter | None = None
-    behind: Waiter | None = None
+    ahead: Waiter | None = field(default=None, repr=False)
+    behind: Waiter | None = field(default=None, repr=False)
     stands: bool = False
     """Its place in line. The line's own."""
 

@@ -27,8 +27,9 @@ class Door:
 
     def __init__(self) -> None:
         self._closed = False
-        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Timeout]] = set()
-        self._running: set[weakref.ref[Guest]] = set()
+        # In the order in which they came, as virtual time must be the same each time.
+        self._waiting: dict[tuple[asyncio.AbstractEventLoop, asyncio.Timeout], None] = {}
+        self._running: dict[weakref.ref[Guest], None] = {}
         self._behind: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
     @property
@@ -38,11 +39,12 @@ class Door:
 
     def enter(self, guest: Guest) -> None:
         """Show this one out as soon as the door is closed, unless ``leave`` comes before. It is not kept alive."""
-        self._running.add(weakref.ref(guest, self._running.discard))
+        running = self._running
+        running[weakref.ref(guest, lambda gone: running.pop(gone, None))] = None
 
     def leave(self, guest: Guest) -> None:
         """Show it out no more."""
-        self._running.discard(weakref.ref(guest))
+        self._running.pop(weakref.ref(guest), None)
 
     def check(self, name: str) -> None:
         """Raise ``LockClosed`` if the door is closed."""
@@ -59,12 +61,12 @@ class Door:
         entry = (asyncio.get_running_loop(), stay)
         try:
             async with stay:
-                self._waiting.add(entry)
+                self._waiting[entry] = None
                 try:
                     self.check(name)
                     return await wait()
                 finally:
-                    self._waiting.discard(entry)
+                    self._waiting.pop(entry, None)
         except TimeoutError:
             if stay.expired():
                 self.check(name)

@@ -81,7 +81,7 @@ class Registry:
         self.acquired: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._tails: set[Hold] = set()
         self.crowd = Crowd()
-        self._companions: set[asyncio.Task[None]] = set()
+        self._companions: dict[asyncio.Task[None], None] = {}
         self._lent: dict[Place, set[Door]] = {}
         self.keepers: dict[Address, Keeper] = {}
         self._closed = False
@@ -214,8 +214,8 @@ class Registry:
 
     def accompany(self, task: asyncio.Task[None]) -> None:
         """Keep a task that goes on for as long as this registry is open."""
-        self._companions.add(task)
-        task.add_done_callback(self._companions.discard)
+        self._companions[task] = None
+        task.add_done_callback(self._companions.pop)
 
     def forget(self) -> None:
         """Hand nothing on, and count nobody, in a forked child."""

@@ -75,7 +75,7 @@ class Ask:
 
 
 class Runner:
-    """Who waits for a lock where he asked for it. See ``Runner`` of ``locking/line.py``."""
+    """Who waits for a lock where he asked for it. See ``Runner`` of ``locking/waiter.py``."""
 
     __slots__ = (
         "__weakref__",

@@ -201,19 +201,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _run_until(self, done: Callable[[], bool]) -> None:
-        """Run rounds until the end has come."""
-        while not self._run_rounds(done):
-            pass
-
-    def _run_rounds(self, done: Callable[[], bool]) -> bool:
         """Run rounds: all timers that are due, then all ready callbacks, except those that machines keep.
 
         Most rounds have one timer and nothing else: it is run without becoming ready first. Only what is ready can
-        bring the end. Return whether that has come: not if a callback has raised an error.
+        bring the end.
         """
         ready, timers, turns = self._ready, self._near, self.turns
         first = ready.popleft if self._shuffle is None else self._any_hosts_next
-        handle: Callback | None = None
+        handle: Callback | None = None  # let go of after each: it may be the last that keeps something
         try:
             while not done():
                 if turns >= self._look_up_at:
@@ -223,11 +218,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 for _ in range(len(ready)):
                     handle = first()
                     machine = handle.machine
-                    if handle.call and (machine is None or machine.steady or machine.may_run(handle)):
-                        turns += 1
-                        handle.context.run(*handle.call)
+                    try:
+                        if handle.call and (machine is None or machine.steady or machine.may_run(handle)):
+                            turns += 1
+                            handle.context.run(*handle.call)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - as every loop does
+                        self._report(error, handle)
+                    handle = machine = None
                 if done():
-                    return True
+                    return
                 while not ready and turns < self._look_up_at:
                     if not timers:
                         self._next_shelf()
@@ -243,18 +244,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                         self._make_ready()
                         break
                     machine = handle.machine
-                    if machine is None or machine.steady or machine.may_run(handle):
-                        turns += 1
-                        handle.context.run(*handle.call)
-        except (SystemExit, KeyboardInterrupt, Deadlock):
-            raise
-        except BaseException as error:  # noqa: BLE001 - as every loop does
-            assert handle is not None
-            self._report(error, handle)
-            return False
+                    try:
+                        if machine is None or machine.steady or machine.may_run(handle):
+                            turns += 1
+                            handle.context.run(*handle.call)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - as every loop does
+                        self._report(error, handle)
+                    handle = machine = None
         finally:  # this frame may live on in a traceback, and would keep the task of its exception alive
-            self.turns, handle = turns, None
-        return True
+            self.turns, handle, machine = turns, None, None
 
     def _make_ready(self) -> None:
         """Make ready, after what is, the timers that are due now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from functools import partial
 
 import pytest
 
@@ -29,3 +30,21 @@ def test_a_door_forgets_who_died_behind_it() -> None:
     del waiting
     gc.collect()
     assert not door._running
+
+
+async def test_those_behind_a_door_that_is_closed_are_shown_out_in_the_order_in_which_they_came() -> None:
+    """Virtual time must be the same each time, and the order of a set is that of its members' addresses."""
+    door, out = Door(), list[int]()
+
+    async def wait(number: int) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            out.append(number)
+
+    tasks = [asyncio.create_task(door.through("reports", partial(wait, number))) for number in range(32)]
+    await asyncio.sleep(0)
+    door.close()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(each, LockClosed) for each in ended)
+    assert out == [*range(32)]

@@ -426,3 +426,38 @@ async def test_a_callback_runs_in_the_context_of_its_call() -> None:
     virtual_loop().call_later(2.0, lambda: seen.append(variable.get()), context=given)
     await asyncio.sleep(3.0)
     assert seen == ["soon", "later", "later"]
+
+
+class Kept:
+    """Something that a callback keeps."""
+
+
+def test_what_a_callback_keeps_is_let_go_of_before_time_moves_on() -> None:
+    loop, freed = VirtualLoop(), list[float]()  # type: ignore[abstract]
+
+    async def main() -> None:
+        kept = Kept()
+        weakref.finalize(kept, lambda: loop.call_soon(lambda: freed.append(loop.now)))
+        loop.call_soon(lambda _: None, kept)
+        del kept
+        await asyncio.sleep(0.5)
+
+    loop.run_until_complete(main())
+    assert freed == [0.0]
+
+
+def test_an_error_in_a_callback_does_not_end_its_round() -> None:
+    loop, ran = VirtualLoop(), list[str]()  # type: ignore[abstract]
+
+    def fails() -> None:
+        loop.call_later(0.0, ran.append, "a timer of the next round")
+        raise ValueError
+
+    async def main() -> None:
+        loop.call_soon(fails)
+        loop.call_soon(loop.call_soon, ran.append, "made ready in the same round")
+        await asyncio.sleep(0.1)
+
+    loop.run_until_complete(main())
+    assert ran == ["made ready in the same round", "a timer of the next round"]
+    assert len(loop.errors) == 1
