@@ -277,7 +277,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _report(self, error: BaseException, handle: Callback) -> None:
         """Keep what a callback raised, in asyncio's words."""
-        called = format_helpers._format_callback_source(handle.call[0], handle.call[1:])  # noqa: SLF001
+        function, *args = handle.call or (None,)  # it may have cancelled itself
+        called = format_helpers._format_callback_source(function, args)  # noqa: SLF001
         self.call_exception_handler({"message": f"Exception in callback {called}", "exception": error})
 
     def _any_hosts_next(self) -> Callback:

@@ -461,3 +461,19 @@ def test_an_error_in_a_callback_does_not_end_its_round() -> None:
     loop.run_until_complete(main())
     assert ran == ["made ready in the same round", "a timer of the next round"]
     assert len(loop.errors) == 1
+
+
+def test_a_callback_that_cancels_itself_and_then_fails_is_reported() -> None:
+    loop = VirtualLoop()  # type: ignore[abstract]
+    timers: list[Timer] = []
+
+    def fails() -> None:
+        timers[0].cancel()
+        raise ValueError
+
+    async def main() -> None:
+        timers.append(loop.call_later(0.1, fails))
+        await asyncio.sleep(0.5)
+
+    loop.run_until_complete(main())
+    assert [type(each["exception"]) for each in loop.errors] == [ValueError]
