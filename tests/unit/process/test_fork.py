@@ -154,12 +154,15 @@ def test_a_child_of_a_process_with_locks_in_memory_holds_nothing_and_waits_for_n
 
 
 def test_who_forks_as_he_is_told_that_he_waits_waits_in_the_child_for_nobody(locks: LockClient) -> None:
-    """There is no thread there that would hand the lock on to him."""
+    """There is no thread there that would hand the lock on to him, nor the one that was handing it on."""
     ends: list[str] = []
 
     def fork(event: LockEvent) -> None:
         if event.kind == "waiting" and event.owner == "forks":
-            ends.append(in_a_child(lambda: None, goes_on=True))
+            assert current._current is not None
+            (lock,) = current._current.registry._locks.values()
+            with taken_by_another_thread(lock.relay.mutex):
+                ends.append(in_a_child(lambda: None, goes_on=True))
 
     def wait() -> None:
         parent = os.getpid()
