@@ -158,6 +158,26 @@ def test_the_events_of_a_hold_that_was_handed_on_are_told_in_the_context_of_who_
     assert mine == [("waiting", "me"), ("acquired", "me"), ("released", "me")]
 
 
+def test_the_end_of_a_hold_is_told_in_the_context_of_who_had_it_whoever_hands_the_lock_on(thread: LockThread) -> None:
+    caller = contextvars.ContextVar("caller", default="whoever releases it")
+    told: list[tuple[str, str, str]] = []
+    unsubscribe = subscribe(lambda event: told.append((event.owner, event.kind, caller.get())))
+    locks = LockClient()
+
+    def had() -> Hold:
+        caller.set("who had it")
+        return locks.acquire(LOCK, owner="first")
+
+    hold = contextvars.copy_context().run(had)
+    waiting = threading.Thread(target=lambda: locks.release(locks.acquire(LOCK)))
+    waiting.start()
+    eventually(lambda: running(thread) == 1)
+    locks.release(hold)
+    waiting.join(10)
+    unsubscribe()
+    assert ("first", "released", "who had it") in told
+
+
 def test_a_runner_is_told_of_the_loss_of_his_own_hold_and_the_one_before_is_not(thread: LockThread) -> None:
     locks, holds = AsyncLockClient(), []
 
